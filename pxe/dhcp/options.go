@@ -153,7 +153,7 @@ func (ex *exchange) addBoot(r *dhcpv4.DHCPv4) {
 // then asks the server that option 54 names on port 4011, and takes the file from there. It
 // must not where a relay has its own address in option 54 (RFC 5107), since nothing answers
 // at the relay. Some UEFI firmware for Arm (Ampere eMAG) ignores the file's name in such an
-// offer, and all of it takes one from a plain DHCP server. Beside another server (mode Proxy)
+// offer, and all of it takes one from a plain DHCP server. Next to another server (mode Proxy)
 // an offer without option 60 would be none.
 func (ex *exchange) isPXEServer() bool {
 	return ex.host.Mode == pxe.Proxy || !ex.relay.serverID.IsValid() && ex.firmware != uefiARM64

@@ -15,7 +15,7 @@ import (
 // proxy answers beside a DHCP server that gives the addresses (PXE 2.1 §2.2.3):
 // an offer without an address that names the boot file, which firmware takes
 // together with the other server's. Requests go to the other server, and show which
-// address the host takes. Nobody gets a NAK: no address is refused here.
+// address the host takes. No client gets a NAK: no address is refused here.
 func (ex *exchange) proxy() Answer {
 	bootless := ex.firmware == plain || ex.firmware == agent
 	switch {

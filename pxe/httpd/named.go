@@ -44,7 +44,7 @@ func (n *names) source(checksum string) (pxe.ImageSource, bool) {
 	return n.ask(checksum)
 }
 
-// lately says whether the directory names the image, or did less than namedFor ago, and for
+// lately reports whether the directory names the image, or did less than namedFor ago, and for
 // which namespaces.
 func (n *names) lately(checksum string) (namespaces []string, named bool) {
 	n.mu.Lock()

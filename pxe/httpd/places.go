@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// This file chooses from which of an image's places it is fetched. Whoever may write a Machine
+// This file chooses from which of an image's places it is fetched. The author of a Machine
 // can name a place of their own for the checksum of another's image.
 
 const (

@@ -18,7 +18,7 @@ import (
 
 const (
 	// restedFor is how long an image is unused before a namespace that has more than its
-	// share of the cache may remove it, whoever it is for.
+	// share of the cache may remove it, whichever namespace it is for.
 	restedFor = 10 * time.Minute
 	// ownersFor is how long the cache believes what claims said of an image.
 	ownersFor = 10 * time.Second
@@ -62,7 +62,7 @@ func (c *ImageCache) fits(checksum string, n int64) error {
 	return nil
 }
 
-// reserve takes room for n more bytes of an image, by removing images that nobody reads. If
+// reserve takes room for n more bytes of an image, by removing images that have no reader. If
 // that is not enough, it asks others to leave, and coming reports whether some will.
 func (c *ImageCache) reserve(checksum string, n int64) (done, coming bool) {
 	c.mu.Lock()
@@ -166,7 +166,7 @@ func (c *ImageCache) victims(n int64, owners []string) (list []string, enough bo
 	return list, false
 }
 
-// evict removes images until n bytes fit beside the others, and says whether they do. It
+// evict removes images until n bytes fit next to the others, and reports whether they do. It
 // removes none where that would not be enough.
 func (c *ImageCache) evict(n int64, owners []string) bool {
 	list, enough := c.victims(n, owners)

@@ -159,7 +159,7 @@ func TestVictims(t *testing.T) {
 		enough bool
 	}{
 		"room is there":                                         {map[string]there{"x": {"a", 50, 0}}, "a", 50, nil, true},
-		"those that nobody names go first":                      {map[string]there{"x": {"a", 50, time.Hour}, "y": {"", 50, 0}}, "a", 40, []string{"y"}, true},
+		"those that no claim names go first":                    {map[string]there{"x": {"a", 50, time.Hour}, "y": {"", 50, 0}}, "a", 40, []string{"y"}, true},
 		"the own ones, oldest first":                            {map[string]there{"x": {"a", 50, time.Minute}, "y": {"a", 50, time.Hour}}, "a", 60, []string{"y", "x"}, true},
 		"one that has its share takes its own, not another's":   {map[string]there{"x": {"a", 60, 0}, "y": {"b", 40, time.Minute}}, "a", 50, []string{"x"}, true},
 		"nor another's where its own are not enough":            {map[string]there{"x": {"a", 60, 0}, "y": {"b", 40, time.Minute}}, "a", 70, []string{"x"}, false},
@@ -235,7 +235,7 @@ func TestSlowReadGivesWay(t *testing.T) {
 			c := startCache(t, CacheConfig{MaxBytes: tc.most, Sources: s.images, Now: func() time.Time { return now }}, nil)
 			f := mustGet(t, c, read)
 			served := make(chan error, 1)
-			go func() { // as the kernel sends a file: at the next piece it is told
+			go func() { // as the kernel sends a file: at the next piece it fails
 				for {
 					if _, err := f.Seek(0, io.SeekCurrent); err != nil {
 						served <- f.Close()
