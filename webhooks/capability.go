@@ -113,7 +113,7 @@ func (b BMCs) checkSource(before, host *v1beta2.IngotHost) field.ErrorList {
 }
 
 // withoutChecksum refuses firmware that could only be pushed, and has no checksum: Ingot pushes
-// no content that nobody vouches for.
+// no content without a checksum.
 func withoutChecksum(before, host *v1beta2.IngotHost, offers []bmc.Capability, scheme string) (errs field.ErrorList) {
 	if !slices.Contains(offers, bmc.CapFirmwarePush) || slices.Contains(offers, bmc.CapFirmwareFetch) {
 		return nil

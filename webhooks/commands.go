@@ -48,8 +48,8 @@ func checkCommands(before map[string]string, host *v1beta2.IngotHost, now time.T
 	return errs
 }
 
-// commandWarnings tells of commands that were just given whose time makes them no command
-// any more, and that a manifest in a repository repeats none.
+// commandWarnings warns of commands that were just given whose time has passed, and that no
+// manifest in a repository repeats one.
 func commandWarnings(before map[string]string, host *v1beta2.IngotHost, now time.Time) []string {
 	var warnings []string
 	for _, name := range inventory.CommandNames() {
@@ -131,7 +131,7 @@ func shortNames(known []string) []string {
 	out := make([]string, 0, len(known))
 	for _, key := range known {
 		if key == v1beta2.CommandsGivenByAnnotation {
-			continue // nobody sets it by hand
+			continue // only the webhook sets it
 		}
 		out = append(out, strings.TrimPrefix(key, v1beta2.AnnotationPrefix))
 	}

@@ -69,7 +69,7 @@ func TestHostJoinsANetwork(t *testing.T) {
 			tt.change(after)
 			v := newHostValidator(t, "ingot", allowing("mine", nil), allowing("wide", nil), allowing("full", ptr.To[int32](1)), refusing, young)
 			v.bmcs.Source = func(string) error { return errors.New("not allowed") }
-			_, err := v.ValidateUpdate(request(t.Context(), "somebody"), before, after)
+			_, err := v.ValidateUpdate(request(t.Context(), "tenant"), before, after)
 			checkRefusal(t, err, tt.want)
 		})
 	}

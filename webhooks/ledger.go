@@ -36,7 +36,7 @@ func (g guard) createdLedger(ctx context.Context, host *v1beta2.IngotHost) (fiel
 	if err != nil || ok {
 		return nil, err
 	}
-	return refuseChanges(list, fmt.Sprintf("only Ingot writes claim, record, order and commands; remove them to register the server anew, "+
+	return refuseChanges(list, fmt.Sprintf("only Ingot writes claim, record, order and commands; remove them to register the server again, "+
 		"or restore as somebody with the RBAC verb %s on ingothosts", restoreVerb)), nil
 }
 
