@@ -227,6 +227,25 @@ var quirkCases = []struct {
 		{"PATCH", "{S}", oncePX, 204, "", ""},
 	}},
 	{"standard: accounts of Redfish", "standard", []step{{"GET", "/redfish/v1/AccountService/Accounts/1", "", 200, "AccountTypes:[Redfish]", ""}}},
+	{"Dell: names of a registry differ in the version", "dell-idrac9", []step{
+		{"GET", "{S}/Bios", "", 200, "AttributeRegistry:BiosAttributeRegistry.v1_0_3", ""},
+		{"GET", "/redfish/v1/Registries/BiosAttributeRegistry.v1_0_0", "", 200, "Location", ""},
+	}},
+	{"Supermicro: the file has another name", "supermicro-x12", []step{
+		{"GET", "{S}/Bios", "", 200, "AttributeRegistry:BiosAttributeRegistry.1.0.0", ""},
+		{"GET", "/redfish/v1/Registries/BiosAttributeRegistry.v1_0_0", "", 200, "Registry:BiosAttributeRegistry1.0", ""},
+	}},
+	{"standard: members in one answer", "standard", []step{
+		{"GET", "/redfish/v1/UpdateService/FirmwareInventory?$expand=.($levels=1)", "", 200, "Version:", ""},
+	}},
+	{"OpenBMC: the password of the factory", "openbmc-factory", []step{
+		{"GET", "{S}", "", 403, "PasswordChangeRequired", ""},
+		{"PATCH", "/redfish/v1/AccountService/Accounts/root", `{"Password":"new-secret-1"}`, 204, "", ""},
+		{"GET", "{S}", "", 200, "", ""},
+	}},
+	{"AMI: weak tags", "ami-megarac", []step{
+		{"PATCH", "{S}/SD", whole, 412, "", "as sent"},
+	}},
 	{"Supermicro X11: UUID in the other byte order", "supermicro-x11", []step{{"GET", "{S}", "", 200, "UUID:528A3B9F-1D0C-6F4E-8A7B-112233445566", ""}}},
 	{"Dell: UUID in lower case", "dell-idrac9", []step{{"GET", "{S}", "", 200, "UUID:9f3b8a52-0c1d-4e6f-8a7b-112233445566", ""}}},
 }

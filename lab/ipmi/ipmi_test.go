@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -62,6 +63,7 @@ func TestTool(t *testing.T) {
 			b, bench := start(t, func(c *ipmi.Config) {
 				c.Sensors = []ipmi.Sensor{{Number: 1, Type: 1, Unit: 1, Name: "CPU Temp", Value: 42}}
 			})
+			b.AddEvent(4, 4, 2, time.Now())
 			for _, step := range []struct {
 				args []string
 				want string
@@ -77,6 +79,10 @@ func TestTool(t *testing.T) {
 				{[]string{"mc", "info"}, "1.02"},
 				{[]string{"raw", "6", "0x37"}, "52 8a 3b 9f 1d 0c 6f 4e"},
 				{[]string{"chassis", "identify", "force"}, "indefinite"},
+				{[]string{"sel", "info"}, "Entries          : 1"},
+				{[]string{"sel", "list"}, "Fan #0x04 | Lower Critical going low"},
+				{[]string{"sel", "clear"}, "Clearing SEL"},
+				{[]string{"sel", "info"}, "Entries          : 0"},
 			} {
 				got, err := tool(t, b.Address(), suite, step.args...)
 				if err != nil || !strings.Contains(got, step.want) {
