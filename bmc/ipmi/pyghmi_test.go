@@ -68,6 +68,23 @@ func TestMatrixPyghmi(t *testing.T) {
 	bmctest.Matrix(t, bmctest.DriverIPMI, bmctest.Pyghmi, pyghmiRig)
 }
 
+// TestPyghmiMode: the device is set, and that the firmware mode is not is reported.
+func TestPyghmiMode(t *testing.T) {
+	r := pyghmiRig(t)
+	conn, err := ipmi.Dial(t.Context(), r.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	err = conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI})
+	if !errors.Is(err, bmc.ErrNotApplied) || !strings.Contains(err.Error(), "took the device and not the mode UEFI") {
+		t.Errorf("error %v", err)
+	}
+	if now, err := conn.BootOverride(t.Context()); err != nil || now.Target != bmc.BootPXE {
+		t.Errorf("override %+v, %v", now, err)
+	}
+}
+
 // TestPyghmiUnknownUser: pyghmi's server does not answer to a user name that it does not
 // know, and the message says that this may be so.
 func TestPyghmiUnknownUser(t *testing.T) {

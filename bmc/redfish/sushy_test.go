@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/sushy"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // sushyRig is sushy-tools before a Bench.
@@ -117,6 +119,19 @@ func TestSushyAddresses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSushyTakesItsTime: the fake driver answers a power action before it begins.
+func TestSushyTakesItsTime(t *testing.T) {
+	r := newSushy(t, func(c *sushy.Config) { c.PowerDelay = 20 * time.Millisecond })
+	conn := r.dial(t)
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Fatal(err)
+	}
+	await.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "power", await.Holds(func() bool {
+		state, err := conn.PowerState(t.Context())
+		return err == nil && state == bmc.PowerOn
+	}))
 }
 
 // TestSushyBIOS: the settings that sushy-tools keeps for libvirt are in force at once, and
