@@ -219,3 +219,17 @@ func testStandstill(t *testing.T, on *ground) {
 	must(y, y.api.Update(y.ctx, cluster))
 	y.untilBoot("h", infrav1.OrderInspect)
 }
+
+// A pause that holds up the deletion of a host says so.
+func TestPauseSaysWhatItHolds(t *testing.T) {
+	const says = "the deletion of the host waits until the pause ends"
+	host := &infrav1.IngotHost{}
+	host.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-11-20T12:00:00Z"}
+	if c := pausedCondition(host, nil); c.Status != metav1.ConditionTrue || strings.Contains(c.Message, says) {
+		t.Errorf("a host that stays: %+v", c)
+	}
+	host.DeletionTimestamp = ptr.To(metav1.Now())
+	if c := pausedCondition(host, nil); c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, says) {
+		t.Errorf("a host that is being deleted: %+v", c)
+	}
+}
