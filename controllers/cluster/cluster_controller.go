@@ -173,7 +173,9 @@ func (r *Reconciler) machinesOf(ctx context.Context, namespace, cluster string) 
 
 // saveStatus writes the status if it changed, for both contracts in one.
 func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.IngotCluster) error {
-	object.Status.ObservedGeneration = base.Generation
+	if !conditions.IsTrue(object, infrav1.PausedCondition) { // a change is not acted on during a pause
+		object.Status.ObservedGeneration = base.Generation
+	}
 	object.SetV1Beta1Conditions(oldcontract.Conditions(object.Status.Conditions))
 	if equality.Semantic.DeepEqual(base.Status, object.Status) {
 		return nil

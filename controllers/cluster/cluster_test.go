@@ -161,7 +161,7 @@ func (s *site) settle(name string) *infrav1.IngotCluster {
 			s.t.Errorf("looked at again after %s", result.RequeueAfter)
 		}
 		if after == nil || before.ResourceVersion == after.ResourceVersion {
-			if after != nil && conditions.Has(after, infrav1.ReadyCondition) && after.Status.ObservedGeneration != after.Generation {
+			if after != nil && conditions.Has(after, infrav1.ReadyCondition) && !conditions.IsTrue(after, infrav1.PausedCondition) && after.Status.ObservedGeneration != after.Generation {
 				s.t.Errorf("status.observedGeneration is %d, metadata.generation %d", after.Status.ObservedGeneration, after.Generation)
 			}
 			return after

@@ -44,7 +44,7 @@ func testWaitsOfOthers(t *testing.T, on *ground) {
 	y.step("h")
 	y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
 	y.step("h")
-	if h := y.get("h"); !observed(h) || !conditions.IsTrue(h, infrav1.PausedCondition) {
-		t.Errorf("a pause shows generation %d of %d: %+v", h.Status.ObservedGeneration, h.Generation, conditions.Get(h, infrav1.PausedCondition))
+	if h := y.get("h"); observed(h) || !conditions.IsTrue(h, infrav1.PausedCondition) {
+		t.Errorf("a pause acts on generation %d of %d: %+v", h.Status.ObservedGeneration, h.Generation, conditions.Get(h, infrav1.PausedCondition))
 	}
 }

@@ -100,7 +100,6 @@ func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now
 	}
 	now.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 	conditions.Set(host, now)
-	host.Status.ObservedGeneration = host.Generation
 	if now.Status == metav1.ConditionTrue {
 		host.Status.Phase = inventory.PhaseOf(host)
 	}

@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
@@ -207,7 +208,9 @@ func (r *Reconciler) save(ctx context.Context, s *scope) error {
 	if s.gone {
 		return nil
 	}
-	s.machine.Status.ObservedGeneration = s.base.Generation
+	if !conditions.IsTrue(s.machine, infrav1.PausedCondition) { // a change is not acted on during a pause
+		s.machine.Status.ObservedGeneration = s.base.Generation
+	}
 	s.machine.SetV1Beta1Conditions(oldcontract.Conditions(s.machine.Status.Conditions))
 	if equality.Semantic.DeepEqual(s.base.Status, s.machine.Status) {
 		return nil

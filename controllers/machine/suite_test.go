@@ -240,7 +240,7 @@ func (s *site) settle(name string) *infrav1.IngotMachine {
 		s.step(name)
 		after := s.get(name)
 		if after == nil || before.ResourceVersion == after.ResourceVersion {
-			if after != nil && after.DeletionTimestamp.IsZero() && after.Status.Conditions != nil && after.Status.ObservedGeneration != after.Generation {
+			if after != nil && after.DeletionTimestamp.IsZero() && after.Status.Conditions != nil && !conditions.IsTrue(after, infrav1.PausedCondition) && after.Status.ObservedGeneration != after.Generation {
 				s.t.Errorf("status.observedGeneration is %d, metadata.generation %d", after.Status.ObservedGeneration, after.Generation)
 			}
 			return after

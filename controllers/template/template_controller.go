@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -76,7 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // saveStatus writes the status if it changed, for both contracts in one.
 func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.IngotMachineTemplate) error {
-	template.Status.ObservedGeneration = base.Generation
+	if !conditions.IsTrue(template, infrav1.PausedCondition) { // a change is not acted on during a pause
+		template.Status.ObservedGeneration = base.Generation
+	}
 	template.SetV1Beta1Conditions(oldcontract.Conditions(template.Status.Conditions))
 	if equality.Semantic.DeepEqual(base.Status, template.Status) {
 		return nil
