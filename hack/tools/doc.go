@@ -4,7 +4,7 @@
 // Package tools builds and finds the programs that Ingot's tests, demo and
 // code generation run: etcd and the Kubernetes programs, the Cluster API
 // managers, clusterctl and controller-gen; and on request what a real node
-// needs, containerd and cert-manager. Nothing is downloaded as a binary:
+// needs, containerd and cert-manager, and the tools of etcd. Nothing is downloaded as a binary:
 // each group of programs is a Go module below this directory, pinned by its
 // own go.mod and go.sum, and is built from the module cache.
 //

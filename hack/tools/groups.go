@@ -112,6 +112,15 @@ func groups() []group {
 			},
 			onRequest: true,
 		},
+		{
+			name: "etcd",
+			pin:  "go.etcd.io/etcd/etcdutl/v3",
+			programs: []program{
+				{file: "etcdctl", pkg: "go.etcd.io/etcd/etcdctl/v3"},
+				{file: "etcdutl", pkg: "go.etcd.io/etcd/etcdutl/v3"},
+			},
+			onRequest: true,
+		},
 	}
 }
 

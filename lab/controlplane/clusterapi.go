@@ -91,7 +91,8 @@ func (c *ControlPlane) installClusterAPI(ctx context.Context, infrastructure []c
 	if err := c.ScaleToZero(ctx, namespaces...); err != nil {
 		return err
 	}
-	return c.startManagers(ctx, all)
+	c.providers = all
+	return c.startManagers(ctx)
 }
 
 // applyCertManagerCRDs installs cert-manager's kinds, without cert-manager.
@@ -123,8 +124,8 @@ var hookCallers = []string{"capi-core-manager", "capi-kubeadm-control-plane-mana
 
 // startManagers starts the managers and waits until each, with its webhooks,
 // is ready.
-func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error {
-	for _, p := range all {
+func (c *ControlPlane) startManagers(ctx context.Context) error {
+	for _, p := range c.providers {
 		env := []string{"POD_NAMESPACE=" + p.Namespace, "POD_NAME=" + p.Program, "POD_UID=" + p.Program}
 		arguments := []string{
 			"--kubeconfig=" + c.Kubeconfig(),
@@ -144,7 +145,7 @@ func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error 
 			return err
 		}
 	}
-	for _, p := range all {
+	for _, p := range c.providers {
 		if err := c.await(ctx, p.Program, ready("http://"+loopback(p.healthPort)+"/readyz")); err != nil {
 			return err
 		}

@@ -74,6 +74,11 @@ type ControlPlane struct {
 	// clusterctl is the path of its configuration; empty without Cluster API.
 	clusterctl string
 	gates      []string
+	opts       Options
+	// Ports on loopback.
+	apiPort, etcdPort, peerPort, managerPort int
+	// providers are Cluster API's own that were installed.
+	providers []provider
 	// proof are the arguments by which a manager that calls hooks proves itself.
 	proof    []string
 	children []*process.Process // in the order of their start
@@ -92,11 +97,11 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{dir: dir, tools: set, gates: append([]string{"ClusterTopology"}, opts.FeatureGates...)}
+	c := &ControlPlane{dir: dir, tools: set, opts: opts, gates: append([]string{"ClusterTopology"}, opts.FeatureGates...)}
 	if opts.HookClientCert != "" {
 		c.proof = []string{"--runtime-extension-client-cert-file=" + opts.HookClientCert, "--runtime-extension-client-key-file=" + opts.HookClientKey}
 	}
-	if err := c.start(ctx, opts); err != nil {
+	if err := c.start(ctx); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
@@ -170,33 +175,47 @@ func emptyDir(dir string) (string, error) {
 	return abs, nil
 }
 
-func (c *ControlPlane) start(ctx context.Context, opts Options) error {
-	ports, err := FreePorts(4)
-	if err != nil {
+func (c *ControlPlane) start(ctx context.Context) error {
+	if err := c.takePorts(); err != nil {
 		return err
 	}
-	apiPort, etcdPort, peerPort, managerPort := ports[0], ports[1], ports[2], ports[3]
-	if _, err := WritePKI(c.dir, "https://"+loopback(apiPort)); err != nil {
+	if _, err := WritePKI(c.dir, "https://"+loopback(c.apiPort)); err != nil {
 		return err
 	}
 	if err := c.writeWebhookCertificates(); err != nil {
 		return err
 	}
+	return c.startServers(ctx)
+}
+
+func (c *ControlPlane) takePorts() error {
+	ports, err := FreePorts(4)
+	if err != nil {
+		return err
+	}
+	c.apiPort, c.etcdPort, c.peerPort, c.managerPort = ports[0], ports[1], ports[2], ports[3]
+	return nil
+}
+
+// startServers starts etcd, the API server and the controller manager on the keys and the
+// data in the state directory, and returns when they work.
+func (c *ControlPlane) startServers(ctx context.Context) error {
+	var err error
 	c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
 		return fmt.Errorf("read back the kubeconfig: %w", err)
 	}
-	if err := c.run("etcd", nil, EtcdArguments(c.dir, etcdPort, peerPort)...); err != nil {
+	if err := c.run("etcd", nil, EtcdArguments(c.dir, c.etcdPort, c.peerPort)...); err != nil {
 		return err
 	}
-	apiserver := APIServer{Dir: c.dir, Bind: "127.0.0.1", Advertise: advertiseAddress, Port: apiPort, EtcdPort: etcdPort}
+	apiserver := APIServer{Dir: c.dir, Bind: "127.0.0.1", Advertise: advertiseAddress, Port: c.apiPort, EtcdPort: c.etcdPort}
 	// Nothing looks for the API server by its advertised address.
 	arguments := append(apiserver.Arguments(), "--endpoint-reconciler-type=none")
-	if len(opts.AdmissionPlugins) > 0 {
-		arguments = append(arguments, "--enable-admission-plugins="+strings.Join(opts.AdmissionPlugins, ","))
+	if len(c.opts.AdmissionPlugins) > 0 {
+		arguments = append(arguments, "--enable-admission-plugins="+strings.Join(c.opts.AdmissionPlugins, ","))
 	}
-	if opts.Audit {
-		kept, err := audit.Arguments(c.dir, opts.AuditBodies...)
+	if c.opts.Audit {
+		kept, err := audit.Arguments(c.dir, c.opts.AuditBodies...)
 		if err != nil {
 			return err
 		}
@@ -214,7 +233,7 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	}); err != nil {
 		return err
 	}
-	if err := c.run("kube-controller-manager", nil, ManagerArguments(c.dir, managerPort)...); err != nil {
+	if err := c.run("kube-controller-manager", nil, ManagerArguments(c.dir, c.managerPort)...); err != nil {
 		return err
 	}
 	return c.await(ctx, "the controller manager", func(ctx context.Context) error {

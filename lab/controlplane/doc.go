@@ -8,6 +8,9 @@
 // processes with their webhooks on. There is no kubelet and no scheduler: what
 // would be a pod does not run.
 //
+// Snapshot, Restore and StartCopy save etcd, put it back and start a second management cluster
+// on what was saved, with etcd's own tools.
+//
 // Everything it writes (keys, etcd's data, logs, kubeconfig) lies in one state
 // directory; a directory is for one life, the next start wants an empty one.
 // The children die with the process that started them, also when that is
