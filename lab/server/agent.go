@@ -141,24 +141,34 @@ func (a *agentDisks) Open(ctx context.Context, disk agentapi.Disk) (block.Device
 	if err != nil {
 		return nil, err
 	}
-	return &pacedDisk{Device: dev, pace: func() { (*Server)(a).pace(ctx, StepWrite) }}, nil
+	return &pacedDisk{Device: dev, pace: func(step Step) { (*Server)(a).pace(ctx, step) }, complete: func() bool {
+		now := d.describe().Marker
+		return now != nil && now.Complete
+	}}, nil
 }
 
 // pacedDisk takes its time.
 type pacedDisk struct {
 	block.Device
-	pace func()
+	pace func(Step)
+	// complete reports whether the disk's marker says that its install is.
+	complete func() bool
 }
 
 // WriteAt implements block.Device.
 func (p *pacedDisk) WriteAt(b []byte, off int64) (int, error) {
-	p.pace()
-	return p.Device.WriteAt(b, off)
+	p.pace(StepWrite)
+	before := p.complete()
+	n, err := p.Device.WriteAt(b, off)
+	if err == nil && !before && p.complete() {
+		p.pace(StepReport)
+	}
+	return n, err
 }
 
 // Zero implements block.Device.
 func (p *pacedDisk) Zero(off, n int64) error {
-	p.pace()
+	p.pace(StepWrite)
 	return p.Device.Zero(off, n)
 }
 
@@ -168,6 +178,7 @@ func (a *agentDisks) Seed(ctx context.Context, disk agentapi.Disk, seed agentapi
 	if err != nil {
 		return err
 	}
+	(*Server)(a).pace(ctx, StepSeed)
 	return d.writeSeed(ctx, diskSeed{
 		UserData: seed.UserData.Reveal(), MetaData: seed.MetaData, VendorData: seed.VendorData.Reveal(),
 		NetworkConfig: seed.NetworkConfig, WrittenAt: time.Now(),

@@ -89,16 +89,15 @@ type Config struct {
 	// Live is called when a live system has an address, before it asks for its data, with
 	// its command line, which holds a secret. nil: nobody is told.
 	Live func(ctx context.Context, commandLine string)
-	// Pace is called before each step of the agent's work on the hardware, and may
-	// take its time until ctx ends with the work: tests slow the agent down by it,
-	// or hold it. nil: no step takes time.
+	// Pace is called at each step, and may take its time until ctx ends with the work or the
+	// power: tests slow the server down by it, or hold it. nil: no step takes time.
 	Pace func(ctx context.Context, step Step)
 	// Console gets a line for each event, in order; nil: nobody does. It must not
 	// call the server.
 	Console func(Event)
 }
 
-// Step is what the agent is about to do to the hardware.
+// Step is what the server is about to do. All but StepBoot are the agent's work.
 type Step string
 
 // The steps.
@@ -107,6 +106,12 @@ const (
 	StepProbe Step = "Probe"
 	// StepWrite: write or zero a part of a disk.
 	StepWrite Step = "Write"
+	// StepSeed: give the written system its data.
+	StepSeed Step = "Seed"
+	// StepReport: report an install that has just become complete on its disk.
+	StepReport Step = "Report"
+	// StepBoot: start the operating system from its disk.
+	StepBoot Step = "Boot"
 )
 
 // Event is something that happened on the server. It holds no secret.

@@ -42,6 +42,9 @@ func (s *Server) bootDisk(ctx context.Context, l *life, _ bmc.Mode) (next, error
 	if !sleep(ctx, s.cfg.BootTime) {
 		return powerOff, nil
 	}
+	if s.pace(ctx, StepBoot); ctx.Err() != nil {
+		return powerOff, nil
+	}
 	return s.runSystem(ctx, l, d)
 }
 

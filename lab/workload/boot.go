@@ -55,11 +55,24 @@ func (p *Plane) Boot(ctx context.Context, os server.System) {
 		return
 	}
 	os.Event("kubelet: node %s of %s runs", m.node, m.endpoint.address)
-	<-ctx.Done()
+	p.reportUntil(ctx, m)
 	// The power is gone: what is left to do is the cluster's.
 	if err := p.power(context.WithoutCancel(ctx), m, false); err != nil {
 		os.Event("node %s: %v", m.node, err)
 	}
+}
+
+// reportUntil has the kubelet report until ctx ends.
+func (p *Plane) reportUntil(ctx context.Context, m *machine) {
+	for p.cfg.Report > 0 && pause(ctx, p.cfg.Report) {
+		p.mu.Lock()
+		err := m.beat(ctx)
+		p.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			m.os.Event("kubelet: %v", err)
+		}
+	}
+	<-ctx.Done()
 }
 
 // awaitMachine finds what the disk remembers, or runs kubeadm until it succeeds or

@@ -112,6 +112,20 @@ func (m *machine) report(ctx context.Context, on bool) error {
 	return errors.Join(err, m.podsReady(ctx, on))
 }
 
+// beat is the kubelet's report that nothing has changed. The lock is held.
+func (m *machine) beat(ctx context.Context) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}
+	err := m.cluster.change(ctx, node, func() {
+		for i := range node.Status.Conditions {
+			node.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(time.Now().Truncate(time.Second))
+		}
+	})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted with its Machine
+	}
+	return err
+}
+
 // describe fills in what the kubelet knows of its machine.
 func (m *machine) describe(node *corev1.Node) {
 	node.Status.NodeInfo = corev1.NodeSystemInfo{

@@ -32,6 +32,8 @@ type Config struct {
 	Address netip.Addr
 	// Retry is the pause between two attempts of kubeadm; 500 ms.
 	Retry time.Duration
+	// Report is how often a kubelet reports that its Node is well; 0: only when it starts.
+	Report time.Duration
 }
 
 // A Plane serves the API servers of any number of workload clusters. It is safe
