@@ -42,7 +42,10 @@ func (s *Site) LaunchManager(t testing.TB, args ...string) {
 		t.Fatal("the manager runs already")
 	}
 	s.starts++
-	m := management.Manager{Name: fmt.Sprintf("manager-%d", s.starts), Path: s.program, Args: s.flags(t)}
+	m := management.Manager{Name: fmt.Sprintf("manager-%d", s.starts), Path: s.program, Args: s.flags(t), Kubeconfig: s.kubeconfig, NoWebhooks: s.kubeconfig != ""}
+	if s.kubeconfig != "" {
+		m.Name = s.Name + "-" + m.Name // both are of one installation
+	}
 	text := ""
 	for _, wait := range shortened {
 		m.Args = append(m.Args, "--"+wait.flag+"="+wait.value)

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,8 +91,11 @@ type Site struct {
 	number  int
 	dir     string
 	program string
-	manager *management.Launched // nil: none runs
-	starts  int
+	// kubeconfig of the manager; empty: the installation's. keyDir has the keys of the agent
+	// API.
+	kubeconfig, keyDir string
+	manager            *management.Launched // nil: none runs
+	starts             int
 }
 
 // Start starts a site that ends with the test, and returns when Ingot's manager is
@@ -129,10 +133,33 @@ func newSite(cfg Config) *Site {
 	cfg.Name, cfg.Namespace = cmp.Or(cfg.Name, "a"), cmp.Or(cfg.Namespace, "default")
 	cfg.Interval = cmp.Or(cfg.Interval, interval)
 	cfg.World.sites++
-	return &Site{
+	s := &Site{
 		World: cfg.World, Name: cfg.Name, Namespace: cfg.Namespace, config: cfg,
 		number: cfg.World.sites, dir: filepath.Join(cfg.World.dir, cfg.Name),
 	}
+	s.keyDir = filepath.Join(s.dir, "keys")
+	return s
+}
+
+// Fork makes a site of a copy of the site's management cluster (StartCopy), with a manager of
+// its own that has the same keys. Admission requests go to the manager of s, which must run.
+func (s *Site) Fork(t testing.TB, name string, plane *controlplane.ControlPlane) *Site {
+	t.Helper()
+	cfg := s.config
+	cfg.Name, cfg.Namespace = name, "default" // the namespace is there already
+	fork := newSite(cfg)
+	check(t, os.MkdirAll(fork.dir, 0o700))
+	fork.Plane, fork.Ingot, fork.program, fork.keyDir = plane, s.Ingot, s.program, s.keyDir
+	config, err := clientcmd.LoadFromFile(s.Ingot.Kubeconfig())
+	check(t, err)
+	for _, cluster := range config.Clusters {
+		cluster.Server = plane.RESTConfig().Host
+	}
+	fork.kubeconfig = filepath.Join(fork.dir, "manager.kubeconfig")
+	check(t, clientcmd.WriteToFile(*config, fork.kubeconfig))
+	fork.connect(t)
+	fork.Namespace = s.Namespace
+	return fork
 }
 
 // build makes program, release and management cluster side by side.
@@ -263,9 +290,8 @@ func (s *Site) TryClusterctl(ctx context.Context, variables map[string]string, a
 // keys makes the keys of the agent API, once.
 func (s *Site) keys(t testing.TB) string {
 	t.Helper()
-	dir := filepath.Join(s.dir, "keys")
-	if _, err := os.Stat(dir); err != nil {
-		check(t, token.Generate(dir))
+	if _, err := os.Stat(s.keyDir); err != nil {
+		check(t, token.Generate(s.keyDir))
 	}
-	return dir
+	return s.keyDir
 }

@@ -45,8 +45,12 @@ type WorldConfig struct {
 	// listen; 127.0.0.1 if invalid. Management clusters with a network of their own
 	// need another (lab/node).
 	Address netip.Addr
-	// Simulate changes a server before it is made; may be nil.
-	Simulate func(name string, c *server.Config)
+	// Simulate changes a server before it is made, and Configure a server and its BMC; may
+	// be nil.
+	Simulate  func(name string, c *server.Config)
+	Configure func(spec *datacentre.ServerSpec)
+	// Report is how often the kubelets of workload clusters report; 0: when they start.
+	Report time.Duration
 	// Virtual makes the servers virtual ones, with real firmware, that install real
 	// images; nil: they are simulated.
 	Virtual *Virtual
@@ -88,7 +92,7 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 	}
 	w := &World{dir: tempDir(t), Password: "a-password", racks: map[string]string{}, checksums: map[string]string{}}
 	var err error
-	w.Workload, err = workload.Start(t.Context(), workload.Config{Address: cfg.Address})
+	w.Workload, err = workload.Start(t.Context(), workload.Config{Address: cfg.Address, Report: cfg.Report})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.Workload.Close()) })
 	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password, Address: cfg.Address}
@@ -99,12 +103,14 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 		for n := range max(cfg.ServersPerRack, 1) {
 			name := fmt.Sprintf("r%d-s%d", rack+1, n+1)
 			w.racks[name] = fmt.Sprintf("rack-%d", rack+1)
-			if w.virtual == nil {
-				config.Servers = append(config.Servers, w.server(name, cfg.Simulate))
-				continue
+			spec := w.server(name, cfg.Simulate)
+			if w.virtual != nil {
+				spec = w.virtual.Server
+				spec.Name, spec.Kind, spec.MaxSessions = name, datacentre.Virtual, maxSessions
 			}
-			spec := w.virtual.Server
-			spec.Name, spec.Kind, spec.MaxSessions = name, datacentre.Virtual, maxSessions
+			if cfg.Configure != nil {
+				cfg.Configure(&spec)
+			}
 			config.Servers = append(config.Servers, spec)
 		}
 	}
