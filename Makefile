@@ -57,7 +57,7 @@ demo: packages-demo tools agent-image test-image ## Show the whole line in a vir
 test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
 
 .PHONY: test-full
-test-full: packages-test-full tools verify vet unit-full storm boot-storm rest fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
+test-full: packages-test-full tools verify vet unit-full storm boot-storm rest test-restore fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
 
 .PHONY: e2e-clusterctl
 e2e-clusterctl: packages-e2e-clusterctl tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
@@ -71,6 +71,15 @@ conformance: packages-test tools ## Check every rule of the Cluster API contract
 	[ $$status = 0 ] || cat $$dir/log; \
 	[ ! -e $$dir/report ] || cat $$dir/report; \
 	rm -r $$dir; exit $$status
+
+# As above: the lines are printed also if states fail.
+.PHONY: test-restore
+test-restore: packages-test tools tools-etcd ## Restore etcd under hosts in every state, count at the servers. Ends "restore: N of N states safe, 0 disks written, 0 servers switched".
+	@log=$$(mktemp); status=0; \
+	INGOT_RESTORE=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) ./test/restore >$$log 2>&1 || status=$$?; \
+	[ $$status = 0 ] || grep -v '^=== ' $$log; \
+	grep '^restore: ' $$log || status=1; \
+	rm $$log; exit $$status
 
 # The parts of conformance-mutants, each of at most 25 minutes: of shipped files, of Go code that
 # the API server and the runtime extension show, and of Go code that a run shows.
@@ -219,6 +228,11 @@ packages-%:
 .PHONY: tools-e2e
 tools-e2e:
 	go run ./hack/tools/build node dns containerd certmanager
+
+# What saves and restores etcd.
+.PHONY: tools-etcd
+tools-etcd:
+	go run ./hack/tools/build etcd
 
 .PHONY: tools-gen
 tools-gen:
