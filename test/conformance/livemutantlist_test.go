@@ -72,7 +72,7 @@ var runMutants1 = []goMutant{
 	mutates("M29", claimFile, "		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil\n	}\n	if out, err := r.bootstrapIsRead", "		s.fail(message)\n		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil\n	}\n	if out, err := r.bootstrapIsRead"),
 	mutates("M43", "controllers/image/image_controller.go", "if isPaused, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil || isPaused {", "if _, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil {"),
 	mutates("M41", "controllers/reservation/reservation_controller.go", "	if r.WatchFilterValue == \"\" {\n		return false\n	}", "	if r.WatchFilterValue != \"never\" {\n		return false\n	}"),
-	mutates("C13", clusterFile, "return annotations.IsExternallyManaged(object) && !(", "return annotations.IsExternallyManaged(object) && object.Name == \"\" && !("),
+	mutates("C13", clusterFile, "return annotations.IsExternallyManaged(object) && !(", "return annotations.IsExternallyManaged(object) && object.Name == \"\" && !(", "C17"),
 	mutates("M54", "webhooks/conversion/machine.go", "dst.Status.Ready = *provisioned", "dst.Status.Ready = !*provisioned"),
 	mutates("C07", "webhooks/conversion/cluster.go", "dst.Status.Ready = *provisioned", "dst.Status.Ready = !*provisioned"),
 	mutates("M65", capacityFile, "*resource.NewQuantity(capacity.CPUs, ", "*resource.NewQuantity(capacity.CPUs+1, "),

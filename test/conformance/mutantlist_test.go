@@ -23,6 +23,9 @@ var withoutMutant = map[string]string{
 	"C02": "a kind without a definition is not served: C01",
 }
 
+// refusedByClusterctl are rules whose break clusterctl itself finds.
+var refusedByClusterctl = []string{"K01", "K14", "K17", "M09", "K24", "K25", "K26"}
+
 // mutants of the definitions, of the first provider, of the templates and of the extension.
 var mutants = concatMutants(definitionMutants, componentMutants, templateMutants, extensionMutants, bootMutants)
 

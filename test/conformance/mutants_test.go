@@ -55,18 +55,25 @@ func TestProductMutants(t *testing.T) {
 		}
 	}
 	found, has := 0, map[string]bool{}
-	for _, m := range mutants {
+	for i, m := range mutants {
 		has[m.rule] = true
-		name := m.rule + " " + filepath.Base(m.file)
-		t.Run(name, func(t *testing.T) {
+		// A name twice would end in #01, and be a fragment of the repository's URL.
+		t.Run(fmt.Sprint(m.rule, " ", i, " ", filepath.Base(m.file)), func(t *testing.T) {
 			root := t.TempDir()
 			for _, part := range product {
 				copyTree(t, filepath.Join(set.Root(), part), filepath.Join(root, part))
 			}
 			m.apply(t, root)
-			if err := rules[m.rule].Check(offline(t, root, whole, m.file)); err == nil {
+			broken := offline(t, root, whole, m.file)
+			if err := rules[m.rule].Check(broken); err == nil {
 				t.Errorf("%s holds though %s has %q instead of %q", m.rule, m.file, m.new, m.old)
 				return
+			}
+			for _, of := range broken.parts() {
+				if of.installed.Err != "" && !slices.Contains(refusedByClusterctl, m.rule) {
+					t.Errorf("clusterctl refuses %s, so that the rule has nothing to look at: %s", of.file, of.installed.Err)
+					return
+				}
 			}
 			found++
 		})
