@@ -249,8 +249,8 @@ func failureDomainsAgree(r *Run) error {
 	seen := 0
 	for i := range r.Legacy {
 		o := &r.Legacy[i]
-		v := r.last(keyOf(o))
-		if o.GetKind() != kindCluster || v == nil || v.Object.GetResourceVersion() != o.GetResourceVersion() {
+		v := r.read(o)
+		if o.GetKind() != kindCluster || v == nil {
 			continue
 		}
 		want := map[string]any{}

@@ -82,17 +82,7 @@ func moveRules() []Rule {
 				return p.err()
 			},
 			Break: func(s *Shipped) { set(s.shippedDefinition(networks), "Namespaced", "spec", "scope") },
-			Live: func(r *Run) error {
-				var p problems
-				for _, k := range r.Moved.Global {
-					p.unless(slices.Contains(r.globalKinds(), k.Kind), "%s would never be updated nor removed", k)
-				}
-				for _, kind := range r.globalKinds() {
-					p.unless(slices.ContainsFunc(r.Moved.Global, func(k Key) bool { return k.Kind == kind }), "move copies no %s", kind)
-				}
-				p.unless(len(r.globalKinds()) > 0, "no kind is cluster-scoped")
-				return p.err()
-			},
+			Live:  globalCopied,
 			BreakRun: func(r *Run) {
 				r.Moved.Global = append(r.Moved.Global, Key{"Secret", "site", "bmc"})
 			},
@@ -102,6 +92,20 @@ func moveRules() []Rule {
 		{ID: "K53", Level: May, Tag: TagReconcile, Text: "hosts carry block-move until they are paused", Live: blocksMove, BreakRun: unblock},
 		{ID: "K54", Level: Must, Tag: TagReconcile, Text: "a lost status is rebuilt", Live: statusRebuilt, BreakRun: func(r *Run) { unset(&r.Rebuilt[0].After, "status") }},
 	}
+}
+
+// globalCopied checks that what move copies and never updates is cluster-scoped, and all of
+// that.
+func globalCopied(r *Run) error {
+	var p problems
+	for _, k := range r.Moved.Global {
+		p.unless(slices.Contains(r.globalKinds(), k.Kind), "%s would never be updated nor removed", k)
+	}
+	for _, kind := range r.globalKinds() {
+		p.unless(slices.ContainsFunc(r.Moved.Global, func(k Key) bool { return k.Kind == kind }), "move copies no %s", kind)
+	}
+	p.unless(len(r.globalKinds()) > 0, "no kind is cluster-scoped")
+	return p.err()
 }
 
 // inventoryMoves checks that move takes everything of Ingot's in the namespace that was

@@ -82,13 +82,13 @@ var runMutants1 = []goMutant{
 
 var runMutants2 = []goMutant{
 	mutates("M40", "cmd/manager/app/manager.go", "out.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}", "out.DefaultNamespaces = nil", "C30"),
-	{rule: "C31", edits: []sourceEdit{
+	{rule: "C31", also: []string{"C19"}, edits: []sourceEdit{
 		{clusterFile, "if r.WatchFilterValue != \"\" && !labels.HasWatchLabel(object", "if r.WatchFilterValue == \"never\" && !labels.HasWatchLabel(object"},
 		{"controllers/cluster/setup.go", "hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)", "hardware.WatchFilter(mgr.GetScheme(), log, \"\")"},
 	}},
 	mutates("C14", clusterFile, "if owner == nil && !deleting {", "if owner == nil && object.Name == \"\" {", "C15"),
 	mutates("M45", machineFile, "if owner == nil && !deleting {", "if owner == nil && machine.Name == \"\" {", "M48"),
-	mutates("M47", machineFile, "if err != nil || (cluster == nil && !deleting) {", "if err != nil {"),
+	mutates("M47", machineFile, "if err != nil || (cluster == nil && !deleting) {", "if err != nil {", "M26"),
 	mutates("M28", statusFile, "V1Beta1.FailureMessage = ptr.To(message)", "V1Beta1.FailureMessage = nil"),
 	mutates("C22", clusterFile, "if len(remaining) > 0 {", "if len(remaining) > 1000 {"),
 	mutates("C09", "webhooks/conversion/shared.go", "ControlPlane: domain.ControlPlane != nil && *domain.ControlPlane,", "ControlPlane: domain.ControlPlane == nil || !*domain.ControlPlane,"),

@@ -281,14 +281,9 @@ func readyIsProvisioned(kind string) func(*Run) error {
 			if o.GetKind() != kind {
 				continue
 			}
-			var same *Version
-			for _, v := range r.history(keyOf(o)) {
-				if v.Object.GetResourceVersion() == o.GetResourceVersion() {
-					same = v
-				}
-			}
+			same := r.read(o)
 			if same == nil {
-				continue // written between the two reads
+				continue
 			}
 			p.unless(truth(o, "status", "ready") == provisioned(&same.Object), "%s: ready is %t", keyOf(o), truth(o, "status", "ready"))
 			if truth(o, "status", "ready") {

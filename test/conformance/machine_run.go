@@ -80,6 +80,17 @@ func (r *Run) legacy(k Key) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{}}
 }
 
+// read returns the version that a reader of v1beta1 got; nil if it is none of those that
+// were recorded.
+func (r *Run) read(o *unstructured.Unstructured) *Version {
+	for _, v := range r.history(keyOf(o)) {
+		if v.Object.GetResourceVersion() == o.GetResourceVersion() {
+			return v
+		}
+	}
+	return nil
+}
+
 // providerIDOfNodes checks that every Machine with a Node has the provider ID that
 // the Node has.
 func providerIDOfNodes(r *Run) error {
