@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// released are the last versions of machines that are gone and had a host.
+// released are the last versions of machines that are gone and had an installed host: the
+// server of one that was only chosen may never have been on.
 func (r *Run) released() []*Version {
 	var out []*Version
 	for _, k := range r.keys(kindMachine) {
-		if v := r.last(k); v.Deleted && text(&v.Object, "spec", "providerID") != "" && owner(&v.Object, coreMachine) != "" {
+		if v := r.last(k); v.Deleted && text(&v.Object, "spec", "providerID") != "" && provisioned(&v.Object) && owner(&v.Object, coreMachine) != "" {
 			out = append(out, v)
 		}
 	}

@@ -138,11 +138,21 @@ func breakMirror(ownerKind string) func(*Run) {
 	}
 }
 
+// healthy is the condition of a machine that tells of power and BMC; Ready sums it up when it
+// has lasted.
+const healthy = "HostHealthy"
+
 // readyAllLife checks that Ready says something before a machine is provisioned, in
-// its life, and in its deletion.
+// its life, and in its deletion, and that a server that is off in its life is told of.
 func readyAllLife(r *Run) error {
 	var p problems
 	seen := map[string]int{}
+	s, _ := r.situation(PowerLost, &p)
+	for _, k := range s.Objects {
+		off, on := r.at(k, s.Last), r.last(k)
+		p.unless(off != nil && provisioned(off) && status(off, healthy) == "False" && text(condition(off, healthy), "message") != "", "%s: does not say that its server is off", k)
+		p.unless(on != nil && status(&on.Object, healthy) == "True", "%s: does not say that its server is on again", k)
+	}
 	for _, k := range r.keys(kindMachine) {
 		for _, v := range r.history(k) {
 			o := &v.Object

@@ -231,7 +231,7 @@ func machineStatus() []Rule {
 			Live: mirrored("IngotMachine", "Machine"), BreakRun: breakMirror("Machine"),
 		},
 		{
-			ID: "M27", Level: Should, Tag: TagReconcile, Text: "Ready covers creation, life and deletion",
+			ID: "M27", Level: Should, Tag: TagReconcile, Text: "Ready covers creation, life and deletion; a server that is off is told of at once",
 			Live: readyAllLife, BreakRun: silentDeletion,
 		},
 		{

@@ -124,7 +124,7 @@ func (r *recorder) record(t *testing.T) {
 	}{
 		{"tenant", r.registerTenant}, {"strangers", r.strangers}, {"idle objects", r.makeIdle},
 		{"free hosts", r.freeHosts}, {"no host for these", r.noHosts}, {"free hosts again", r.freeHosts},
-		{"clusters", r.clusters}, {"pauses", r.pauses}, {"move", r.move}, {"waiting", r.waiting}, {"lost status", r.loseStatus}, {"failure", r.failure},
+		{"clusters", r.clusters}, {"pauses", r.pauses}, {"move", r.move}, {"waiting", r.waiting}, {"lost status", r.loseStatus}, {"lost power", r.losePower}, {"failure", r.failure},
 		{"deletion", r.deletion}, {"nodes", r.nodes}, {"contract v1beta1", r.readLegacy}, {"servers", r.lookAtServers},
 		{"limits", r.limits}, {"finish", r.finish}, {"hooks", r.hooks},
 	} {

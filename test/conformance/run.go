@@ -147,6 +147,7 @@ const (
 	Unprepared       = "machines whose Cluster is not provisioned, or whose bootstrap data is missing, while hosts are free"
 	Terminal         = "a machine that failed for good"
 	NotReady         = "a machine deleted before its cluster was ready"
+	PowerLost        = "a machine whose server a person switched off"
 	FailingRelease   = "a machine deleted while its BMC fails"
 	NoEndpoint       = "a cluster without endpoint"
 	ClusterDeletion  = "a cluster deleted while machines are there"

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/test/site"
 )
 
 // create an object of Ingot's or of Cluster API's.
@@ -324,22 +325,47 @@ func (r *recorder) loseStatus(t *testing.T) {
 	r.writeRebuilt(t, before)
 }
 
+// workers are the workers of the cluster that stays, and their hosts.
+func (r *recorder) workers(t *testing.T) (machines, hosts []Key) {
+	t.Helper()
+	all, of := r.machinesOf(t, r.main.Name)
+	for i, k := range all {
+		o, err := r.get(t.Context(), k)
+		check(t, err)
+		if _, control := o.GetLabels()["cluster.x-k8s.io/control-plane"]; !control {
+			machines, hosts = append(machines, k), append(hosts, of[i])
+		}
+	}
+	if len(machines) == 0 {
+		t.Fatal("the cluster has no worker")
+	}
+	return machines, hosts
+}
+
+// losePower switches the server of a worker off, as a person would, and on again.
+func (r *recorder) losePower(t *testing.T) {
+	t.Helper()
+	machines, hosts := r.workers(t)
+	server := r.site.World.Server(hosts[0].Name).Simulated
+	defer func() { check(t, server.Power(context.WithoutCancel(t.Context()), bmc.On)) }()
+	told := func(want string) site.Missing {
+		return r.is("told", machines[:1], func(o *unstructured.Unstructured) bool { return status(o, healthy) == want })
+	}
+	r.hope(t, "a machine whose server is on", told("True"))
+	r.during(t, PowerLost, machines[:1], func() {
+		check(t, server.Power(t.Context(), bmc.Off))
+		r.hope(t, "a machine whose server is off", told("False"))
+	})
+	check(t, server.Power(t.Context(), bmc.On))
+	r.hope(t, "a machine whose server is on again", told("True"))
+}
+
 // failure takes the host of a worker away: its machine cannot recover. Only who may act as
 // the manager can do that.
 func (r *recorder) failure(t *testing.T) {
 	t.Helper()
-	machines, hosts := r.machinesOf(t, r.main.Name)
-	worker := -1
-	for i, k := range machines {
-		o, err := r.get(t.Context(), k)
-		check(t, err)
-		if _, control := o.GetLabels()["cluster.x-k8s.io/control-plane"]; !control {
-			worker = i
-		}
-	}
-	if worker < 0 {
-		t.Fatal("the cluster has no worker")
-	}
+	machines, hosts := r.workers(t)
+	worker := len(machines) - 1
 	manager, err := client.New(impersonate(r.site.Plane.RESTConfig(), managerUser), client.Options{})
 	check(t, err)
 	r.during(t, Terminal, []Key{machines[worker]}, func() {
