@@ -101,6 +101,7 @@ var runMutants2 = []goMutant{
 }
 
 var runMutants3 = []goMutant{
+	mutates("M27", "controllers/machine/health.go", "case host.Status.Power == infrav1.PowerStateOff:", "case host.Status.Power == \"Broken\":"),
 	mutates("M49", claimFile, "if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {", "if s.ingotCluster == nil {"),
 	mutates("M50", claimFile, "if s.owner.Spec.Bootstrap.DataSecretName == nil {", "if s.owner.Name == \"\" {"),
 	mutates("M51", claimFile, "		s.fail(message)\n	}\n	if s.notClaimed(reason, message) {", "		s.fail(message)\n	}\n	if s.notClaimed(reason, \"\") {"),
