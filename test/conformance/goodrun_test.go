@@ -30,8 +30,8 @@ func goodRun() *Run {
 	m2, im2 := s.machine("site", "c1", "m2", "r2")
 	s.install(m2, im2, 2, "r2", "admin")
 
-	s.during(PowerLost, []Key{im2}, func() { s.ingot(im2, "status", conditioned(healthy, "False", "the server is off")) })
-	s.ingot(im2, "status", conditioned(healthy, "True", ""))
+	s.during(PowerLost, []Key{im1}, func() { s.ingot(im1, "status", conditioned(healthy, "False", "the server is off")) })
+	s.ingot(im1, "status", conditioned(healthy, "True", ""))
 	const memory = 16 << 30
 	s.run.Servers = []Server{
 		{Host: hostKey("site", 1), Rack: "r1", Powered: true, Instance: instanceOf("site", 1), CPUs: 8, MemoryBytes: memory},
