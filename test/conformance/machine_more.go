@@ -309,7 +309,7 @@ func (r *Run) still(p *problems, k Key, situation string) {
 	}
 	shown, _ := value(first, "status").(map[string]any)
 	for field := range shown {
-		p.unless(slices.Contains([]string{"conditions", "deprecated", "observedGeneration", "phase"}, field), "%s: shows status.%s again, though paused", k, field)
+		p.unless(slices.Contains([]string{"conditions", "deprecated", "phase"}, field), "%s: shows status.%s again, though paused", k, field)
 	}
 	for _, c := range list(first, "status", "conditions") {
 		p.unless(text(tree(c), "type") == pausedCondition, "%s: shows condition %s again, though paused", k, text(tree(c), "type"))
