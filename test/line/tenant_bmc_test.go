@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -186,10 +187,13 @@ func (i *intruder) guesses() {
 		}
 		// Deleting the host and registering it again must not begin the count again.
 		i.works("delete the host", func(ctx context.Context) error { return client.IgnoreNotFound(i.client.Delete(ctx, host)) })
-		i.works("register it again", func(ctx context.Context) error {
-			again := i.host("guesses-again", i.roomy, madeUp(26), i.site.bmcURL[unregistered])
-			again.Spec.BMC.CredentialsRef.Name = "guess-7"
-			return i.client.Create(ctx, again)
+		again := i.host("guesses-again", i.roomy, madeUp(26), i.site.bmcURL[unregistered])
+		again.Spec.BMC.CredentialsRef.Name = "guess-7"
+		i.site.Await(i.t, "the host to be registered again, once the first is gone", func(ctx context.Context) (string, error) {
+			if err := i.client.Create(ctx, again); err != nil && !apierrors.IsAlreadyExists(err) {
+				return err.Error(), nil
+			}
+			return "", nil
 		})
 		if err := i.says("guesses-again", "BMC"); err != nil {
 			return err
