@@ -25,8 +25,9 @@ import (
 // slowServer serves images of the length that it announces, 100 KiB a second: not so slowly that
 // a fetch would be called off for that.
 type slowServer struct {
-	url     string
-	reading atomic.Int32
+	url string
+	// reading counts the readers, asked all requests.
+	reading, asked atomic.Int32
 }
 
 func newSlowServer(t *testing.T, length int64) *slowServer {
@@ -36,6 +37,7 @@ func newSlowServer(t *testing.T, length int64) *slowServer {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.FormatInt(length, 10))
 		w.WriteHeader(http.StatusOK)
+		s.asked.Add(1)
 		s.reading.Add(1)
 		defer s.reading.Add(-1)
 		flush := http.NewResponseController(w)
@@ -77,9 +79,10 @@ func (i *intruder) holdsImages() {
 	}
 	claim(mineName, huge.url, "sha256:"+strings.Repeat("a", 64))
 	claim(slowName, slow.url, image.Checksum)
-	site.Await(i.t, "both slow sources are read", func(context.Context) (string, error) {
-		if huge.reading.Load() == 0 || slow.reading.Load() == 0 {
-			return fmt.Sprintf("readers: %d of the huge image, %d of the slow source", huge.reading.Load(), slow.reading.Load()), nil
+	// The huge image is refused again and again while the cache holds an image of others.
+	site.Await(i.t, "the huge image is asked for, and the slow source is read", func(context.Context) (string, error) {
+		if huge.asked.Load() == 0 || slow.reading.Load() == 0 {
+			return fmt.Sprintf("%d requests for the huge image, %d readers of the slow source", huge.asked.Load(), slow.reading.Load()), nil
 		}
 		return "", nil
 	})
@@ -107,7 +110,7 @@ func (i *intruder) holdsImages() {
 		site.Await(i.t, "the other tenant's host to be installed", site.Installed(spareName))
 		return nil
 	}
-	i.attack("two slow images hold the fetchers, and another tenant installs a third", installed)
+	i.attack("a slow image holds a fetcher, one of the size of the cache asks for the other, and another tenant installs a third", installed)
 	i.attack("a slow source for the checksum of another tenant's image", func(ctx context.Context) error {
 		if image.Fetches() == 0 {
 			return errors.New("the image did not come from its tenant's own source")
