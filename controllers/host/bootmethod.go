@@ -113,7 +113,7 @@ func insert(ctx context.Context, conn bmc.Conn, image string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the drive does not show the image: %w", bmc.ErrNotApplied, err) // the outcome is known now
+	return fmt.Errorf("%w: the drive does not show the image: %v", bmc.ErrNotApplied, err) //nolint:errorlint // the outcome is known now
 }
 
 // override sets the first of the overrides that the BMC takes. A host that boots by PXE

@@ -224,7 +224,7 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 	case err != nil:
 		return err
 	case now.Target != want.Target:
-		return fmt.Errorf("%w: it shows %q: %w", bmc.ErrNotApplied, now.Target, lost) // the outcome is known now
+		return fmt.Errorf("%w: it shows %q: %v", bmc.ErrNotApplied, now.Target, lost) //nolint:errorlint // the outcome is known now
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ func testRotation(t *testing.T, on *ground) {
 			m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
 			m.toldOnce(infrav1.ReasonCredentialsRotating)
 			m.toldOnce(infrav1.ReasonCredentialsRotated)
+			m.tick() // it observes the generation that the rotation wrote
 			before := m.get("h").ResourceVersion
 			m.tick()
 			if m.get("h").ResourceVersion != before || m.credentials().ResourceVersion != secret.ResourceVersion {
