@@ -240,7 +240,7 @@ func (i *intruder) forbidden(name string, try func(context.Context) error, words
 	i.attack(name, func(ctx context.Context) error {
 		err := try(ctx)
 		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
-			return fmt.Errorf("answered %v", err)
+			return fmt.Errorf("answered %v", err) //nolint:errorlint // nil is an answer too
 		}
 		for _, word := range words {
 			if !strings.Contains(err.Error(), word) {

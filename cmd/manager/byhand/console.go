@@ -35,7 +35,7 @@ func console(ctx context.Context, conn bmc.Conn, c *call) error {
 	select {
 	case err = <-typed:
 		err = errors.Join(err, stream.Close())
-		_ = <-heard
+		<-heard //nolint:errcheck // it ends with the stream, whatever the error
 	case err = <-heard:
 		err = errors.Join(err, stream.Close())
 	}
