@@ -116,7 +116,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 // restore into another namespace. That is terminal (M28): the webhook lets nobody change the
 // field, and the Node keeps the ID for its life.
 func (r *Reconciler) invalidProviderID(s *scope) outcome {
-	message := fmt.Sprintf("spec.providerID names no host of namespace %s, and nobody may change it. Ingot has given this machine up. Delete the Machine to replace it.", s.machine.Namespace)
+	message := fmt.Sprintf("spec.providerID names no host of namespace %s, and the field cannot be changed. Ingot no longer manages this machine. Delete the Machine to replace it.", s.machine.Namespace)
 	s.fail(message)
 	if s.notClaimed(infrav1.ReasonProviderIDInvalid, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonProviderIDInvalid, action, "spec.providerID is %q. %s", s.machine.Spec.ProviderID, message)

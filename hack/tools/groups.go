@@ -35,8 +35,11 @@ type program struct {
 	aliases []string
 }
 
-// groups lists everything that can be built, the cheapest first.
-func groups() []group {
+// groups lists everything that can be built.
+func groups() []group { return append(everyday(), requested()...) }
+
+// everyday are the groups that most targets need, the cheapest first.
+func everyday() []group {
 	return []group{
 		{
 			name:     "gen",
@@ -47,12 +50,6 @@ func groups() []group {
 			name:     "ignition",
 			pin:      "github.com/coreos/ignition/v2",
 			programs: []program{{file: "ignition-validate", pkg: "github.com/coreos/ignition/v2/validate"}},
-		},
-		{
-			name:      "lint",
-			pin:       "github.com/golangci/golangci-lint/v2",
-			programs:  []program{{file: "golangci-lint", pkg: "."}},
-			onRequest: true,
 		},
 		{
 			name: "kube",
@@ -76,6 +73,18 @@ func groups() []group {
 			// As in the Dockerfile of Cluster API's own releases.
 			tags:            "fieldsv1string",
 			versionPackages: []string{"sigs.k8s.io/cluster-api/version"},
+		},
+	}
+}
+
+// requested are the groups that are built only when they are named.
+func requested() []group {
+	return []group{
+		{
+			name:      "lint",
+			pin:       "github.com/golangci/golangci-lint/v2",
+			programs:  []program{{file: "golangci-lint", pkg: "."}},
+			onRequest: true,
 		},
 		{
 			name: "node",
