@@ -4,20 +4,26 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	capiadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/allocation"
@@ -179,19 +185,35 @@ func TestReplicas(t *testing.T) {
 			c := cluster("ingot", 0)
 			c.Spec.Topology.Workers.MachineDeployments[0].Replicas = tc.asked
 			c.Spec.Topology.Workers.MachineDeployments[0].Metadata.Annotations = tc.topology
-			made := class("ingot", false)
-			made.Spec.Workers.MachineDeployments[0].Metadata.Annotations = tc.class
+			blue := class("ingot", false)
+			blue.Spec.Workers.MachineDeployments[0].Metadata.Annotations = tc.class
 			got := 0
-			for _, g := range wishOf(c, Blueprint{Class: made}).Groups {
+			for _, g := range wishOf(c, Blueprint{Class: blue}).Groups {
 				if g.Name == "md-0" {
 					got = g.Count
 				}
 			}
 			if got != tc.want {
-				t.Errorf("%d machines are counted, Cluster API makes %d", got, tc.want)
+				t.Errorf("%d machines are counted, want %d", got, tc.want)
+			}
+			made, err := clusterAPIReplicas(tc.asked, tc.class, tc.topology)
+			if refused := tc.topology[least] == "some"; refused != (err != nil) || !refused && made != tc.want {
+				t.Errorf("Cluster API makes %d machines (%v), want %d", made, err, tc.want)
 			}
 		})
 	}
+}
+
+// clusterAPIReplicas returns the replicas that Cluster API's own webhook gives a
+// MachineDeployment of a topology: annotations of the topology override those of the class.
+func clusterAPIReplicas(asked *int32, class, topology map[string]string) (int, error) {
+	deployment := &clusterv1.MachineDeployment{Spec: clusterv1.MachineDeploymentSpec{Replicas: asked}}
+	deployment.Annotations = map[string]string{}
+	maps.Copy(deployment.Annotations, class)
+	maps.Copy(deployment.Annotations, topology)
+	ctx := admission.NewContextWithRequest(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create}})
+	err := (&capiadmission.MachineDeployment{}).Default(ctx, deployment)
+	return int(ptr.Deref(deployment.Spec.Replicas, -1)), err
 }
 
 // A variable of the name, but of another form, is another class's own.
