@@ -39,7 +39,7 @@ CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # test/cluster) are among them, and skip without the variables that their targets set.
 PACKAGES = $$(go list ./... | grep -v '/test/qemu')
 # What has a step of its own in test-full: many hosts with short deadlines.
-CROWDED = /test/qemu|/test/storm|/test/bootstorm
+CROWDED = /test/qemu|/test/soak|/test/bootstorm
 
 ##@ Everyday
 
@@ -101,7 +101,7 @@ conformance-mutants: packages-test tools ## Break the product, rule by rule; the
 .PHONY: test-tenant
 test-tenant: packages-test tools ## Attack as a tenant by API, BMCs, boot network, agents, images and webhooks. Ends "tenant: N of N attacks refused".
 	@log=$$(mktemp); status=0; \
-	go test -count=1 -timeout $(TEST_TIMEOUT) -v $(TESTFLAGS) -run 'TestLine/Tenant' ./test/line >$$log 2>&1 || status=$$?; \
+	go test -count=1 -timeout $(TEST_TIMEOUT) -v $(TESTFLAGS) -run 'TestLifecycle/Tenant' ./test/lifecycle >$$log 2>&1 || status=$$?; \
 	[ $$status = 0 ] || grep -v '^=== ' $$log; \
 	grep -o 'tenant: .*' $$log; \
 	rm $$log; exit $$status
@@ -253,7 +253,7 @@ unit-full: agent-image
 # These measure, and need the machine to themselves, without the race detector.
 .PHONY: storm
 storm:
-	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/storm
+	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/soak
 
 .PHONY: gitops
 gitops: packages-test tools ## Delete, prune and replace as Argo CD, Flux and people do, with the real kube-controller-manager and Cluster API's managers; part of test-full.
@@ -265,7 +265,7 @@ boot-storm:
 
 .PHONY: rest
 rest:
-	INGOT_FULL=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) -run TestCrowdAtRest ./test/rest
+	INGOT_FULL=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) -run TestCrowdAtRest ./test/idle
 
 .PHONY: fuzz-short
 fuzz-short:

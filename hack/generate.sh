@@ -37,7 +37,7 @@ if [ ${#api[@]} -gt 0 ]; then
   cp -r "$work/bases" config/crd/bases
 fi
 
-mapfile -t logic < <(pathsOf controllers webhooks cmd/manager)
+mapfile -t logic < <(pathsOf controllers internal webhooks cmd/manager)
 if [ ${#logic[@]} -gt 0 ]; then
   "$gen" rbac:roleName=manager-role webhook "${logic[@]}" \
     output:rbac:artifacts:config="$work/rbac" \

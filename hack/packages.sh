@@ -13,7 +13,7 @@
 set -euo pipefail
 
 # Debian package, a file or command that proves it, and the make targets, each of
-# which asks for itself (test/imports sees to it).
+# which asks for itself (test/archrules sees to it).
 table() {
   cat <<'T'
 gcc                gcc                                     test test-full

@@ -27,7 +27,7 @@ var (
 // address back, and hosts that register together do not all try for the same one.
 // Never given: addresses in taken, which are those recorded for other hosts, those that
 // their systems have, those that other networks reserve and those of control planes'
-// endpoints (controllers/address), those of routers, relays, DNS and NTP servers, those
+// endpoints (internal/ipam), those of routers, relays, DNS and NTP servers, those
 // reserved for others, and the subnet's own and broadcast address. What is reserved for
 // the MAC address itself is given, in the range or beside it, whatever else it is: a
 // host may be the network's DNS server.

@@ -28,7 +28,7 @@ import (
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/ingot-metal/ingot/lab/pki"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 const (
@@ -119,7 +119,7 @@ func serve(t *testing.T, edit func(*Options)) *site {
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
 	}
 	t.Cleanup(func() { s.client.CloseIdleConnections(); cancel(); check(t, <-done) })
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", await.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", eventually.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
 	return s
 }
 

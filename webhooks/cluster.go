@@ -13,8 +13,8 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
-	"github.com/ingot-metal/ingot/webhooks/canonical"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/normalize"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,versions=v1beta2,name=validation.ingotcluster.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -22,7 +22,7 @@ import (
 
 // clusterValidator admits IngotClusters.
 type clusterValidator struct {
-	outlook outlook.Outlook
+	outlook warnings.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotCluster] = &clusterValidator{}
@@ -41,7 +41,7 @@ func checkClusterSpec(path *field.Path, before, after v1beta2.IngotClusterSpec) 
 
 // endpointWarnings tell of half an endpoint, with which nothing starts (C06: both
 // parts are optional), and of one that hosts are given or have, where that is new.
-func endpointWarnings(ctx context.Context, o outlook.Outlook, to endpointChange) admission.Warnings {
+func endpointWarnings(ctx context.Context, o warnings.Outlook, to endpointChange) admission.Warnings {
 	if to.before == to.after {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (v *clusterValidator) ValidateCreate(ctx context.Context, cluster *v1beta2.
 func (v *clusterValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotCluster) (admission.Warnings, error) {
 	path := field.NewPath("spec")
 	was := before.Spec.DeepCopy()
-	canonical.Cluster(was) // so that a default of ours is no change of theirs
+	normalize.Cluster(was) // so that a default of ours is no change of theirs
 	errs := checkClusterSpec(path, *was, after.Spec)
 	provisioned := before.Status.Initialization.Provisioned
 	if provisioned != nil && *provisioned && inventory.FailureDomainLabel(after) != was.FailureDomainLabel {
@@ -121,7 +121,7 @@ func (v *clusterValidator) ValidateDelete(context.Context, *v1beta2.IngotCluster
 
 // clusterTemplateValidator admits IngotClusterTemplates.
 type clusterTemplateValidator struct {
-	outlook outlook.Outlook
+	outlook warnings.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotClusterTemplate] = &clusterTemplateValidator{}

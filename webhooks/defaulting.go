@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/webhooks/canonical"
+	"github.com/ingot-metal/ingot/webhooks/normalize"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-ingothost,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,versions=v1beta2,name=default.ingothost.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -46,19 +46,19 @@ func (d defaulter[T]) Default(_ context.Context, object T) error {
 	return nil
 }
 
-func defaultHost(host *v1beta2.IngotHost)          { canonical.Host(&host.Spec) }
-func defaultNetwork(network *v1beta2.IngotNetwork) { canonical.Network(&network.Spec) }
-func defaultMachine(machine *v1beta2.IngotMachine) { canonical.Machine(&machine.Spec) }
-func defaultCluster(cluster *v1beta2.IngotCluster) { canonical.Cluster(&cluster.Spec) }
+func defaultHost(host *v1beta2.IngotHost)          { normalize.Host(&host.Spec) }
+func defaultNetwork(network *v1beta2.IngotNetwork) { normalize.Network(&network.Spec) }
+func defaultMachine(machine *v1beta2.IngotMachine) { normalize.Machine(&machine.Spec) }
+func defaultCluster(cluster *v1beta2.IngotCluster) { normalize.Cluster(&cluster.Spec) }
 func defaultMachineTemplate(t *v1beta2.IngotMachineTemplate) {
-	canonical.Machine(&t.Spec.Template.Spec)
+	normalize.Machine(&t.Spec.Template.Spec)
 }
 
 // defaultClusterTemplate leaves a template that says nothing at all, or the schema
 // could not refuse one whose spec was forgotten; the clusters of one get the label.
 func defaultClusterTemplate(t *v1beta2.IngotClusterTemplate) {
 	if !reflect.ValueOf(t.Spec.Template).IsZero() {
-		canonical.Cluster(&t.Spec.Template.Spec)
+		normalize.Cluster(&t.Spec.Template.Spec)
 	}
 }
 

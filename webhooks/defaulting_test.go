@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 func newDecoder(t testing.TB) admission.Decoder {
 	t.Helper()
-	return admission.NewDecoder(kinds.Scheme(t))
+	return admission.NewDecoder(testscheme.Scheme(t))
 }
 
 func handle[T client.Object](t *testing.T, object T, d defaulter[T], raw string) admission.Response {

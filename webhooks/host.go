@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothost,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,versions=v1beta2,name=validation.ingothost.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -37,7 +37,7 @@ type hostValidator struct {
 	// cache holds only those that Ingot has labelled already.
 	live client.Reader
 	// outlook warns of what will not work with the inventory as it is.
-	outlook outlook.Outlook
+	outlook warnings.Outlook
 	// bmcs tells what the drivers of BMCs can.
 	bmcs  BMCs
 	clock clock.PassiveClock

@@ -29,9 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/test/kinds"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/test/testscheme"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // fakeAccess lets one user restore, and remembers what it was asked.
@@ -72,7 +72,7 @@ func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name st
 
 func newReader(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func newHostValidator(t *testing.T, managerUsername string, objects ...client.Ob
 	reader := newReader(t, objects...)
 	return &hostValidator{
 		guard: guard{managerUsername: managerUsername, access: &fakeAccess{restorer: "restorer"}},
-		hosts: reader, live: reader, outlook: outlook.Outlook{Reader: reader},
+		hosts: reader, live: reader, outlook: warnings.Outlook{Reader: reader},
 		clock: clocktesting.NewFakePassiveClock(commandTime()),
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/controllers/networkuse"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/networkuse"
 )
 
 // refuseRecorded refuses another network, or another boot NIC, for a host while a system

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
-	"github.com/ingot-metal/ingot/webhooks/canonical"
+	"github.com/ingot-metal/ingot/webhooks/normalize"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-ingotimage,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,versions=v1beta2,name=default.ingotimage.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -26,7 +26,7 @@ import (
 
 // defaultImage brings an image of the catalogue into the form that one in a machine has.
 // All that is wrong with one the schema refuses.
-func defaultImage(image *v1beta2.IngotImage) { canonical.Image(&image.Spec) }
+func defaultImage(image *v1beta2.IngotImage) { normalize.Image(&image.Spec) }
 
 var _ admission.Defaulter[*v1beta2.IngotImage] = defaulter[*v1beta2.IngotImage](defaultImage)
 

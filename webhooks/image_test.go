@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 func TestImageIsBroughtIntoForm(t *testing.T) {
@@ -30,7 +30,7 @@ func TestImageIsBroughtIntoForm(t *testing.T) {
 
 // What an image that comes or goes does to Clusters is said, or refused.
 func TestImagesAndTheirClusters(t *testing.T) {
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	image := func(name, os string) *v1beta2.IngotImage {
 		return &v1beta2.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.IngotImageSpec{KubernetesVersion: "v1.36.1", Architecture: "amd64", OS: os}}
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta1"
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/pki"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // limitedSite is a webhook server with limits on loopback, and a client of it.
@@ -81,7 +81,7 @@ func serveLimited(t *testing.T, edit func(*limitedServer), handlers map[string]h
 			t.Error(err)
 		}
 	})
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", await.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", eventually.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
 	return s
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
-	"github.com/ingot-metal/ingot/webhooks/canonical"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/normalize"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachine,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,versions=v1beta2,name=validation.ingotmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -30,7 +30,7 @@ import (
 // machineValidator admits IngotMachines.
 type machineValidator struct {
 	guard
-	outlook outlook.Outlook
+	outlook warnings.Outlook
 	// live reads Machines from the API server: one that was deleted a moment ago must not
 	// be taken for one that lives.
 	live client.Reader
@@ -83,7 +83,7 @@ func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	was, is := before.Spec.DeepCopy(), after.Spec.DeepCopy()
 	was.ProviderID, is.ProviderID = "", ""
 	errs := liveChanges(before, was, is)
-	canonical.Machine(was) // so that a default of ours is no change of theirs
+	normalize.Machine(was) // so that a default of ours is no change of theirs
 	list, err := changes(field.NewPath("spec"), was, is)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func cleaningWarning(path *field.Path, spec v1beta2.IngotMachineSpec) admission.
 
 // machineTemplateValidator admits IngotMachineTemplates.
 type machineTemplateValidator struct {
-	outlook outlook.Outlook
+	outlook warnings.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotMachineTemplate] = &machineTemplateValidator{}
@@ -230,7 +230,7 @@ func (v *machineTemplateValidator) ValidateCreate(ctx context.Context, template 
 func (v *machineTemplateValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
 	errs := checkMachineTemplate(before.Spec.Template, after.Spec.Template)
 	was := before.Spec.Template.Spec.DeepCopy()
-	canonical.Machine(was)
+	normalize.Machine(was)
 	frozen, err := keepTemplate(ctx, after, was, &after.Spec.Template.Spec)
 	if err != nil {
 		return nil, err

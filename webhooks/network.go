@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotnetwork,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,versions=v1beta2,name=validation.ingotnetwork.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -28,7 +28,7 @@ type networkValidator struct {
 	// reader reads IngotHosts, IngotNetworks, IngotMachines and their templates from an
 	// indexed cache.
 	reader  client.Reader
-	outlook outlook.Outlook
+	outlook warnings.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotNetwork] = &networkValidator{}

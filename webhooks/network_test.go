@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
@@ -36,7 +36,7 @@ func proxy(name, subnet string) *v1beta2.IngotNetwork {
 func newNetworkValidator(t *testing.T, objects ...client.Object) *networkValidator {
 	t.Helper()
 	reader := newReader(t, objects...)
-	return &networkValidator{reader: reader, outlook: outlook.Outlook{Reader: reader}}
+	return &networkValidator{reader: reader, outlook: warnings.Outlook{Reader: reader}}
 }
 
 func TestNetworkCreate(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // unreadable is a cache that cannot be read.
@@ -118,7 +118,7 @@ func TestTopologyDryRun(t *testing.T) {
 // finalizers while it is deleted; of every kind that is validated.
 func TestWhatStandsMayStand(t *testing.T) {
 	bad := []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Gt"}}
-	o := outlook.Outlook{Reader: unreadable{}}
+	o := warnings.Outlook{Reader: unreadable{}}
 	g := guard{managerUsername: "ingot"}
 	host := claimed("h")
 	host.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
@@ -173,7 +173,7 @@ func touched[T client.Object](before T, defaults func(T), v admission.Validator[
 // A cache that cannot be read gives no warning and refuses nothing that rests on
 // nothing else.
 func TestUnreadableCacheOnlyKeepsQuiet(t *testing.T) {
-	o := outlook.Outlook{Reader: unreadable{}}
+	o := warnings.Outlook{Reader: unreadable{}}
 	ctx := request(t.Context(), "alice")
 	selecting := machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
 		m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"a": "b"}, Arch: "arm64"}
@@ -199,7 +199,7 @@ func TestUnreadableCacheOnlyKeepsQuiet(t *testing.T) {
 
 // Cluster API makes machines by the thousand: their template was warned of.
 func TestClonedMachinesAreNotWarnedOf(t *testing.T) {
-	v := &machineValidator{outlook: outlook.Outlook{Reader: newReader(t)}}
+	v := &machineValidator{outlook: warnings.Outlook{Reader: newReader(t)}}
 	machine := &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
 	got, err := v.ValidateCreate(request(t.Context(), "capi"), machine)
 	want := admission.Warnings{`metadata.namespace: "ns" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // A host is warned of when it is made or changed for the worse, and not at every
@@ -205,7 +205,7 @@ func TestClusterWarnings(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := &clusterValidator{outlook: outlook.Outlook{Reader: newReader(t, claimed("h1"), network("rack-a", "10.0.0.0/24", "10.0.0.1", "10.0.0.99", ""))}}
+			v := &clusterValidator{outlook: warnings.Outlook{Reader: newReader(t, claimed("h1"), network("rack-a", "10.0.0.0/24", "10.0.0.1", "10.0.0.99", ""))}}
 			got, err := v.ValidateUpdate(request(t.Context(), "alice"), tt.before, tt.after)
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/webhooks/conversion"
-	"github.com/ingot-metal/ingot/webhooks/outlook"
+	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -34,13 +34,13 @@ type Options struct {
 
 // SetupWithManager registers defaulting, validation and conversion of every kind
 // with mgr, whose scheme must know both API versions. Hosts, hardware, networks, clusters,
-// machines and templates are read from mgr's cache, in which the indexes of controllers/index are
+// machines and templates are read from mgr's cache, in which the indexes of internal/index are
 // set up; two hosts written within the cache's delay can pass as different, so the
 // host controller looks again (I8).
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	g := guard{managerUsername: options.ManagerUsername, access: reviewer{client: mgr.GetClient()}}
 	hosts := mgr.GetClient()
-	o := outlook.Outlook{Reader: hosts}
+	o := warnings.Outlook{Reader: hosts}
 	steps := []func() error{
 		mutateBy(mgr, &v1beta2.IngotHost{}, hostDefaulter{clock: clock.RealClock{}}),
 		mutate(mgr, &v1beta2.IngotNetwork{}, defaultNetwork),

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // mangler stands between the driver and a BMC and changes the BMC's packets.
@@ -230,6 +230,6 @@ func TestGoroutines(t *testing.T) {
 		}
 	}
 	explain := func() string { return fmt.Sprintf("%d goroutines, %d before", runtime.NumGoroutine(), before) }
-	await.Wait{Limit: 10 * time.Second, Interval: 10 * time.Millisecond, Explain: explain}.Until(t, "the end of the serial lines",
-		await.Holds(func() bool { return runtime.NumGoroutine() <= before+slack }))
+	eventually.Wait{Limit: 10 * time.Second, Interval: 10 * time.Millisecond, Explain: explain}.Until(t, "the end of the serial lines",
+		eventually.Holds(func() bool { return runtime.NumGoroutine() <= before+slack }))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // aged is a connection whose clock the test turns, and its BMC.
@@ -83,7 +83,7 @@ func TestCloseOfAnOldSession(t *testing.T) {
 				t.Errorf("error %v, want one: %v", err, tc.lost)
 			}
 			// It is told and not waited for.
-			await.Wait{Limit: 10 * time.Second, Interval: time.Millisecond}.Until(t, "the session's end", await.Holds(func() bool { return b.Sessions() == 0 }))
+			eventually.Wait{Limit: 10 * time.Second, Interval: time.Millisecond}.Until(t, "the session's end", eventually.Holds(func() bool { return b.Sessions() == 0 }))
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 const (
@@ -80,8 +80,8 @@ func newRig(t *testing.T, change func(*labipmi.Config)) *rig {
 func (r *rig) ended(t *testing.T) {
 	t.Helper()
 	explain := func() string { return fmt.Sprintf("%d sessions left open", r.Sessions()) }
-	await.Wait{Limit: 10 * time.Second, Interval: time.Millisecond, Explain: explain}.Until(t, "the end of all sessions",
-		await.Holds(func() bool { return r.Sessions() == 0 || r.pending }))
+	eventually.Wait{Limit: 10 * time.Second, Interval: time.Millisecond, Explain: explain}.Until(t, "the end of all sessions",
+		eventually.Holds(func() bool { return r.Sessions() == 0 || r.pending }))
 }
 
 // dial opens a session that ends with the test.

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/sushy"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // sushyRig is sushy-tools before a Bench.
@@ -128,7 +128,7 @@ func TestSushyTakesItsTime(t *testing.T) {
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
 		t.Fatal(err)
 	}
-	await.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "power", await.Holds(func() bool {
+	eventually.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "power", eventually.Holds(func() bool {
 		state, err := conn.PowerState(t.Context())
 		return err == nil && state == bmc.PowerOn
 	}))

@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 	"github.com/ingot-metal/ingot/lab/vendorbmc"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // plain are the drivers that are not over Redfish.
@@ -156,10 +156,10 @@ func TestNothingStays(t *testing.T) {
 				}
 			}
 			// Connections end in their own time.
-			await.Wait{Limit: patience, Interval: time.Millisecond, Explain: func() string {
+			eventually.Wait{Limit: patience, Interval: time.Millisecond, Explain: func() string {
 				stacks := make([]byte, 64<<10)
 				return fmt.Sprintf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-			}}.Until(t, "the end of all connections", await.Holds(func() bool { return runtime.NumGoroutine() <= before }))
+			}}.Until(t, "the end of all connections", eventually.Holds(func() bool { return runtime.NumGoroutine() <= before }))
 		})
 	}
 }

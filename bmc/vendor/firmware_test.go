@@ -17,7 +17,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // image is an update of a component by a small image.
@@ -120,7 +120,7 @@ func TestUpdateFaults(t *testing.T) {
 					t.Error(err)
 				}
 				// What was given up ends in its own time.
-				await.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", await.Holds(func() bool { return r.BMC.Sessions() == 0 }))
+				eventually.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", eventually.Holds(func() bool { return r.BMC.Sessions() == 0 }))
 			})
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 	"github.com/ingot-metal/ingot/lab/vendorbmc"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 const (
@@ -115,7 +115,7 @@ func newPlain(t *testing.T, name string, change func(*vendorbmc.Config)) *plainR
 	t.Cleanup(func() {
 		defer func() { _ = r.Server.Close() }()
 		// What was given up ends in its own time.
-		await.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", await.Holds(func() bool { return r.Sessions() == 0 }))
+		eventually.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", eventually.Holds(func() bool { return r.Sessions() == 0 }))
 	})
 	r.target = bmc.Target{Address: name + "://" + r.Host(), Username: username, Password: canary, CABundle: ca.PEM()}
 	return r

@@ -31,9 +31,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/controllers/oldcontract"
+	"github.com/ingot-metal/ingot/internal/hardware"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
@@ -49,7 +49,7 @@ const action = "ReconcileCluster"
 
 // Reconciler reconciles IngotClusters. All exported fields but Clock are needed.
 type Reconciler struct {
-	// Client has the indexes of controllers/index.
+	// Client has the indexes of internal/index.
 	Client   client.Client
 	Recorder events.EventRecorder
 	// WatchFilterValue selects the objects to reconcile by label.
@@ -176,7 +176,7 @@ func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.Ingot
 	if !conditions.IsTrue(object, infrav1.PausedCondition) { // a change is not acted on during a pause
 		object.Status.ObservedGeneration = base.Generation
 	}
-	object.SetV1Beta1Conditions(oldcontract.Conditions(object.Status.Conditions))
+	object.SetV1Beta1Conditions(v1beta1conditions.Conditions(object.Status.Conditions))
 	if equality.Semantic.DeepEqual(base.Status, object.Status) {
 		return nil
 	}

@@ -24,15 +24,15 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/test/envtest"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // TestCluster runs all tests that need an API server on one.
 func TestCluster(t *testing.T) {
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*site){
 		"endpoint": testEndpoint, "endpoint taken": testEndpointTaken, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone, "given away": testGivenAway,
@@ -404,5 +404,5 @@ func (s *site) testNetworkWatch(serves func(*infrav1.IngotCluster) bool) {
 func (s *site) eventually(what string, done func(*infrav1.IngotCluster) bool) {
 	s.t.Helper()
 	explain := func() string { return fmt.Sprintf("%+v", s.get("c")) }
-	await.Wait{Explain: explain}.Until(s.t, "a cluster that "+what, await.Holds(func() bool { return done(s.get("c")) }))
+	eventually.Wait{Explain: explain}.Until(s.t, "a cluster that "+what, eventually.Holds(func() bool { return done(s.get("c")) }))
 }

@@ -10,8 +10,8 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/access"
-	"github.com/ingot-metal/ingot/controllers/rotation"
+	"github.com/ingot-metal/ingot/internal/bmccredentials"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -76,7 +76,7 @@ func (r *Reconciler) forgive(target bmc.Target) {
 // contactBMC trusts the BMC first, if this is its first use; then finds out which
 // password it has, if that is being changed; reads it; and changes its password, if
 // somebody asks for that. An error is not the BMC's.
-func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, found access.Access, known contact) (contact, error) {
+func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, found bmccredentials.Access, known contact) (contact, error) {
 	if found.Unpinned {
 		refused, err := r.pin(ctx, host, seen)
 		if err != nil {
@@ -114,8 +114,8 @@ func changesPassword(host *infrav1.IngotHost, seen *observation, known contact) 
 	return known.problem == inventory.BMCPasswordChange && rotation.IsAsked(host, &seen.Observation, false)
 }
 
-func (r *Reconciler) finder() *access.Finder {
-	return &access.Finder{Client: r.Client, Live: r.Live, Fingerprint: r.Fingerprint, Note: r.note, Turn: r.waits().Turn}
+func (r *Reconciler) finder() *bmccredentials.Finder {
+	return &bmccredentials.Finder{Client: r.Client, Live: r.Live, Fingerprint: r.Fingerprint, Note: r.note, Turn: r.waits().Turn}
 }
 
 // pin trusts the certificate that the BMC presents, at its first use. From two errors the
@@ -259,7 +259,7 @@ func problemOf(err error) inventory.BMCProblem {
 		{bmc.ErrBusy, inventory.BMCBusy},
 		{bmc.ErrNotSupported, inventory.BMCUnsupported},
 		{bmc.ErrAddress, inventory.BMCUnsupported},
-		{access.ErrNamespaceTerminating, inventory.BMCNamespaceTerminating},
+		{bmccredentials.ErrNamespaceTerminating, inventory.BMCNamespaceTerminating},
 	} {
 		if errors.Is(err, class.is) {
 			return class.problem

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/firmware"
-	"github.com/ingot-metal/ingot/controllers/rotation"
+	"github.com/ingot-metal/ingot/internal/firmware"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 

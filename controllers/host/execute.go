@@ -23,11 +23,11 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/access"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/controllers/move"
-	"github.com/ingot-metal/ingot/controllers/rotation"
+	"github.com/ingot-metal/ingot/internal/bmccredentials"
+	"github.com/ingot-metal/ingot/internal/firmware"
+	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -43,8 +43,8 @@ var errStale = errors.New("the host has changed meanwhile")
 
 // isRetry says whether an error only means that the reconcile starts over.
 func isRetry(err error) bool {
-	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, access.ErrStale) ||
-		errors.Is(err, address.ErrStale) || errors.Is(err, rotation.ErrStale)
+	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, bmccredentials.ErrStale) ||
+		errors.Is(err, ipam.ErrStale) || errors.Is(err, rotation.ErrStale)
 }
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.
@@ -257,7 +257,7 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 	case inventory.SaveLedger:
 		return r.waits().Soon, r.saveLedger(ctx, host, step, decision.Refuses)
 	case inventory.RecordAddress:
-		problem, err := r.book().Record(ctx, address.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
+		problem, err := r.book().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
 		if problem.Message != "" {
 			seen.AddressReason, seen.AddressProblem = problem.Reason, problem.Message
 			*decision = inventory.Next(host, seen.Observation, r.Policy)

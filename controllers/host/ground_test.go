@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 
-	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/test/envtest"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // ground is what all yards stand on: one API server, and one client of it.
@@ -24,7 +24,7 @@ type ground struct {
 
 func newGround(t *testing.T) *ground {
 	t.Helper()
-	on := &ground{scheme: kinds.Scheme(t, ipamv1.AddToScheme)}
+	on := &ground{scheme: testscheme.Scheme(t, ipamv1.AddToScheme)}
 	on.cfg = envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	on.api = envtest.NewIndexed(t, on.cfg, on.scheme)
 	if err := index.Setup(t.Context(), on.api); err != nil {

@@ -23,8 +23,8 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/firmware"
+	"github.com/ingot-metal/ingot/internal/firmware"
+	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -82,13 +82,13 @@ type Reconciler struct {
 	WatchFilterValue string
 	// Addresses is what hosts were given a moment ago, and machines' systems, in one; nil:
 	// the reconciler has one of its own.
-	Addresses *address.Memory
+	Addresses *ipam.Memory
 
 	began       beginning
 	contacts    contacts
 	peers       peers
 	hearing     hearing
-	addresses   address.Memory
+	addresses   ipam.Memory
 	wakes       wakes
 	works       firmware.Works
 	generations generations

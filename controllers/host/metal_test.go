@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/bmc/trust"
-	"github.com/ingot-metal/ingot/controllers/rotation"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/await"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // What Prometheus is told is how the hosts stand now, by numbers and without their names; also
@@ -29,7 +29,7 @@ func TestCensus(t *testing.T) {
 			Phase: phase, Conditions: []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: reachable, Reason: reason}},
 		}}
 	}
-	hosts := fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(
+	hosts := fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithObjects(
 		host("dc1", "a", infrav1.PhaseAvailable, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
 		host("dc1", "b", infrav1.PhaseAvailable, metav1.ConditionFalse, infrav1.ReasonBMCTimeout),
 		host("dc1", "c", infrav1.PhaseQuarantined, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
@@ -91,7 +91,7 @@ func lead(t *testing.T, census *Census) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- census.Start(ctx) }()
-	await.Wait{}.Until(t, "the lead", await.Holds(census.leads.Load))
+	eventually.Wait{}.Until(t, "the lead", eventually.Holds(census.leads.Load))
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -103,7 +103,7 @@ func lead(t *testing.T, census *Census) (end func()) {
 // Only who leads counts; and who comes after another in its process, not the other's end.
 func TestCensusOfTheLeader(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	hosts := fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(
+	hosts := fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithObjects(
 		&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "a"}}).Build()
 	counted := func() bool {
 		families, err := registry.Gather()

@@ -18,10 +18,10 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/hardware"
-	"github.com/ingot-metal/ingot/controllers/networkuse"
-	"github.com/ingot-metal/ingot/controllers/owner"
+	"github.com/ingot-metal/ingot/internal/hardware"
+	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/networkuse"
+	"github.com/ingot-metal/ingot/internal/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -103,7 +103,7 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	if err := r.observeNetworkUse(ctx, host, network, seen); err != nil || seen.NetworkRefused != "" {
 		return err
 	}
-	held, err := r.book().Observe(ctx, address.View{Host: host, Hardware: seen.hardware, Network: network})
+	held, err := r.book().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
 	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = held.Hardware, network, held.Lost, held.Recorded
 	return err
 }
@@ -137,12 +137,12 @@ func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotH
 const maxConditionMessage = 200
 
 // book is where the addresses of hosts stand.
-func (r *Reconciler) book() *address.Book {
+func (r *Reconciler) book() *ipam.Book {
 	memory := r.Addresses
 	if memory == nil {
 		memory = &r.addresses
 	}
-	return &address.Book{Client: r.Client, Clock: r.Clock, Warn: r.event, Memory: memory}
+	return &ipam.Book{Client: r.Client, Clock: r.Clock, Warn: r.event, Memory: memory}
 }
 
 // ofAnother says whether an object belongs to another host, one of the same name

@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/internal/ipam/pool"
 )
 
 // provide does what an IPAM provider does with the claim of the host "h".

@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // slowImage is an image that is pushed in several parts, and its server.
@@ -40,7 +40,7 @@ func slowImage(t *testing.T) (url, checksum string) {
 // worksEnd waits for the works beside the worker, in real time.
 func (m *metal) worksEnd() {
 	m.t.Helper()
-	await.Wait{Interval: time.Millisecond}.Until(m.t, "the end of a push", await.Holds(func() bool {
+	eventually.Wait{Interval: time.Millisecond}.Until(m.t, "the end of a push", eventually.Holds(func() bool {
 		_, pushing := m.works.Pushing(keyOf(m.get("h")))
 		return !pushing
 	}))

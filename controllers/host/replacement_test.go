@@ -19,7 +19,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 

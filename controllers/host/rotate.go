@@ -10,7 +10,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/rotation"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 

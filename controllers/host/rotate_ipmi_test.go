@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
-	"github.com/ingot-metal/ingot/controllers/rotation"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )

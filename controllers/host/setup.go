@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/controllers/networkuse"
-	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/ipam/pool"
+	"github.com/ingot-metal/ingot/internal/networkuse"
 )
 
 // SetupWithManager registers the reconciler. The indexes of package index are set

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/firmware"
+	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 

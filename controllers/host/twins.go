@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/internal/index"
 )
 
 // twins finds the other hosts that are the same server: by boot MAC address, by

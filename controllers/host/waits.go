@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/ingot-metal/ingot/controllers/firmware"
+	"github.com/ingot-metal/ingot/internal/firmware"
 )
 
 // Waits are how long the reconciler waits by itself; zero fields mean the

@@ -21,8 +21,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // Nothing waits for a poll: it is an hour away here, and every change is seen by
@@ -107,7 +107,7 @@ func testWatches(t *testing.T, on *ground) {
 func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
 	y.t.Helper()
 	explain := func() string { return fmt.Sprintf("%+v", y.get(name).Status.Conditions) }
-	await.Wait{Explain: explain}.Until(y.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), await.Holds(func() bool {
+	eventually.Wait{Explain: explain}.Until(y.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), eventually.Holds(func() bool {
 		c := conditions.Get(y.get(name), kind)
 		return c != nil && c.Status == status && c.Reason == reason
 	}))

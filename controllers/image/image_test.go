@@ -24,7 +24,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/pxe/httpd"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // desk is a catalogue of one image, "os", with the reconciler at it.
@@ -37,7 +37,7 @@ type desk struct {
 
 func newDesk(t *testing.T, http Doer, url string, change ...func(*infrav1.IngotImage)) *desk {
 	t.Helper()
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	image := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1}}
 	image.Spec.URL = url
 	for _, c := range change {

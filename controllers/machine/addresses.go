@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/ipam/pool"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -27,7 +27,7 @@ const newClaim = time.Minute
 const maxTold = 3
 
 // memory is where it stands which addresses were given a moment ago.
-func (r *Reconciler) memory() *address.Memory {
+func (r *Reconciler) memory() *ipam.Memory {
 	if r.Addresses != nil {
 		return r.Addresses
 	}

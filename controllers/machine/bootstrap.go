@@ -14,8 +14,8 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/bootstrap"
-	"github.com/ingot-metal/ingot/controllers/ignition"
+	"github.com/ingot-metal/ingot/internal/bootstrap"
+	"github.com/ingot-metal/ingot/internal/ignition"
 )
 
 // bootstrapSecret is nil where there is none yet.

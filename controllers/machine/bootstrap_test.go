@@ -15,7 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/bootstrap"
+	"github.com/ingot-metal/ingot/internal/bootstrap"
 )
 
 // Only what goes onto a disk must be text: a live system reads what it is sent, and

@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // What followCleaning carries to the claim, and what it leaves alone.
 func TestFollowCleaning(t *testing.T) {
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	resource := schema.GroupResource{Resource: "ingothosts"}
 	for name, tc := range map[string]struct {
 		wanted infrav1.CleaningMode

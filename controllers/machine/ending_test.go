@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 const (
@@ -73,7 +73,7 @@ func (w *small) run(t *testing.T) *infrav1.IngotMachine {
 				objects = append(objects, h, hardware)
 			}
 		}
-		w.api = fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotMachine{}, &infrav1.IngotHost{}).Build()
+		w.api = fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotMachine{}, &infrav1.IngotHost{}).Build()
 		w.reconciler = &Reconciler{Client: w.api, Live: w.api, Recorder: events.NewFakeRecorder(100),
 			Clock: testclock.NewFakeClock(time.Now()), NewID: func() string { return secondInstance }}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/bootstrap"
+	"github.com/ingot-metal/ingot/internal/bootstrap"
 )
 
 // notWithIgnition says what a machine asks for that does not go with bootstrap data for

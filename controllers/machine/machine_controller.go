@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/oldcontract"
+	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
@@ -62,12 +62,12 @@ type Reconciler struct {
 	Waits Waits
 	// Addresses is what hosts were given a moment ago, and machines' systems, in one; nil:
 	// the reconciler has one of its own.
-	Addresses *address.Memory
+	Addresses *ipam.Memory
 
 	picks     picks
 	words     words
 	formats   formats
-	addresses address.Memory
+	addresses ipam.Memory
 }
 
 // outcome is what a phase says: go on, or stop here and come again after a while.
@@ -211,7 +211,7 @@ func (r *Reconciler) save(ctx context.Context, s *scope) error {
 	if !conditions.IsTrue(s.machine, infrav1.PausedCondition) { // a change is not acted on during a pause
 		s.machine.Status.ObservedGeneration = s.base.Generation
 	}
-	s.machine.SetV1Beta1Conditions(oldcontract.Conditions(s.machine.Status.Conditions))
+	s.machine.SetV1Beta1Conditions(v1beta1conditions.Conditions(s.machine.Status.Conditions))
 	if equality.Semantic.DeepEqual(s.base.Status, s.machine.Status) {
 		return nil
 	}

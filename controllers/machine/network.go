@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/controllers/networkuse"
-	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/ipam/pool"
+	"github.com/ingot-metal/ingot/internal/networkuse"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
@@ -134,7 +134,7 @@ func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.Ingo
 	if err != nil {
 		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
 	}
-	bonding := address.Bonding{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: givenAnew(network.Exclusive(s.around.Networks), hardware)}
+	bonding := ipam.Bonding{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: givenAnew(network.Exclusive(s.around.Networks), hardware)}
 	if taken, ok := r.memory().Bond(bonding, r.Clock.Now()); !ok {
 		return nil, fmt.Sprintf("address %s was given to another host, or to the system of another machine, a moment ago", taken), nil
 	}

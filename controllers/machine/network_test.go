@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/internal/ipam/pool"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 

@@ -29,14 +29,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/test/envtest"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // TestMachine runs all tests that need an API server on one.
 func TestMachine(t *testing.T) {
-	scheme := kinds.Scheme(t, ipamv1.AddToScheme)
+	scheme := testscheme.Scheme(t, ipamv1.AddToScheme)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
 		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "server off": testServerOff, "silent BMC": testSilentBMC, "placement": testPlacement, "conflicts": testConflicts,

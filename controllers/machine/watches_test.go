@@ -19,8 +19,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // What a machine waits for wakes it: cluster, bootstrap data, host, install, fence.
@@ -61,7 +61,7 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForFence)
 	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
 	// The end of the claim wakes the machine that waits for the fence.
-	await.Wait{Limit: beforeRetry}.Until(t, "the machine's end with its claim", await.Holds(func() bool { return s.get("m") == nil }))
+	eventually.Wait{Limit: beforeRetry}.Until(t, "the machine's end with its claim", eventually.Holds(func() bool { return s.get("m") == nil }))
 }
 
 // beforeRetry is as long as a busy machine may need, and less than a retry takes.
@@ -71,7 +71,7 @@ const beforeRetry = retryPlacement * 9 / 10
 func (s *site) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
 	s.t.Helper()
 	explain := func() string { return fmt.Sprintf("%+v", s.get(name)) }
-	await.Wait{Limit: beforeRetry, Explain: explain}.Until(s.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), await.Holds(func() bool {
+	eventually.Wait{Limit: beforeRetry, Explain: explain}.Until(s.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), eventually.Holds(func() bool {
 		m := s.get(name)
 		if m == nil {
 			return false

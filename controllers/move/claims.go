@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/labels"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/internal/ipam/pool"
 )
 
 // standsStill says whether a host will stand still for a move when the change is made.

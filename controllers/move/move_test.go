@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 const instance = "11111111-1111-4111-8111-111111111111"
@@ -41,7 +41,7 @@ type yard struct {
 
 func newYard(t *testing.T, objects ...client.Object) *yard {
 	t.Helper()
-	scheme := kinds.Scheme(t, ipamv1.AddToScheme)
+	scheme := testscheme.Scheme(t, ipamv1.AddToScheme)
 	y := &yard{t: t}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 const (
@@ -99,7 +99,7 @@ func node(name, providerID string) *corev1.Node {
 // start makes the two API servers and the reconciler between them.
 func (w *world) start(t *testing.T) (*Reconciler, client.Client, *events.FakeRecorder) {
 	t.Helper()
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	management := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.machine, w.owner, w.cluster, w.infra, w.host).WithObjects(w.hardware...).Build()
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.nodes...)
 	for _, index := range Indexes() {
@@ -425,7 +425,7 @@ func TestLooksAgain(t *testing.T) {
 
 func TestWhoIsBroughtUp(t *testing.T) {
 	w := newWorld()
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	indexed := func(o client.Object) []string {
 		id, err := infrav1.ParseProviderID(o.(*infrav1.IngotMachine).Spec.ProviderID)
 		if err != nil {

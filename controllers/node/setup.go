@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/controllers/owner"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/owner"
 )
 
 // name of the controller, and of its watches of Nodes.

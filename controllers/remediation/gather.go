@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/owner"
+	"github.com/ingot-metal/ingot/internal/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
 

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/owner"
+	"github.com/ingot-metal/ingot/internal/owner"
 )
 
 // SetupWithManager registers the reconciler. Remediations have no watch filter of their

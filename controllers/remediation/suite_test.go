@@ -28,12 +28,12 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/test/envtest"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // TestRemediation runs all tests that need an API server on one.
 func TestRemediation(t *testing.T) {
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for i, c := range []struct {
 		name string

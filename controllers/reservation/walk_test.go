@@ -27,7 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory/allocation"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 const ns = "metal"
@@ -43,7 +43,7 @@ type world struct {
 func newWorld(t *testing.T, seed uint64, hosts int) *world {
 	t.Helper()
 	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), turns: newTurns(seed)}
-	w.api = fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithStatusSubresource(
+	w.api = fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithStatusSubresource(
 		&infrav1.IngotMachine{}, &infrav1.IngotHost{}, &infrav1.IngotReservation{}).Build()
 	for i := range hosts {
 		w.host(fmt.Sprintf("h%d", i+1))

@@ -20,16 +20,16 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // M43, M44, M65 on a real API server: what a template's status depends on wakes it,
 // and while its Cluster is paused nothing changes. The watch filter (M41) asks for a
 // label on what people make, and not on IngotHardware, which Ingot makes.
 func TestOnServer(t *testing.T) {
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	s := &server{t: t, ctx: t.Context()}
@@ -124,5 +124,5 @@ func (s *server) get() *infrav1.IngotMachineTemplate {
 func (s *server) eventually(what string, done func(*infrav1.IngotMachineTemplate) bool) {
 	s.t.Helper()
 	explain := func() string { return fmt.Sprintf("%+v", s.get().Status) }
-	await.Wait{Explain: explain}.Until(s.t, "a template that "+what, await.Holds(func() bool { return done(s.get()) }))
+	eventually.Wait{Explain: explain}.Until(s.t, "a template that "+what, eventually.Holds(func() bool { return done(s.get()) }))
 }

@@ -29,9 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/controllers/oldcontract"
+	"github.com/ingot-metal/ingot/internal/hardware"
+	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
@@ -80,7 +80,7 @@ func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.Ing
 	if !conditions.IsTrue(template, infrav1.PausedCondition) { // a change is not acted on during a pause
 		template.Status.ObservedGeneration = base.Generation
 	}
-	template.SetV1Beta1Conditions(oldcontract.Conditions(template.Status.Conditions))
+	template.SetV1Beta1Conditions(v1beta1conditions.Conditions(template.Status.Conditions))
 	if equality.Semantic.DeepEqual(base.Status, template.Status) {
 		return nil
 	}

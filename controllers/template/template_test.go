@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 func meta(name string, labels map[string]string) metav1.ObjectMeta {
@@ -157,7 +157,7 @@ func TestGone(t *testing.T) {
 
 func newClient(t *testing.T, writes *int, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotMachineTemplate{}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			*writes++

@@ -28,7 +28,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // The real Cluster API, with its webhooks and its topology controller, takes what
@@ -140,7 +140,7 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 		}
 		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
 		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
-		await.Wait{Interval: 250 * time.Millisecond}.Until(t, o.GetKind()+" "+o.GetName(), await.Works(create))
+		eventually.Wait{Interval: 250 * time.Millisecond}.Until(t, o.GetKind()+" "+o.GetName(), eventually.Works(create))
 	}
 }
 
@@ -168,7 +168,7 @@ func (p topology) check(t *testing.T) {
 		_ = p.client.Get(t.Context(), ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}, &cluster)
 		return fmt.Sprintf("conditions of the Cluster: %v", cluster.Status.Conditions)
 	}
-	await.Wait{Interval: 250 * time.Millisecond, Explain: explain}.Until(t, "what the class makes of the Cluster", func(ctx context.Context) (string, error) {
+	eventually.Wait{Interval: 250 * time.Millisecond, Explain: explain}.Until(t, "what the class makes of the Cluster", func(ctx context.Context) (string, error) {
 		for _, list := range []ctrlclient.ObjectList{&clusters, &kcps, &deployments, &machines, &checks} {
 			if err := p.list(ctx, list); err != nil {
 				return "", err
@@ -299,7 +299,7 @@ func (p topology) checkWrongNetwork(t *testing.T) {
 	}
 	before := template(t.Context())
 	key := ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}
-	await.Wait{Interval: 250 * time.Millisecond}.Until(t, "a change of the Cluster", await.Works(func(ctx context.Context) error {
+	eventually.Wait{Interval: 250 * time.Millisecond}.Until(t, "a change of the Cluster", eventually.Works(func(ctx context.Context) error {
 		cluster := &unstructured.Unstructured{}
 		cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
 		if err := p.client.Get(ctx, key, cluster); err != nil {
@@ -311,7 +311,7 @@ func (p topology) checkWrongNetwork(t *testing.T) {
 		})
 		return p.client.Update(ctx, cluster)
 	}))
-	await.Wait{Interval: 250 * time.Millisecond}.Until(t, "the Cluster's word about it", func(ctx context.Context) (string, error) {
+	eventually.Wait{Interval: 250 * time.Millisecond}.Until(t, "the Cluster's word about it", func(ctx context.Context) (string, error) {
 		cluster := &clusterv1.Cluster{}
 		if err := p.client.Get(ctx, key, cluster); err != nil {
 			return "", err

@@ -8,10 +8,10 @@
 // Addresses are compared on IngotNetworks alone. Their subnets do not overlap, so that one
 // address there is one place; outside of them the same address may be a place in each of
 // two networks that never meet, such as the storage networks of two clusters, and nobody
-// here can tell. What two machines have of one pool controllers/pool compares itself.
+// here can tell. What two machines have of one pool internal/ipam/pool compares itself.
 //
 // It is pure, and knows neither who asks nor what for: whether an address may be had all
-// the same is decided by inventory.AllocateAddress, inventory/networkdata, controllers/pool
+// the same is decided by inventory.AllocateAddress, inventory/networkdata, internal/ipam/pool
 // and the webhooks.
 //
 //	holders := addressuse.Holders{}

@@ -16,7 +16,7 @@ import (
 )
 
 // Each refusal names the field and says what to do. How it reads to a person, with the
-// value, stands in test/badinput.
+// value, stands in test/validation.
 func TestCheck(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change      func(*infrav1.NetworkData)

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 func TestMoreFaults(t *testing.T) {
@@ -122,7 +122,7 @@ func TestRestartOfTheBMC(t *testing.T) {
 		_, _, c, p := maker(t, "standard", func(cfg *bmc.Config) { cfg.RebootTime = 10 * time.Millisecond })
 		c.want(400, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"Moon"}`)
 		c.want(204, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"ForceRestart"}`)
-		await.Wait{Interval: 2 * time.Millisecond}.Until(t, "a BMC that is back, without the sessions", await.Holds(func() bool {
+		eventually.Wait{Interval: 2 * time.Millisecond}.Until(t, "a BMC that is back, without the sessions", eventually.Holds(func() bool {
 			a, ok := c.try("GET", p.System(), "")
 			return ok && a.status == 401
 		}))

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // cost is what the process holds: live bytes of heap and stacks, and goroutines.
@@ -81,7 +81,7 @@ func TestCostOfManyBMCs(t *testing.T) {
 	}
 	transport.CloseIdleConnections()
 	explain := func() string { return fmt.Sprintf("%.2f goroutines each", goroutines) }
-	await.Wait{Interval: 10 * time.Millisecond, Explain: explain}.Until(t, "at most 1.5 goroutines for a BMC whose client has gone", await.Holds(func() bool {
+	eventually.Wait{Interval: 10 * time.Millisecond, Explain: explain}.Until(t, "at most 1.5 goroutines for a BMC whose client has gone", eventually.Holds(func() bool {
 		_, goroutines = each(measure())
 		return goroutines <= 1.5
 	}))

@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/session"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // at digs into an answer's body.
@@ -155,7 +155,7 @@ func TestSecureBootWaitsForTheBoot(t *testing.T) {
 // until reads a path until the property has the value.
 func until(t *testing.T, c *client, path, property string, want any) {
 	t.Helper()
-	await.Wait{Interval: 5 * time.Millisecond}.Until(t, fmt.Sprintf("%s %v", property, want), func(context.Context) (string, error) {
+	eventually.Wait{Interval: 5 * time.Millisecond}.Until(t, fmt.Sprintf("%s %v", property, want), func(context.Context) (string, error) {
 		a := c.want(200, "GET", path, "")
 		if a.body[property] == want {
 			return "", nil

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // The infrastructure kinds of this test: schemaless, with no controller.
@@ -103,7 +103,7 @@ func testClusterIsReconciled(t *testing.T, cp *controlplane.ControlPlane, c clie
 	if err := c.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, cp, "the Cluster's infrastructure is provisioned", func() bool {
+	waitFor(t, cp, "the Cluster's infrastructure is provisioned", func() bool {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			t.Fatal(err)
 		}
@@ -118,10 +118,10 @@ func testClusterIsReconciled(t *testing.T, cp *controlplane.ControlPlane, c clie
 	}
 }
 
-// eventually waits until ok, or a manager is dead.
-func eventually(t *testing.T, cp *controlplane.ControlPlane, what string, ok func() bool) {
+// waitFor waits until ok, or a manager is dead.
+func waitFor(t *testing.T, cp *controlplane.ControlPlane, what string, ok func() bool) {
 	t.Helper()
-	await.Wait{Interval: 100 * time.Millisecond, Broken: cp.Err}.Until(t, what, await.Holds(ok))
+	eventually.Wait{Interval: 100 * time.Millisecond, Broken: cp.Err}.Until(t, what, eventually.Holds(ok))
 }
 
 func newClient(t *testing.T, cp *controlplane.ControlPlane) client.Client {
@@ -169,7 +169,7 @@ func installInfrastructure(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	await.Wait{}.Until(t, "the definition to be served", await.Holds(func() bool {
+	eventually.Wait{}.Until(t, "the definition to be served", eventually.Holds(func() bool {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/netns"
 	"github.com/ingot-metal/ingot/lab/network"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // newNamespace makes a network namespace that lives as long as the test.
@@ -109,7 +109,7 @@ func TestTapJoinsANamespace(t *testing.T) {
 		_ = netns.Do(namespace, func() error { _, err = net.InterfaceByName("prov0"); return nil })
 		return err != nil
 	}
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "the end of the interface with its port", await.Holds(gone))
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "the end of the interface with its port", eventually.Holds(gone))
 	if tap.Down() == nil {
 		t.Error("an interface that is gone was switched off")
 	}

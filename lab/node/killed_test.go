@@ -18,7 +18,7 @@ import (
 
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/process"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // parentEnv makes the test binary play a program that has a sandbox with a process
@@ -98,7 +98,7 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // "signal: killed"
-	await.Wait{Interval: 20 * time.Millisecond}.Until(t, "the end of what the parent began", func(context.Context) (string, error) {
+	eventually.Wait{Interval: 20 * time.Millisecond}.Until(t, "the end of what the parent began", func(context.Context) (string, error) {
 		if members := membersOf(t, namespace); len(members) > 0 {
 			return fmt.Sprintf("processes outlived their parent: %v", members), nil
 		}

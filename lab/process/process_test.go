@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // parentEnv makes the test binary play a parent that starts one child, prints
@@ -62,7 +62,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // "signal: killed"
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, fmt.Sprintf("the end of child %d with its parent", child), await.Holds(func() bool { return !alive(child) }))
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, fmt.Sprintf("the end of child %d with its parent", child), eventually.Holds(func() bool { return !alive(child) }))
 }
 
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
@@ -74,7 +74,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "a process that is ready", await.Holds(func() bool { return tail(p.log, 100) == "ready" }))
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "a process that is ready", eventually.Holds(func() bool { return tail(p.log, 100) == "ready" }))
 	p.Stop(50 * time.Millisecond)
 	if alive(p.PID()) {
 		t.Error("still alive after Stop")

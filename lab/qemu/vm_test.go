@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 const patience = 3 * time.Minute
@@ -74,8 +74,8 @@ func waitConsole(t *testing.T, vm *VM, text string, n int) {
 		b, _ := os.ReadFile(vm.SerialLog())
 		return string(b)
 	}
-	await.Wait{Limit: patience, Explain: console}.Until(t, fmt.Sprintf("%d times %q on the console", n, text),
-		await.Holds(func() bool { return strings.Count(console(), text) >= n }))
+	eventually.Wait{Limit: patience, Explain: console}.Until(t, fmt.Sprintf("%d times %q on the console", n, text),
+		eventually.Holds(func() bool { return strings.Count(console(), text) >= n }))
 }
 
 const (

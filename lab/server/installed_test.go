@@ -47,7 +47,7 @@ func TestSystemGetsSeedAndRelease(t *testing.T) {
 		var system sync.WaitGroup
 		started, err := s.startSystem(ctx, s.disks[0], lease{address: netip.MustParsePrefix("10.0.0.7/24")}, &system)
 		must(t, err)
-		eventually(t, s, "the system's word", func() bool { return s.count(EventUserData) == 1 })
+		waitFor(t, s, "the system's word", func() bool { return s.count(EventUserData) == 1 })
 		cancel()
 		system.Wait()
 		want := []System{{

@@ -83,9 +83,9 @@ func TestBlackStart(t *testing.T) {
 			must(t, s.disks[0].writeSeed(t.Context(), diskSeed{MetaData: "instance-id: a-1", NetworkConfig: tc.config, BootedInstance: "a-1"}))
 			must(t, s.Power(t.Context(), bmc.On))
 			if tc.config == "" {
-				eventually(t, s, "that DHCP is waited for", func() bool { return s.count(EventFailed) > 1 })
+				waitFor(t, s, "that DHCP is waited for", func() bool { return s.count(EventFailed) > 1 })
 			} else {
-				eventually(t, s, "its address", func() bool {
+				waitFor(t, s, "its address", func() bool {
 					return strings.Contains(textOf(s), "has 10.20.3.7/22 by network-config")
 				})
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/wipe"
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/lab/bmc"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // unplugged is a NIC without a cable.
@@ -76,10 +76,10 @@ func (s *Server) count(kind EventKind) int {
 	return n
 }
 
-func eventually(t *testing.T, s *Server, what string, done func() bool) {
+func waitFor(t *testing.T, s *Server, what string, done func() bool) {
 	t.Helper()
 	explain := func() string { return fmt.Sprintf("events: %+v", s.Events()) }
-	await.Wait{Interval: time.Millisecond, Explain: explain}.Until(t, what, await.Holds(done))
+	eventually.Wait{Interval: time.Millisecond, Explain: explain}.Until(t, what, eventually.Holds(done))
 }
 
 // bootCode makes the disk bootable.
@@ -117,7 +117,7 @@ func TestBootOrder(t *testing.T) {
 			bootCode(t, s)
 			s.SetBoot(tc.boot)
 			must(t, s.Power(t.Context(), bmc.On))
-			eventually(t, s, "the system", func() bool { return s.count(EventSystem) > 0 })
+			waitFor(t, s, "the system", func() bool { return s.count(EventSystem) > 0 })
 			var got []string
 			for _, e := range s.Events() {
 				if e.Kind == EventBootFrom {
@@ -147,7 +147,7 @@ func TestNothingToBoot(t *testing.T) {
 			s := newServer(t, nil)
 			change(t, s)
 			must(t, s.Power(t.Context(), bmc.On))
-			eventually(t, s, "the third attempt", func() bool { return s.count(EventPOST) >= 3 })
+			waitFor(t, s, "the third attempt", func() bool { return s.count(EventPOST) >= 3 })
 			if s.count(EventSystem) > 0 || !s.Powered() {
 				t.Errorf("booted, or gave up: %+v", s.Events())
 			}
@@ -161,13 +161,13 @@ func TestPowerButton(t *testing.T) {
 	must(t, s.Power(t.Context(), bmc.Shutdown)) // off: nothing
 	must(t, s.Power(t.Context(), bmc.On))
 	must(t, s.Power(t.Context(), bmc.On)) // on already: nothing
-	eventually(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
+	waitFor(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
 	must(t, s.Power(t.Context(), bmc.Reboot))
-	eventually(t, s, "the system again", func() bool { return s.count(EventSystem) == 2 })
+	waitFor(t, s, "the system again", func() bool { return s.count(EventSystem) == 2 })
 	must(t, s.Power(t.Context(), bmc.Reset))
-	eventually(t, s, "the system once more", func() bool { return s.count(EventSystem) == 3 })
+	waitFor(t, s, "the system once more", func() bool { return s.count(EventSystem) == 3 })
 	must(t, s.Power(t.Context(), bmc.Shutdown))
-	eventually(t, s, "power off", func() bool { return !s.Powered() })
+	waitFor(t, s, "power off", func() bool { return !s.Powered() })
 	must(t, s.Power(t.Context(), bmc.Reset)) // off: nothing
 	if s.Powered() || s.count(EventPowerOn) != 2 {
 		t.Errorf("powered %v after %d power-ons, want off and 2", s.Powered(), s.count(EventPowerOn))
@@ -181,9 +181,9 @@ func TestDeafSystem(t *testing.T) {
 	s := newServer(t, func(c *Config) { c.IgnoreShutdown = true })
 	bootCode(t, s)
 	must(t, s.Power(t.Context(), bmc.On))
-	eventually(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
+	waitFor(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
 	must(t, s.Power(t.Context(), bmc.Shutdown))
-	eventually(t, s, "the press of the button", func() bool { return s.count(EventDeaf) == 1 })
+	waitFor(t, s, "the press of the button", func() bool { return s.count(EventDeaf) == 1 })
 	if !s.Powered() {
 		t.Error("it heard")
 	}

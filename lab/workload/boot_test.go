@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/server"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 const testToken = "abcdef.0123456789abcdef"
@@ -161,11 +161,11 @@ func (n *town) said(t *testing.T, name, what string) {
 
 func (n *town) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	await.Wait{Interval: 2 * time.Millisecond, Explain: func() string {
+	eventually.Wait{Interval: 2 * time.Millisecond, Explain: func() string {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return fmt.Sprintf("said: %v", n.events)
-	}}.Until(t, what, await.Holds(ok))
+	}}.Until(t, what, eventually.Holds(ok))
 }
 
 // states are the nodes with their Ready condition.

@@ -29,7 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/lab/workload"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // TestKubeadmControlPlane: the real controllers of Cluster API take a cluster on a
@@ -279,7 +279,7 @@ func (s *stage) create(t *testing.T, what string, obj client.Object) {
 // limits.
 func (s *stage) await(t *testing.T, what string, missing func(context.Context) string) {
 	t.Helper()
-	await.Wait{Limit: 5 * time.Minute, Interval: 200 * time.Millisecond, Report: time.Minute, Broken: s.plane.Err}.
+	eventually.Wait{Limit: 5 * time.Minute, Interval: 200 * time.Millisecond, Report: time.Minute, Broken: s.plane.Err}.
 		Until(t, what, func(ctx context.Context) (string, error) { return missing(ctx), nil })
 }
 

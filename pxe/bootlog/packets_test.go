@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // kept is who takes boots.
@@ -44,7 +44,7 @@ func (k *kept) deliver(_ context.Context, boots []bootlog.Boot) error {
 func (k *kept) first(t *testing.T, host string) bootlog.Boot {
 	t.Helper()
 	var first bootlog.Boot
-	await.Wait{Interval: 5 * time.Millisecond}.Until(t, "a boot of "+host, await.Holds(func() bool {
+	eventually.Wait{Interval: 5 * time.Millisecond}.Until(t, "a boot of "+host, eventually.Holds(func() bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		i := slices.IndexFunc(k.boots, func(b bootlog.Boot) bool { return b.Host == host })

@@ -23,7 +23,7 @@ import (
 
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // wire is a socket in memory.
@@ -87,7 +87,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("%s to %s", a.reply, a.To)
 	}
 	for _, labels := range [][2]string{{"other", "malformed"}, {"solicit", "unknown"}, {"solicit", "advertise"}} {
-		await.Wait{Interval: time.Millisecond}.Until(t, fmt.Sprintf("a count of %v", labels), await.Holds(func() bool {
+		eventually.Wait{Interval: time.Millisecond}.Until(t, fmt.Sprintf("a count of %v", labels), eventually.Holds(func() bool {
 			return testutil.ToFloat64(metrics.messages.WithLabelValues(labels[0], labels[1])) == 1 // another reader may be at it
 		}))
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/httpd"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 func sum(b []byte) string { s := sha256.Sum256(b); return "sha256:" + hex.EncodeToString(s[:]) }
@@ -130,7 +130,7 @@ func read(t *testing.T, c *httpd.ImageCache, checksum string) ([]byte, error) {
 	t.Helper()
 	var content []byte
 	var err error
-	await.Wait{Interval: time.Millisecond}.Until(t, "the image", await.Holds(func() bool {
+	eventually.Wait{Interval: time.Millisecond}.Until(t, "the image", eventually.Holds(func() bool {
 		f, failed := c.Open(checksum)
 		if err = failed; err == nil {
 			content, err = io.ReadAll(f)

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/pxe"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // give has a claim of one namespace, or of several, name an image.
@@ -52,7 +52,7 @@ func comes(t *testing.T, c *ImageCache, checksum string) {
 	if _, err := c.Open(checksum); !errors.Is(err, ErrFetching) {
 		t.Fatal(err)
 	}
-	await.Wait{Interval: time.Millisecond}.Until(t, "its first byte", await.Holds(func() bool {
+	eventually.Wait{Interval: time.Millisecond}.Until(t, "its first byte", eventually.Holds(func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.images[checksum].coming
@@ -209,7 +209,7 @@ func TestLargeFetchGivesWay(t *testing.T) {
 	small := s.give(s.put('s', 10_000), "b")
 	c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images, Stall: time.Hour}, nil)
 	comes(t, c, greedy)
-	await.Wait{Interval: time.Millisecond}.Until(t, "the large image to fill the cache", await.Holds(func() bool { return settled(c) == 24_000 }))
+	eventually.Wait{Interval: time.Millisecond}.Until(t, "the large image to fill the cache", eventually.Holds(func() bool { return settled(c) == 24_000 }))
 	_ = mustGet(t, c, small).Close()
 	if _, err := get(t, c, greedy); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("the large fetch: %v, want %v", err, ErrNoRoom)
@@ -352,7 +352,7 @@ func TestSlowPlaceThatWasFirst(t *testing.T) {
 	cache := startCache(t, CacheConfig{Dir: t.TempDir(), MaxBytes: 1 << 30, Sources: named, Stall: 2 * time.Second}, nil)
 	comes(t, cache, checksum)
 	named.name(checksum, pxe.ImageSource{URL: slow.URL, Mirrors: []string{good}, Checksum: checksum, Namespaces: []string{"a", "b"}})
-	await.Wait{}.Until(t, "the image", await.Works(func(context.Context) error {
+	eventually.Wait{}.Until(t, "the image", eventually.Works(func(context.Context) error {
 		image, err := cache.Open(checksum)
 		if err != nil {
 			return err // the next try asks the good place

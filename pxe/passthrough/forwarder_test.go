@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 var key = []byte("the key of both sides")
@@ -283,7 +283,7 @@ func TestPerClient(t *testing.T) {
 			again <- conn
 		}
 	}()
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "room for another", await.Holds(func() bool {
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "room for another", eventually.Holds(func() bool {
 		_ = dial(t, at)
 		select {
 		case conn := <-again:

@@ -16,7 +16,7 @@ import (
 	pin "github.com/pin/tftp/v3"
 
 	"github.com/ingot-metal/ingot/pxe/tftp"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // What clients get shows in the metrics, by outcome and never by name or address.
@@ -61,7 +61,7 @@ ingot_tftp_transfers_total{outcome="silent"} 0
 ingot_tftp_transfers_total{outcome="slow"} 0
 `
 	// The last acknowledgement is on its way when the client is done.
-	await.Wait{Interval: 5 * time.Millisecond}.Until(t, "the counters", await.Works(func(context.Context) error {
+	eventually.Wait{Interval: 5 * time.Millisecond}.Until(t, "the counters", eventually.Works(func(context.Context) error {
 		return testutil.GatherAndCompare(registry, strings.NewReader(want))
 	}))
 }

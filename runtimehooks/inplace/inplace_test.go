@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 const providerID = "ingot://dc1/h1/00000000-0000-0000-0000-000000000001"
@@ -25,7 +25,7 @@ const providerID = "ingot://dc1/h1/00000000-0000-0000-0000-000000000001"
 // world is a host with the label class=gpu, its machine and the Machine of a set.
 func world(t *testing.T) client.Client {
 	t.Helper()
-	scheme := kinds.Scheme(t)
+	scheme := testscheme.Scheme(t)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "h1", Labels: map[string]string{"class": "gpu"}}, Spec: infrav1.IngotHostSpec{
 			Claim: &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m1"}, Cleaning: infrav1.CleaningMetadata},

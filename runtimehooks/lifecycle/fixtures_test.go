@@ -23,7 +23,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/allocation"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 const namespace = "dc1"
@@ -197,7 +197,7 @@ type site struct {
 
 func newSite(t *testing.T, objects ...client.Object) *site {
 	t.Helper()
-	scheme := kinds.Scheme(t, controlplanev1.AddToScheme)
+	scheme := testscheme.Scheme(t, controlplanev1.AddToScheme)
 	base := []client.Object{
 		class("ingot", false), class("ingot-runtime", true),
 		&infrav1.IngotClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ct"}},

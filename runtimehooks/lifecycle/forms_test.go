@@ -27,7 +27,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/pki"
 	"github.com/ingot-metal/ingot/runtimehooks"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // served is the extension's server over a site, and a client of it.
@@ -60,7 +60,7 @@ func (s *site) serve(t *testing.T) served {
 	pool.AppendCertsFromPEM(ca.CertificatePEM())
 	out := served{url: fmt.Sprintf("https://127.0.0.1:%d", port), client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}}
 	t.Cleanup(func() { out.client.CloseIdleConnections(); cancel(); check(t, <-done) })
-	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", await.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
+	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", eventually.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
 	return out
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/release"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/clusterapi"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/node"
 	"github.com/ingot-metal/ingot/lab/qemu"
@@ -49,7 +49,7 @@ func setUp(t *testing.T, o options) *stage {
 	s.world = site.NewWorld(t, site.WorldConfig{
 		Racks: o.servers, Address: s.node.HostAddress(),
 		Virtual: &site.Virtual{
-			Server: datacentre.ServerSpec{Firmware: qemu.BIOS, MemoryMiB: 3072, CPUs: 2, DiskBytes: 12 << 30},
+			Server: datacenter.ServerSpec{Firmware: qemu.BIOS, MemoryMiB: 3072, CPUs: 2, DiskBytes: 12 << 30},
 			Accel:  probe.Accel(t.Context()).WithRoom(512),
 			Images: images,
 		},

@@ -62,7 +62,7 @@ var serverMutants2 = []goMutant{
 var serverMutants3 = []goMutant{
 	mutates("M37", machineHook, "topology.IsDryRunRequest(req, template) {", "topology.IsDryRunRequest(req, template) || req.DryRun != nil && *req.DryRun {"),
 	mutates("L04", lifecycleFile, "\"the API server of the cluster answers\")\n	settle(ctx, answer, Verdict{}, nil)", "\"the API server of the cluster answers\")\n	settle(ctx, answer, Verdict{}, errInventory)", "L01"),
-	mutates("R15", "controllers/reservation/book.go", "case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same && own.Name == \"\":"),
+	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same && own.Name == \"\":"),
 }
 
 var runMutants1 = []goMutant{

@@ -24,9 +24,9 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/bmc"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/server"
-	"github.com/ingot-metal/ingot/test/history"
+	"github.com/ingot-metal/ingot/test/objecthistory"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -49,7 +49,7 @@ var othersKinds = map[string][]string{
 // A recorder brings about what the rules are about, and keeps what happens.
 type recorder struct {
 	site    *site.Site
-	history *history.History
+	history *objecthistory.History
 	run     *Run
 	tenant  *bmc.BMC
 	// main and brief are clusters: one stays, one goes.
@@ -463,7 +463,7 @@ func (r *recorder) finish(t *testing.T) {
 		}
 	}
 	for _, s := range r.site.World.DataCentre.Servers {
-		r.writesOf(s.BMC, r.site.Namespace+"/"+s.Spec.Name, datacentre.Username)
+		r.writesOf(s.BMC, r.site.Namespace+"/"+s.Spec.Name, datacenter.Username)
 	}
 	r.writesOf(r.tenant, "tenant/h", "tenant")
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/pki"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // furtherProvider looks at one of the further providers of a release; variables are those of
@@ -129,7 +129,7 @@ func startExtension(t *testing.T, cfg *rest.Config) *caller {
 	pool.AppendCertsFromPEM(ca.CertificatePEM())
 	c := &caller{url: fmt.Sprintf("https://127.0.0.1:%d", ports[0]), http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}}
 	t.Cleanup(func() { c.http.CloseIdleConnections(); cancel(); check(t, <-done) })
-	await.Wait{}.Until(t, "the extension to listen", await.Works(func(context.Context) error {
+	eventually.Wait{}.Until(t, "the extension to listen", eventually.Works(func(context.Context) error {
 		answer, err := c.http.Get(c.url)
 		if err == nil {
 			_ = answer.Body.Close()
@@ -298,7 +298,7 @@ func (c *caller) host(t *testing.T) {
 	// A Cluster that is asked for and never made tells when the cache has the host: it
 	// is promised the host, and gives it back.
 	known := len(c.calls)
-	await.Wait{}.Until(t, "the host in the extension's cache", func(context.Context) (string, error) {
+	eventually.Wait{}.Until(t, "the host in the extension's cache", func(context.Context) (string, error) {
 		c.calls = c.calls[:known]
 		c.ask(t, "", "BeforeClusterCreate", "before-cluster-create", clusterOf("probe", 0))
 		if c.calls[known].retry() == 0 {

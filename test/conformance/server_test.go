@@ -28,9 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
-	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/eventually"
 	"github.com/ingot-metal/ingot/webhooks"
 )
 
@@ -107,7 +107,7 @@ func serveWebhooks(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, optio
 	go func() { done <- mgr.Start(ctx) }()
 	t.Cleanup(func() { cancel(); check(t, <-done) })
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
-	await.Wait{}.Until(t, "the webhooks to listen", await.Works(func(context.Context) error {
+	eventually.Wait{}.Until(t, "the webhooks to listen", eventually.Works(func(context.Context) error {
 		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only whether it listens
 		if err == nil {
 			_ = conn.Close()

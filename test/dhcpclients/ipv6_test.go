@@ -117,13 +117,13 @@ func TestInterfaceMadeAnewIPv6(t *testing.T) {
 	t.Cleanup(func() { _ = socket.Close() })
 	takeAway(t, here, "eth0")
 	join(t, wire, here, "eth0", serverIPv6+"/64", nil)
-	eventually(t, "the client has a link-local address", func() bool { return has(t, host, "fe80::") })
+	waitFor(t, "the client has a link-local address", func() bool { return has(t, host, "fe80::") })
 	var asker net.Conn
-	eventually(t, "the client has the route of multicast, which comes after the address", func() bool {
+	waitFor(t, "the client has the route of multicast, which comes after the address", func() bool {
 		return host.Do(func() (err error) { asker, err = net.Dial("udp6", "[ff02::1:2%eth0]:547"); return err }) == nil
 	})
 	t.Cleanup(func() { _ = asker.Close() })
-	eventually(t, "the server hears what all servers are asked", func() bool {
+	waitFor(t, "the server hears what all servers are asked", func() bool {
 		_, _ = asker.Write([]byte("who is there")) // until the server has joined, nobody takes it
 		_ = socket.SetReadDeadline(time.Now().Add(time.Second))
 		q, err := socket.Receive(make([]byte, 100))
@@ -134,7 +134,7 @@ func TestInterfaceMadeAnewIPv6(t *testing.T) {
 // dhclient6 starts ISC's client for IPv6.
 func dhclient6(t *testing.T, r *segment.Room, script string, more ...string) *program {
 	t.Helper()
-	eventually(t, "the client has a link-local address", func() bool { return has(t, r, "fe80::") })
+	waitFor(t, "the client has a link-local address", func() bool { return has(t, r, "fe80::") })
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "conf")
 	text := "request dhcp6.name-servers, dhcp6.domain-search;\n"
@@ -214,7 +214,7 @@ func TestDhclient6AndTwoReplicas(t *testing.T) {
 	}
 	stop()
 	left.wait(t, "that the other replica serves it", at(pxe.StageAck))
-	eventually(t, "the client is another replica's", func() bool {
+	waitFor(t, "the client is another replica's", func() bool {
 		for _, reason := range []string{"BOUND6", "REBIND6", "RENEW6"} {
 			if _, err := os.Stat(filepath.Join(dir, reason)); err != nil {
 				continue
@@ -256,7 +256,7 @@ func TestDhclient6OfAnotherCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := dhclient6(t, client, path, "-lf", lease)
-	eventually(t, "the client asks twice", func() bool { return strings.Count(p.out.String(), "XMT: Solicit") >= 2 })
+	waitFor(t, "the client asks twice", func() bool { return strings.Count(p.out.String(), "XMT: Solicit") >= 2 })
 	if _, err := os.Stat(filepath.Join(dir, "BOUND6")); err == nil || srv.text() != "" {
 		t.Errorf("it was answered: %s", srv.text())
 	}
@@ -349,8 +349,8 @@ func TestKernelHearsAdvertisements(t *testing.T) {
 			join(t, net, here, "eth0", serverIPv6+"/64", nil)
 			join(t, net, client, "eth0", "", hostMAC)
 			advertise(t, here, tc.says)
-			eventually(t, "the prefix is on the link", func() bool { return hasRoute(t, client, "2001:db8::/64") })
-			eventually(t, fmt.Sprintf("address %t, router %t", tc.makes, tc.router), func() bool {
+			waitFor(t, "the prefix is on the link", func() bool { return hasRoute(t, client, "2001:db8::/64") })
+			waitFor(t, fmt.Sprintf("address %t, router %t", tc.makes, tc.router), func() bool {
 				return has(t, client, madeIPv6) == tc.makes && hasRoute(t, client, "default") == tc.router
 			})
 		})

@@ -29,7 +29,7 @@ func TestAnotherServerIsToldInReserveMode(t *testing.T) {
 	other := room(t)
 	join(t, net, other, "eth0", "192.0.2.2/24", nil)
 	p := run(t, other, "dnsmasq", dnsmasqArgs(t, "192.0.2")...)
-	eventually(t, "dnsmasq answers", func() bool { return strings.Contains(p.out.String(), "IP range") })
+	waitFor(t, "dnsmasq answers", func() bool { return strings.Contains(p.out.String(), "IP range") })
 	path, _ := script(t)
 	udhcpc(t, client, path, "-B")
 	e := srv.wait(t, "that another server is told", at(pxe.StageOtherServer))

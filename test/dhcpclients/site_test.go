@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/segment"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // patience bounds every wait; nothing takes nearly as long.
@@ -165,7 +165,7 @@ func (s *server) text() string {
 func (s *server) wait(t *testing.T, what string, fits func(pxe.BootEvent) bool) pxe.BootEvent {
 	t.Helper()
 	var found pxe.BootEvent
-	eventually(t, what, func() bool {
+	waitFor(t, what, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		i := slices.IndexFunc(s.events, fits)
@@ -181,9 +181,9 @@ func at(stage pxe.Stage) func(pxe.BootEvent) bool {
 	return func(e pxe.BootEvent) bool { return e.Stage == stage }
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
+func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	await.Wait{Limit: patience, Interval: 10 * time.Millisecond}.Until(t, what, await.Holds(holds))
+	eventually.Wait{Limit: patience, Interval: 10 * time.Millisecond}.Until(t, what, eventually.Holds(holds))
 }
 
 // program is one that others wrote, running in a room.
@@ -266,7 +266,7 @@ mv "` + dir + `/tmp.$$" "` + dir + `/$reason"
 func variables(t *testing.T, dir, reason string) map[string]string {
 	t.Helper()
 	var text []byte
-	eventually(t, "the client is "+reason, func() bool {
+	waitFor(t, "the client is "+reason, func() bool {
 		var err error
 		text, err = os.ReadFile(filepath.Join(dir, reason))
 		return err == nil

@@ -68,7 +68,7 @@ func TestNeighborGetsNoToken(t *testing.T) {
 	path, dir := script(t)
 	udhcpc(t, client, path, "-q")
 	address := variables(t, dir, "bound")["ip"]
-	eventually(t, "the boot server has heard which address the host takes", func() bool {
+	waitFor(t, "the boot server has heard which address the host takes", func() bool {
 		return srv.bindings.At(netip.MustParseAddr(address)).String() == hostMAC.String()
 	})
 	if got := fetchScript(t, client); !strings.Contains(got, bootToken) {

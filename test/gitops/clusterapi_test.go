@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/line"
+	"github.com/ingot-metal/ingot/test/lifecycle"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -28,7 +28,7 @@ import (
 // controllers of Cluster, KubeadmControlPlane, MachineDeployment and Machine, and the nodes of
 // the workload clusters are real to these.
 func TestClusterAPI(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || !line.Full() {
+	if os.Getenv("INGOT_CAPI") == "" || !lifecycle.Full() {
 		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make gitops does")
 	}
 	scenes := []struct {

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/await"
-	"github.com/ingot-metal/ingot/test/line"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/lifecycle"
 )
 
 // limit of one wait.
@@ -30,17 +30,17 @@ const limit = 4 * time.Minute
 
 // A drill is a site whose objects come from Git.
 type drill struct {
-	*line.Site
+	*lifecycle.Site
 	t       *testing.T
-	plane   *line.Plane
-	manager *line.Manager
+	plane   *lifecycle.Plane
+	manager *lifecycle.Manager
 }
 
 // newDrill builds a site and its manager.
-func newDrill(t *testing.T, plane *line.Plane, servers ...string) *drill {
+func newDrill(t *testing.T, plane *lifecycle.Plane, servers ...string) *drill {
 	t.Helper()
-	d := &drill{Site: plane.NewSite(t, line.SiteOptions{Servers: servers}), t: t, plane: plane}
-	d.manager = d.StartManager(t, line.ManagerOptions{Name: "manager", Direct: true, Args: []string{"--v=1"}})
+	d := &drill{Site: plane.NewSite(t, lifecycle.SiteOptions{Servers: servers}), t: t, plane: plane}
+	d.manager = d.StartManager(t, lifecycle.ManagerOptions{Name: "manager", Direct: true, Args: []string{"--v=1"}})
 	d.CreateCluster(t)
 	return d
 }
@@ -58,9 +58,9 @@ func (d *drill) install(names ...string) {
 	d.await("hosts installed", d.Installed(names...))
 }
 
-func (d *drill) await(what string, missing await.Missing) {
+func (d *drill) await(what string, missing eventually.Missing) {
 	d.t.Helper()
-	await.Wait{Limit: limit, Interval: 100 * time.Millisecond, Report: time.Minute}.Until(d.t, what, missing)
+	eventually.Wait{Limit: limit, Interval: 100 * time.Millisecond, Report: time.Minute}.Until(d.t, what, missing)
 }
 
 func (d *drill) check(err error) {
@@ -100,7 +100,7 @@ func (d *drill) app(name string) []client.Object {
 }
 
 // prune is prune of this drill's objects.
-func (d *drill) prune(policy metav1.DeletionPropagation, objects ...client.Object) await.Missing {
+func (d *drill) prune(policy metav1.DeletionPropagation, objects ...client.Object) eventually.Missing {
 	return prune(d.Client, policy, objects...)
 }
 
@@ -111,7 +111,7 @@ func (d *drill) says(name string) string {
 
 // prune deletes the objects again and again, as a GitOps controller does, whatever the API
 // server answers, until all are gone.
-func prune(c client.Client, policy metav1.DeletionPropagation, objects ...client.Object) await.Missing {
+func prune(c client.Client, policy metav1.DeletionPropagation, objects ...client.Object) eventually.Missing {
 	return func(ctx context.Context) (string, error) {
 		left := ""
 		for _, object := range objects {

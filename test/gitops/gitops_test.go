@@ -20,14 +20,14 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
-	"github.com/ingot-metal/ingot/test/await"
-	"github.com/ingot-metal/ingot/test/line"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/lifecycle"
 )
 
 func TestGitOps(t *testing.T) {
-	plane := line.NewPlaneWith(t, line.PlaneOptions{AdmissionPlugins: []string{"OwnerReferencesPermissionEnforcement"}})
+	plane := lifecycle.NewPlaneWith(t, lifecycle.PlaneOptions{AdmissionPlugins: []string{"OwnerReferencesPermissionEnforcement"}})
 	t.Run("Prune", func(t *testing.T) { testPrune(t, plane) })
-	if !line.Full() {
+	if !lifecycle.Full() {
 		t.Log("the other parts run with INGOT_FULL=1")
 		return
 	}
@@ -39,7 +39,7 @@ func TestGitOps(t *testing.T) {
 
 // Deleting all of a host at once, with its credentials first, ends with a clean server: in
 // the foreground as Argo CD does, with the owner of the Secret, or all in one file.
-func testPrune(t *testing.T, plane *line.Plane) {
+func testPrune(t *testing.T, plane *lifecycle.Plane) {
 	d := newDrill(t, plane, "argo", "sealed", "stripped")
 	d.install("argo", "sealed", "stripped")
 
@@ -81,7 +81,7 @@ func testPrune(t *testing.T, plane *line.Plane) {
 
 // Applying the same manifests again, by force, leaves a host in use alone; kubectl replace
 // --force is refused for it, and registers a free host again.
-func testSync(t *testing.T, plane *line.Plane) {
+func testSync(t *testing.T, plane *lifecycle.Plane) {
 	d := newDrill(t, plane, "used", "free")
 	d.install("used")
 	d.Register(t, "free")
@@ -110,7 +110,7 @@ func testSync(t *testing.T, plane *line.Plane) {
 
 // The facts of a host outlast their deletion, and are made whole again where their finalizer
 // is removed.
-func testFacts(t *testing.T, plane *line.Plane) {
+func testFacts(t *testing.T, plane *lifecycle.Plane) {
 	d := newDrill(t, plane, "used", "free")
 	d.install("used")
 	d.Register(t, "free")
@@ -153,7 +153,7 @@ func testFacts(t *testing.T, plane *line.Plane) {
 }
 
 // A Cluster and its hosts that are deleted while no manager runs end clean once one does.
-func testManagerDown(t *testing.T, plane *line.Plane) {
+func testManagerDown(t *testing.T, plane *lifecycle.Plane) {
 	d := newDrill(t, plane, "used")
 	d.install("used")
 	d.manager.Stop()
@@ -165,14 +165,14 @@ func testManagerDown(t *testing.T, plane *line.Plane) {
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	d.StartManager(t, line.ManagerOptions{Name: "again", Direct: true, Args: []string{"--v=1"}})
+	d.StartManager(t, lifecycle.ManagerOptions{Name: "again", Direct: true, Args: []string{"--v=1"}})
 	d.await("all to be gone", pruning)
 	d.clean("used")
 }
 
 // A namespace that is deleted with hosts in every state is gone in the end, and its servers
 // are clean and off.
-func testNamespace(t *testing.T, plane *line.Plane) {
+func testNamespace(t *testing.T, plane *lifecycle.Plane) {
 	d := newDrill(t, plane, "used", "free", "inspecting", "paused")
 	d.install("used")
 	d.Register(t, "free")
@@ -196,7 +196,7 @@ func testNamespace(t *testing.T, plane *line.Plane) {
 }
 
 // gone reports what is left in a namespace.
-func (d *drill) gone(namespace *corev1.Namespace) await.Missing {
+func (d *drill) gone(namespace *corev1.Namespace) eventually.Missing {
 	return func(ctx context.Context) (string, error) {
 		err := d.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 		if apierrors.IsNotFound(err) {

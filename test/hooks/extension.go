@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/pki"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // InPlaceLabel of namespaces whose machines may be updated in place, where it is "on".
@@ -89,7 +89,7 @@ func shipped(t testing.TB) []runtimev1.ExtensionConfig {
 
 func awaitDiscovered(t testing.TB, c client.Client, config *runtimev1.ExtensionConfig) {
 	t.Helper()
-	await.Wait{Limit: awaitLimit, Interval: 200 * time.Millisecond}.Until(t, "the discovery of "+config.Name, func(ctx context.Context) (string, error) {
+	eventually.Wait{Limit: awaitLimit, Interval: 200 * time.Millisecond}.Until(t, "the discovery of "+config.Name, func(ctx context.Context) (string, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(config), config)
 		if err == nil && slices.ContainsFunc(config.Status.Conditions, func(c metav1.Condition) bool {
 			return c.Type == runtimev1.ExtensionConfigDiscoveredCondition && c.Status == metav1.ConditionTrue

@@ -28,7 +28,7 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/runtimehooks/inplace"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // replicaVariable has what a process that is a replica needs to know.
@@ -84,10 +84,10 @@ func StartReplica(t testing.TB, kubeconfig string) *Replica {
 	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the test
 	must(t, r.process.Start())
 	t.Cleanup(func() { r.Kill(); _ = log.Close() })
-	await.Wait{Limit: awaitLimit, Interval: 100 * time.Millisecond, Explain: func() string {
+	eventually.Wait{Limit: awaitLimit, Interval: 100 * time.Millisecond, Explain: func() string {
 		text, _ := os.ReadFile(log.Name())
 		return string(text)
-	}}.Until(t, "the replica to be ready", await.Holds(func() bool {
+	}}.Until(t, "the replica to be ready", eventually.Holds(func() bool {
 		return ready(fmt.Sprintf("http://127.0.0.1:%d/readyz", place.health))
 	}))
 	return r

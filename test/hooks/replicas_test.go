@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 	"github.com/ingot-metal/ingot/test/hooks"
 )
 
@@ -57,7 +57,7 @@ func create(ctx context.Context, r *hooks.Replica, namespace, name string) (*run
 // it says that one is missing, for which nothing is written.
 func seen(t *testing.T, r *hooks.Replica, namespace string) {
 	t.Helper()
-	await.Wait{}.Until(t, "the hosts of "+namespace, func(ctx context.Context) (string, error) {
+	eventually.Wait{}.Until(t, "the hosts of "+namespace, func(ctx context.Context) (string, error) {
 		answer := &runtimehooksv1.BeforeClusterCreateResponse{}
 		err := r.Ask(ctx, "BeforeClusterCreate", "before-cluster-create", &runtimehooksv1.BeforeClusterCreateRequest{Cluster: hooks.Topology(namespace, "probe", 3)}, answer)
 		if err == nil && strings.HasPrefix(answer.Message, "1 host is missing") {
@@ -143,7 +143,7 @@ func (p *pair) outcome(t *testing.T, namespace string) (winner, loser string) {
 // replica that did not write the promise sees it when its cache does.
 func (p *pair) hears(t *testing.T, r *hooks.Replica, namespace, name, words string) {
 	t.Helper()
-	await.Wait{}.Until(t, fmt.Sprintf("%q to %s in %s", words, name, namespace), func(context.Context) (string, error) {
+	eventually.Wait{}.Until(t, fmt.Sprintf("%q to %s in %s", words, name, namespace), func(context.Context) (string, error) {
 		answer, err := create(t.Context(), r, namespace, name)
 		must(t, err)
 		held := answer.RetryAfterSeconds != 0

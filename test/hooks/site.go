@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // Namespace of hosts and Clusters.
@@ -145,7 +145,7 @@ const awaitLimit = 2 * time.Minute
 // Await waits until nothing is missing any more.
 func (s *Site) Await(t testing.TB, what string, missing func(context.Context) string) {
 	t.Helper()
-	await.Wait{Limit: awaitLimit, Interval: 200 * time.Millisecond, Broken: s.Plane.Err, Explain: func() string {
+	eventually.Wait{Limit: awaitLimit, Interval: 200 * time.Millisecond, Broken: s.Plane.Err, Explain: func() string {
 		logs, _ := os.ReadDir(s.Plane.Logs())
 		return fmt.Sprintf("logs: %v", logs)
 	}}.Until(t, what, func(ctx context.Context) (string, error) { return missing(ctx), nil })

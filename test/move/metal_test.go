@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/internal/hardware"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
@@ -118,7 +118,7 @@ func claimOf(machine, id string, state infrav1.ClaimState) *infrav1.HostClaim {
 }
 
 // orderOf is an order for which the server is on. An agent at work on a wipe would
-// have clusterctl wait for it; that is seen in test/line.
+// have clusterctl wait for it; that is seen in test/lifecycle.
 func orderOf(host *infrav1.IngotHost, kind infrav1.OrderKind) *infrav1.HostOrder {
 	order := &infrav1.HostOrder{Kind: kind, ID: "33333333-3333-4333-8333-333333333333", Attempt: 1, CreatedAt: past(), HostUID: string(host.UID)}
 	if kind == infrav1.OrderInspect {

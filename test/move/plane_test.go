@@ -41,13 +41,13 @@ import (
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/bmc/trust"
 	"github.com/ingot-metal/ingot/controllers/host"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/reservation"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
-	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // plane is one management cluster: an API server with what clusterctl init leaves
@@ -64,7 +64,7 @@ type plane struct {
 
 func schemeOf(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	return kinds.Scheme(t, apiextensionsv1.AddToScheme, clusterctlv1.AddToScheme, ipamv1.AddToScheme)
+	return testscheme.Scheme(t, apiextensionsv1.AddToScheme, clusterctlv1.AddToScheme, ipamv1.AddToScheme)
 }
 
 // startPlanes starts management clusters side by side.
@@ -246,5 +246,5 @@ const patience = 3 * time.Minute
 // until waits for something that has to come about.
 func (p *plane) until(what string, done func() string) {
 	p.t.Helper()
-	await.Wait{Limit: patience}.Until(p.t, p.name+" "+what, func(context.Context) (string, error) { return done(), nil })
+	eventually.Wait{Limit: patience}.Until(p.t, p.name+" "+what, func(context.Context) (string, error) { return done(), nil })
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/ignition"
 
 	"github.com/ingot-metal/ingot/agentapi"
-	"github.com/ingot-metal/ingot/controllers/session"
+	"github.com/ingot-metal/ingot/internal/agentserver"
 )
 
 // ignitionDeadline bounds each of install, and boot of what was installed.
@@ -67,8 +67,8 @@ func serveFile(t *testing.T, seg *segment, path string) {
 // system reports itself, and the configuration is gone from the disk.
 func TestIgnition(t *testing.T) {
 	needs(t, "all")
-	in := install(t, "ignition", ignitionDeadline, func(facts session.SeedInput) (agentapi.Bootstrap, error) {
-		config, err := session.RenderIgnition(workerConfig(t), facts)
+	in := install(t, "ignition", ignitionDeadline, func(facts agentserver.SeedInput) (agentapi.Bootstrap, error) {
+		config, err := agentserver.RenderIgnition(workerConfig(t), facts)
 		return agentapi.Bootstrap{Format: agentapi.FormatIgnition, UserData: agentapi.Sensitive(config)}, err
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), ignitionDeadline)

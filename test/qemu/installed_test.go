@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/agentapi"
-	"github.com/ingot-metal/ingot/controllers/session"
-	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/hack/debian"
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/internal/agentserver"
+	"github.com/ingot-metal/ingot/internal/token"
 	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/pxe"
 )
@@ -33,7 +33,7 @@ type installation struct {
 
 // install has the agent put an image of the cache on a server's disk, with what is made of
 // the facts of its instance, as Ingot's manager makes it.
-func install(t *testing.T, image string, deadline time.Duration, bootstrap func(session.SeedInput) (agentapi.Bootstrap, error)) installation {
+func install(t *testing.T, image string, deadline time.Duration, bootstrap func(agentserver.SeedInput) (agentapi.Bootstrap, error)) installation {
 	t.Helper()
 	cache, err := tools.CacheDir()
 	if err != nil {
@@ -46,7 +46,7 @@ func install(t *testing.T, image string, deadline time.Duration, bootstrap func(
 	}
 	var key managerKey
 	key.certificate, key.pin = newManagerKey(t)
-	seed, err := bootstrap(session.SeedInput{
+	seed, err := bootstrap(agentserver.SeedInput{
 		ProviderID: "ingot://default/server-1/i1", InstanceID: "i1", Attempt: 1, Hostname: "worker-1", FailureDomain: "rack-a",
 		Address: "192.0.2.1:8843", Pins: []token.Pin{token.Pin(key.pin)}, Token: bootToken,
 	})
@@ -69,9 +69,9 @@ func install(t *testing.T, image string, deadline time.Duration, bootstrap func(
 }
 
 // cloudConfig is bootstrap data for cloud-init; network may be empty.
-func cloudConfig(userData, network string) func(session.SeedInput) (agentapi.Bootstrap, error) {
-	return func(facts session.SeedInput) (agentapi.Bootstrap, error) {
-		seed, err := session.RenderSeed(facts)
+func cloudConfig(userData, network string) func(agentserver.SeedInput) (agentapi.Bootstrap, error) {
+	return func(facts agentserver.SeedInput) (agentapi.Bootstrap, error) {
+		seed, err := agentserver.RenderSeed(facts)
 		return agentapi.Bootstrap{
 			Format: agentapi.FormatCloudConfig, UserData: agentapi.Sensitive(userData), NetworkConfig: network,
 			MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/server"
 )
 
@@ -20,7 +20,7 @@ type mark struct {
 
 func isSession(path string) bool { return strings.Contains(path, "/SessionService") }
 
-func markOf(s *datacentre.Server) mark {
+func markOf(s *datacenter.Server) mark {
 	m := mark{orders: len(s.BMC.Writes())}
 	for _, d := range s.Simulated.Disks() {
 		written, zeroed := d.BytesWritten()
@@ -30,11 +30,11 @@ func markOf(s *datacentre.Server) mark {
 }
 
 // written is how many bytes the server's disks took since the mark.
-func (m mark) written(s *datacentre.Server) int64 { return markOf(s).bytes - m.bytes }
+func (m mark) written(s *datacenter.Server) int64 { return markOf(s).bytes - m.bytes }
 
 // switched lists the orders to switch the server off, to reset it or to cycle its power that
 // its BMC took since the mark.
-func (m mark) switched(s *datacentre.Server) []string {
+func (m mark) switched(s *datacenter.Server) []string {
 	var orders []string
 	for _, w := range s.BMC.Writes()[m.orders:] {
 		reset, isReset := strings.CutPrefix(w.Action, "Reset ")
@@ -47,7 +47,7 @@ func (m mark) switched(s *datacentre.Server) []string {
 
 // inUse reports what lacks for the server to be in use: a complete system on its disk, which
 // runs.
-func inUse(s *datacentre.Server) string {
+func inUse(s *datacenter.Server) string {
 	state, err := s.Disk()
 	switch {
 	case err != nil:
@@ -79,7 +79,7 @@ func inUse(s *datacentre.Server) string {
 }
 
 // agents counts how often Ingot's agent was started on the server.
-func agents(s *datacentre.Server) int {
+func agents(s *datacenter.Server) int {
 	n := 0
 	for _, e := range s.Simulated.Events() {
 		if e.Kind == server.EventAgent && strings.HasPrefix(e.Detail, "starts") {
@@ -90,7 +90,7 @@ func agents(s *datacentre.Server) int {
 }
 
 // boots counts how often a system was started from the server's disk.
-func boots(s *datacentre.Server) int {
+func boots(s *datacenter.Server) int {
 	n := 0
 	for _, e := range s.Simulated.Events() {
 		if e.Kind == server.EventSystem {

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/test/site"
 )
@@ -65,7 +65,7 @@ func newDrill(t *testing.T) *drill {
 			c.IgnoreShutdown = name == d.named("releasing, powering off")
 			c.System = d.holds.before(name, func(ctx context.Context, os server.System) { world.Workload.Boot(ctx, os) })
 		},
-		Configure: func(spec *datacentre.ServerSpec) {
+		Configure: func(spec *datacenter.ServerSpec) {
 			if spec.Name == d.named("preparing") {
 				spec.Personality = maker
 			}
@@ -108,7 +108,7 @@ func (d *drill) wait(what string, missing site.Missing) {
 	d.AwaitFor(d.t, 12*time.Minute, what, missing)
 }
 
-func (d *drill) server(s *state) *datacentre.Server { return d.World.Server(s.host) }
+func (d *drill) server(s *state) *datacenter.Server { return d.World.Server(s.host) }
 
 func (d *drill) fault(s *state, faults bmc.Faults) { d.server(s).BMC.SetFaults(faults) }
 

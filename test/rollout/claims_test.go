@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/history"
+	"github.com/ingot-metal/ingot/test/objecthistory"
 )
 
 // versionsOf are the versions of the scene's objects that were recorded.
-func versionsOf[T client.Object](t *testing.T, s *scene, h *history.History) []T {
+func versionsOf[T client.Object](t *testing.T, s *scene, h *objecthistory.History) []T {
 	t.Helper()
 	must(t, h.Settle(t.Context()))
 	all, err := h.Versions()
@@ -50,7 +50,7 @@ func (s *scene) offers(t *testing.T) func(*testing.T) []string {
 
 // wipedBetween: a host that one instance had has another now, and was free and
 // wiped in between.
-func (s *scene) wipedBetween(t *testing.T, h *history.History, name, before string) {
+func (s *scene) wipedBetween(t *testing.T, h *objecthistory.History, name, before string) {
 	t.Helper()
 	released, wiped, again := false, false, false
 	for _, host := range versionsOf[*infrav1.IngotHost](t, s, h) {

@@ -19,7 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/server"
-	"github.com/ingot-metal/ingot/test/history"
+	"github.com/ingot-metal/ingot/test/objecthistory"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -112,7 +112,7 @@ func (s *scene) remediate(t *testing.T, c site.Cluster) {
 }
 
 // heals pulls the plug of a Machine's server.
-func (s *scene) heals(t *testing.T, c site.Cluster, h *history.History, machine clusterv1.Machine) {
+func (s *scene) heals(t *testing.T, c site.Cluster, h *objecthistory.History, machine clusterv1.Machine) {
 	t.Helper()
 	host := s.hostOf(t, machine)
 	server, before := s.World.Server(host.Name), s.bootID(t, c, machine)

@@ -21,23 +21,23 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/server"
-	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/eventually"
 	"github.com/ingot-metal/ingot/test/simulated"
 )
 
 // patience bounds what would otherwise hang; nothing is expected to take it.
 const patience = 4 * time.Minute
 
-// eventually waits for something that has to come.
-func eventually(t *testing.T, u *simulated.Unit, what string, done func() bool) {
+// waitFor waits for something that has to come.
+func waitFor(t *testing.T, u *simulated.Unit, what string, done func() bool) {
 	t.Helper()
-	await.Wait{Limit: patience, Interval: 5 * time.Millisecond, Explain: func() string {
+	eventually.Wait{Limit: patience, Interval: 5 * time.Millisecond, Explain: func() string {
 		var events strings.Builder
 		for _, e := range u.Server.Events() {
 			_, _ = fmt.Fprintf(&events, "%s %s %s\n", e.At.Format("05.000"), e.Kind, e.Detail)
 		}
 		return events.String()
-	}}.Until(t, u.Serial+": "+what, await.Holds(done))
+	}}.Until(t, u.Serial+": "+what, eventually.Holds(done))
 }
 
 func count(u *simulated.Unit, kind server.EventKind) int {
@@ -99,7 +99,7 @@ func TestLine(t *testing.T) {
 			}))
 			r.Order(0, agentapi.Install, "instance-1", 1)
 			r.NetworkBoot(t, 0)
-			eventually(t, u, "first boot", scrubbed(u))
+			waitFor(t, u, "first boot", scrubbed(u))
 
 			wantInstalled(t, r, u, server.Install{InstanceID: "instance-1", Attempt: 1})
 			booted := r.Manager.Booted(u.Serial)
@@ -116,7 +116,7 @@ func TestLine(t *testing.T) {
 
 			r.Order(0, agentapi.Wipe, "instance-1", 1)
 			r.NetworkBoot(t, 0)
-			eventually(t, u, "power off", func() bool { return !u.Server.Powered() })
+			waitFor(t, u, "power off", func() bool { return !u.Server.Powered() })
 			if n := u.Server.Disks()[0].Wipes(); n != 1 {
 				t.Errorf("%d wipes, want 1", n)
 			}
@@ -134,16 +134,16 @@ func TestProvisionedServerNeedsNobody(t *testing.T) {
 	u := r.Units[0]
 	r.Order(0, agentapi.Install, "instance-1", 1)
 	r.NetworkBoot(t, 0)
-	eventually(t, u, "first boot", scrubbed(u))
+	waitFor(t, u, "first boot", scrubbed(u))
 	systems := count(u, server.EventSystem)
 	must(t, u.Server.Power(t.Context(), labbmc.Reboot))
-	eventually(t, u, "second boot", func() bool { return count(u, server.EventSystem) > systems })
+	waitFor(t, u, "second boot", func() bool { return count(u, server.EventSystem) > systems })
 	dhcps := count(u, server.EventDHCP)
-	eventually(t, u, "an address", func() bool { return count(u, server.EventDHCP) > dhcps-1 })
+	waitFor(t, u, "an address", func() bool { return count(u, server.EventDHCP) > dhcps-1 })
 	must(t, r.Pool.Do(t.Context(), u.Target, func(ctx context.Context, c bmc.Conn) error {
 		return c.SetPower(ctx, bmc.ActionGracefulOff)
 	}))
-	eventually(t, u, "power off", func() bool { return !u.Server.Powered() })
+	waitFor(t, u, "power off", func() bool { return !u.Server.Powered() })
 	if n := len(r.Manager.Booted(u.Serial)); n != 1 {
 		t.Errorf("%d reports of the booted system, want 1", n)
 	}
@@ -165,7 +165,7 @@ func TestLostReplies(t *testing.T) {
 	u := r.Units[0]
 	r.Order(0, agentapi.Install, "instance-1", 1)
 	r.NetworkBoot(t, 0)
-	eventually(t, u, "first boot", scrubbed(u))
+	waitFor(t, u, "first boot", scrubbed(u))
 	wantInstalled(t, r, u, server.Install{InstanceID: "instance-1", Attempt: 1})
 	mu.Lock()
 	defer mu.Unlock()
@@ -199,7 +199,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 	}
 	r.NetworkBoot(t, 0)
-	eventually(t, u, "first boot", scrubbed(u))
+	waitFor(t, u, "first boot", scrubbed(u))
 	wantInstalled(t, r, u, server.Install{InstanceID: "instance-1", Attempt: 1})
 }
 
@@ -214,7 +214,7 @@ func TestManyServers(t *testing.T) {
 	}
 	wg.Wait()
 	for _, u := range r.Units {
-		eventually(t, u, "first boot", scrubbed(u))
+		waitFor(t, u, "first boot", scrubbed(u))
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

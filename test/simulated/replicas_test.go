@@ -23,7 +23,7 @@ func TestReplicasTogether(t *testing.T) {
 		r.NetworkBoot(t, i)
 	}
 	for i, u := range r.Units {
-		eventually(t, u, "first boot", scrubbed(u))
+		waitFor(t, u, "first boot", scrubbed(u))
 		wantInstalled(t, r, u, server.Install{InstanceID: fmt.Sprint("instance-", i), Attempt: 1})
 		if n := len(r.Manager.Reports(u.Serial)); n != 1 {
 			t.Errorf("%s: %d reports, want 1", u.Serial, n)
@@ -66,11 +66,11 @@ func TestReplicaDies(t *testing.T) {
 			}
 			r.Order(0, agentapi.Install, "instance-1", 1)
 			r.NetworkBoot(t, 0)
-			eventually(t, u, "the death of a replica", func() bool { return dead() != nil })
+			waitFor(t, u, "the death of a replica", func() bool { return dead() != nil })
 			if !tc.alone {
 				r.NetworkBoot(t, 0) // as the host controller does when no agent came in time
 			}
-			eventually(t, u, "first boot", scrubbed(u))
+			waitFor(t, u, "first boot", scrubbed(u))
 			wantInstalled(t, r, u, server.Install{InstanceID: "instance-1", Attempt: 1})
 			if n := len(r.Manager.Sessions(u.Serial)); tc.alone && n != 1 {
 				t.Errorf("%d sessions, want the one", n)
@@ -89,14 +89,14 @@ func TestStaleReplica(t *testing.T) {
 	r.Order(0, agentapi.Install, "instance-1", 1)
 	r.Replicas[1].Freeze()
 	r.NetworkBoot(t, 0)
-	eventually(t, u, "first boot", scrubbed(u))
+	waitFor(t, u, "first boot", scrubbed(u))
 	before, writes := count(u, server.EventSystem), u.Server.Disks()[0].CompleteWrites()
 	r.Plan(0, pxe.LocalDisk)
 	r.Replicas[0].Kill()
 	r.NetworkBoot(t, 0)
-	eventually(t, u, "useless boots of the agent", func() bool { return len(r.Manager.Sessions(u.Serial)) >= 3 })
+	waitFor(t, u, "useless boots of the agent", func() bool { return len(r.Manager.Sessions(u.Serial)) >= 3 })
 	r.Replicas[1].Thaw()
-	eventually(t, u, "the installed system", func() bool { return count(u, server.EventSystem) > before })
+	waitFor(t, u, "the installed system", func() bool { return count(u, server.EventSystem) > before })
 	if n := len(writes); n != 1 || len(u.Server.Disks()[0].CompleteWrites()) != 1 || len(r.Manager.Reports(u.Serial)) != 1 {
 		t.Errorf("written %v, then %v; %d reports", writes, u.Server.Disks()[0].CompleteWrites(), len(r.Manager.Reports(u.Serial)))
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/audit"
 	"github.com/ingot-metal/ingot/lab/management"
-	"github.com/ingot-metal/ingot/test/await"
-	"github.com/ingot-metal/ingot/test/history"
+	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/objecthistory"
 )
 
 const (
@@ -29,10 +29,10 @@ const (
 )
 
 // A Missing says what is still missing, or nothing.
-type Missing = await.Missing
+type Missing = eventually.Missing
 
 // All is missing until nothing is missing of any.
-func All(all ...Missing) Missing { return await.All(all...) }
+func All(all ...Missing) Missing { return eventually.All(all...) }
 
 // Await waits until nothing is missing, and says how long it took.
 func (s *Site) Await(t testing.TB, what string, missing Missing) {
@@ -44,15 +44,15 @@ func (s *Site) Await(t testing.TB, what string, missing Missing) {
 // should run.
 func (s *Site) AwaitFor(t testing.TB, limit time.Duration, what string, missing Missing) {
 	t.Helper()
-	await.Wait{Limit: limit, Interval: s.config.Interval, Report: report, Broken: s.err}.Until(t, what, missing)
+	eventually.Wait{Limit: limit, Interval: s.config.Interval, Report: report, Broken: s.err}.Until(t, what, missing)
 }
 
 // Record keeps every version of the objects of some kinds, in all namespaces,
 // until the test ends.
-func (s *Site) Record(t testing.TB, kinds ...client.ObjectList) *history.History {
+func (s *Site) Record(t testing.TB, kinds ...client.ObjectList) *objecthistory.History {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	h, err := history.Record(ctx, s.Client, history.Options{Kinds: kinds})
+	h, err := objecthistory.Record(ctx, s.Client, objecthistory.Options{Kinds: kinds})
 	t.Cleanup(func() {
 		cancel()
 		if h != nil {

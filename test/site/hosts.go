@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/qemu"
 )
 
@@ -99,7 +99,7 @@ func (s *Site) HostObjects(name string) []client.Object {
 	host.Labels = map[string]string{HostLabel: name, RackLabel: s.World.Rack(name)}
 	return []client.Object{
 		&corev1.Secret{ObjectMeta: meta(secretSuffix), Data: map[string][]byte{
-			infrav1.SecretKeyUsername: []byte(datacentre.Username), infrav1.SecretKeyPassword: []byte(s.World.Password),
+			infrav1.SecretKeyUsername: []byte(datacenter.Username), infrav1.SecretKeyPassword: []byte(s.World.Password),
 		}},
 		&corev1.ConfigMap{
 			ObjectMeta: meta(bundleSuffix),
@@ -110,8 +110,8 @@ func (s *Site) HostObjects(name string) []client.Object {
 }
 
 // bootMode is that of the server's firmware; a simulated one has UEFI.
-func bootMode(spec datacentre.ServerSpec) infrav1.BootMode {
-	if spec.Kind == datacentre.Virtual && spec.Firmware == qemu.BIOS {
+func bootMode(spec datacenter.ServerSpec) infrav1.BootMode {
+	if spec.Kind == datacenter.Virtual && spec.Firmware == qemu.BIOS {
 		return infrav1.BootModeBIOS
 	}
 	return infrav1.BootModeUEFI

@@ -25,9 +25,9 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
-	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/hack/release"
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/internal/token"
 	"github.com/ingot-metal/ingot/lab/clusterapi"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/management"

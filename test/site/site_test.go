@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/management"
-	"github.com/ingot-metal/ingot/test/history"
+	"github.com/ingot-metal/ingot/test/objecthistory"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -61,7 +61,7 @@ func TestCluster(t *testing.T) {
 }
 
 // quiet: Ingot writes nothing while nobody touches anything. Each host is polled
-// every two seconds here, so that half a minute is many polls; test/rest has more
+// every two seconds here, so that half a minute is many polls; test/idle has more
 // hosts and time.
 func quiet(t *testing.T, s *site.Site) {
 	t.Helper()
@@ -130,7 +130,7 @@ func nodes(t *testing.T, s *site.Site, c site.Cluster) {
 
 // recorded: the history has the whole life of each host that was used, and the
 // audit log who wrote it.
-func recorded(t *testing.T, s *site.Site, h *history.History) {
+func recorded(t *testing.T, s *site.Site, h *objecthistory.History) {
 	t.Helper()
 	if err := h.Settle(t.Context()); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/lab/bmc"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/lab/workload"
@@ -48,7 +48,7 @@ type WorldConfig struct {
 	// Simulate changes a server before it is made, and Configure a server and its BMC; may
 	// be nil.
 	Simulate  func(name string, c *server.Config)
-	Configure func(spec *datacentre.ServerSpec)
+	Configure func(spec *datacenter.ServerSpec)
 	// Report is how often the kubelets of workload clusters report; 0: when they start.
 	Report time.Duration
 	// Virtual makes the servers virtual ones, with real firmware, that install real
@@ -59,7 +59,7 @@ type WorldConfig struct {
 // Virtual says what virtual servers are.
 type Virtual struct {
 	// Server has what is the same for all of them; its Name is set.
-	Server datacentre.ServerSpec
+	Server datacenter.ServerSpec
 	// Accel runs them.
 	Accel qemu.Accel
 	// Images are files of disk images by version of Kubernetes, each with its
@@ -69,9 +69,9 @@ type Virtual struct {
 
 // A World is racks of servers that are off, and what runs on them later.
 type World struct {
-	DataCentre *datacentre.DataCentre
+	DataCentre *datacenter.DataCentre
 	Workload   *workload.Plane
-	// Password of every BMC (user datacentre.Username).
+	// Password of every BMC (user datacenter.Username).
 	Password string
 
 	dir     string
@@ -95,7 +95,7 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 	w.Workload, err = workload.Start(t.Context(), workload.Config{Address: cfg.Address, Report: cfg.Report})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.Workload.Close()) })
-	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password, Address: cfg.Address}
+	config := datacenter.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password, Address: cfg.Address}
 	if cfg.Virtual != nil {
 		w.virtual, config.Accel = cfg.Virtual, cfg.Virtual.Accel
 	}
@@ -106,7 +106,7 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 			spec := w.server(name, cfg.Simulate)
 			if w.virtual != nil {
 				spec = w.virtual.Server
-				spec.Name, spec.Kind, spec.MaxSessions = name, datacentre.Virtual, maxSessions
+				spec.Name, spec.Kind, spec.MaxSessions = name, datacenter.Virtual, maxSessions
 			}
 			if cfg.Configure != nil {
 				cfg.Configure(&spec)
@@ -114,7 +114,7 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 			config.Servers = append(config.Servers, spec)
 		}
 	}
-	w.DataCentre, err = datacentre.Start(config)
+	w.DataCentre, err = datacenter.Start(config)
 	check(t, err)
 	t.Cleanup(func() { check(t, w.DataCentre.Close()) })
 	w.images = httptest.NewUnstartedServer(http.FileServer(http.Dir(filepath.Join(w.dir, "images"))))
@@ -127,9 +127,9 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 }
 
 // server is one that has no patience, and joins workload clusters.
-func (w *World) server(name string, simulate func(string, *server.Config)) datacentre.ServerSpec {
-	return datacentre.ServerSpec{
-		Name: name, Kind: datacentre.Simulated, DiskBytes: diskSize, MaxSessions: maxSessions,
+func (w *World) server(name string, simulate func(string, *server.Config)) datacenter.ServerSpec {
+	return datacenter.ServerSpec{
+		Name: name, Kind: datacenter.Simulated, DiskBytes: diskSize, MaxSessions: maxSessions,
 		Simulate: func(c *server.Config) {
 			c.Retry, c.DHCPTimeout, c.CallTimeout, c.HeadOnly = 200*time.Millisecond, time.Second, 5*time.Second, true
 			c.System = w.Workload.Boot
@@ -154,7 +154,7 @@ func (w *World) Servers() []string {
 func (w *World) Rack(name string) string { return w.racks[name] }
 
 // Server by name.
-func (w *World) Server(name string) *datacentre.Server { return w.DataCentre.Server(name) }
+func (w *World) Server(name string) *datacenter.Server { return w.DataCentre.Server(name) }
 
 // Image makes an operating system with a version of Kubernetes, once, and says
 // where it is served and what it is.
@@ -168,7 +168,7 @@ func (w *World) Image(t testing.TB, version string) (url, checksum string) {
 	}
 	if w.checksums[version] == "" {
 		var err error
-		image := datacentre.Image{Bytes: 4 << 20, Noise: 1 << 20, Release: version}
+		image := datacenter.Image{Bytes: 4 << 20, Noise: 1 << 20, Release: version}
 		w.checksums[version], err = image.Write(filepath.Join(w.dir, "images", name))
 		check(t, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/bmc"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 )
 
 // result is what was counted.
@@ -84,7 +84,7 @@ func (s *show) countReleased(ctx context.Context) (int, error) {
 				s.say("host %s: disk %s is clean by %s, %d bytes read back", host.Name, d.Disk.SerialNumber, d.Method, ptr.Deref(d.VerifiedBytes, 0))
 			}
 		}
-		if !cleaned || disk != (datacentre.DiskState{}) || server.Powered() {
+		if !cleaned || disk != (datacenter.DiskState{}) || server.Powered() {
 			s.say("host %s is free; its server does not bear that out (disk %+v, on %t)", host.Name, disk, server.Powered())
 			continue
 		}

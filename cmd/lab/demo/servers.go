@@ -15,7 +15,7 @@ import (
 	"text/template"
 
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/qemu"
 )
 
@@ -29,20 +29,20 @@ type place struct {
 	method string
 	// extra servers are only there when they are named.
 	extra bool
-	spec  datacentre.ServerSpec
+	spec  datacenter.ServerSpec
 }
 
 // places are those of the demo: one server with BIOS, one with UEFI and the NIC and the
 // disk of a real server, one spare; and two that boot without PXE.
 func places() []place {
 	return []place{
-		{rack: "rack-a", spec: datacentre.ServerSpec{Name: "bios-1", Firmware: qemu.BIOS}},
-		{rack: "rack-b", spec: datacentre.ServerSpec{Name: "uefi-1", Firmware: qemu.UEFI, NIC: qemu.E1000E, Disk: qemu.NVMe}},
-		{rack: "rack-a", spec: datacentre.ServerSpec{Name: "spare-1", Firmware: qemu.BIOS}},
-		{rack: "rack-a", method: "VirtualMedia", extra: true, spec: datacentre.ServerSpec{
+		{rack: "rack-a", spec: datacenter.ServerSpec{Name: "bios-1", Firmware: qemu.BIOS}},
+		{rack: "rack-b", spec: datacenter.ServerSpec{Name: "uefi-1", Firmware: qemu.UEFI, NIC: qemu.E1000E, Disk: qemu.NVMe}},
+		{rack: "rack-a", spec: datacenter.ServerSpec{Name: "spare-1", Firmware: qemu.BIOS}},
+		{rack: "rack-a", method: "VirtualMedia", extra: true, spec: datacenter.ServerSpec{
 			Name: "media-1", Firmware: qemu.UEFI, Disk: qemu.NVMe, Personality: personality.Standard(), Media: netip.MustParsePrefix("10.77.0.250/24"),
 		}},
-		{rack: "rack-b", method: "HTTP", extra: true, spec: datacentre.ServerSpec{
+		{rack: "rack-b", method: "HTTP", extra: true, spec: datacenter.ServerSpec{
 			Name: "http-1", Firmware: qemu.UEFI, Personality: personality.Standard(), NoPXE: true,
 		}},
 	}
@@ -59,8 +59,8 @@ func placeOf(name string) (place, bool) {
 }
 
 // servers are those to use.
-func (s *show) servers() []datacentre.ServerSpec {
-	var specs []datacentre.ServerSpec
+func (s *show) servers() []datacenter.ServerSpec {
+	var specs []datacenter.ServerSpec
 	for _, p := range places() {
 		if slices.Contains(s.Servers, p.spec.Name) {
 			specs = append(specs, p.spec)
@@ -70,9 +70,9 @@ func (s *show) servers() []datacentre.ServerSpec {
 		if s.SwapHardware {
 			swapHardware(&specs[i])
 		}
-		specs[i].Kind = datacentre.Virtual
+		specs[i].Kind = datacenter.Virtual
 		if s.Simulated {
-			specs[i].Kind = datacentre.Simulated
+			specs[i].Kind = datacenter.Simulated
 		}
 		if slices.Contains(s.WithoutDisk, specs[i].Name) {
 			specs[i].DiskBytes = -1
@@ -82,7 +82,7 @@ func (s *show) servers() []datacentre.ServerSpec {
 }
 
 // swapHardware exchanges virtio for e1000e and NVMe, and back.
-func swapHardware(spec *datacentre.ServerSpec) {
+func swapHardware(spec *datacenter.ServerSpec) {
 	if spec.NIC == qemu.E1000E {
 		spec.NIC, spec.Disk = qemu.VirtioNet, qemu.VirtioBlk
 		return
@@ -97,7 +97,7 @@ func (s *show) hostManifests() (string, error) {
 	data := struct {
 		Username, Password, CA string
 		Hosts                  []hostInput
-	}{Username: datacentre.Username, Password: s.password, CA: string(s.dc.Authority.PEM())}
+	}{Username: datacenter.Username, Password: s.password, CA: string(s.dc.Authority.PEM())}
 	for _, server := range s.dc.Servers {
 		mode := "BIOS"
 		if server.Spec.Firmware == qemu.UEFI {

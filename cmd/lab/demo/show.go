@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
-	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/internal/token"
 	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/datacenter"
 	"github.com/ingot-metal/ingot/lab/management"
 	"github.com/ingot-metal/ingot/lab/process"
 	"github.com/ingot-metal/ingot/lab/qemu"
@@ -38,7 +38,7 @@ type show struct {
 	started time.Time
 
 	plane   *controlplane.ControlPlane
-	dc      *datacentre.DataCentre
+	dc      *datacenter.DataCentre
 	ingot   *management.Ingot
 	manager *process.Process
 	// managerArgs start the manager, also again after it was killed.
@@ -123,7 +123,7 @@ func (s *show) startManagement(ctx context.Context) error {
 }
 
 func (s *show) startDataCentre(ctx context.Context) error {
-	config := datacentre.Config{Dir: filepath.Join(s.dir, "dc"), Password: s.password}
+	config := datacenter.Config{Dir: filepath.Join(s.dir, "dc"), Password: s.password}
 	if s.Capture != "" {
 		file, err := os.Create(s.Capture)
 		if err != nil {
@@ -136,7 +136,7 @@ func (s *show) startDataCentre(ctx context.Context) error {
 		config.Accel = probe.Accel(ctx)
 	}
 	config.Servers = s.servers()
-	dc, err := datacentre.Start(config)
+	dc, err := datacenter.Start(config)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (s *show) agentImage() (string, error) {
 func (s *show) osImage() (imageFile, error) {
 	if s.Simulated {
 		path := filepath.Join(s.dir, "image", "disk.raw.zst")
-		checksum, err := datacentre.WriteSmallImage(path)
+		checksum, err := datacenter.WriteSmallImage(path)
 		return imageFile{path: path, checksum: checksum}, err
 	}
 	dir, err := imageDir("test", "disk.raw.zst", "make test-image")

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/ingot-metal/ingot/controllers/directory"
+	"github.com/ingot-metal/ingot/internal/bootconfig"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 	"github.com/ingot-metal/ingot/pxe/httpd"
@@ -184,7 +184,7 @@ func agentFiles(o *Options, id *identity, log logr.Logger) (bootFiles, error) {
 }
 
 // imageCache keeps images at --image-cache-dir, by which sources the directory says.
-func imageCache(o *Options, dir *directory.Directory, log logr.Logger) (*httpd.ImageCache, error) {
+func imageCache(o *Options, dir *bootconfig.Directory, log logr.Logger) (*httpd.ImageCache, error) {
 	client, err := o.Images.client()
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if err != nil {
 		return nil, err
 	}
-	dir := directory.New(directory.Options{
+	dir := bootconfig.New(bootconfig.Options{
 		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(), ServerIPv6: o.agentAddressIPv6(ipv6Address),
 		Kernel: agent.kernel, Initrds: []pxe.File{agent.initramfs}, Unified: agent.whole.file, Arguments: o.AgentArguments,
 		Clock: clock.RealClock{}, Log: log,

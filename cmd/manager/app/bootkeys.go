@@ -10,7 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/internal/token"
 )
 
 const (

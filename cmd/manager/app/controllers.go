@@ -22,19 +22,19 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/trust"
-	"github.com/ingot-metal/ingot/controllers/address"
-	"github.com/ingot-metal/ingot/controllers/bootlog"
 	"github.com/ingot-metal/ingot/controllers/cluster"
-	"github.com/ingot-metal/ingot/controllers/continuity"
-	"github.com/ingot-metal/ingot/controllers/directory"
-	"github.com/ingot-metal/ingot/controllers/hold"
 	"github.com/ingot-metal/ingot/controllers/host"
+	"github.com/ingot-metal/ingot/controllers/inuse"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/node"
 	"github.com/ingot-metal/ingot/controllers/remediation"
-	"github.com/ingot-metal/ingot/controllers/session"
 	"github.com/ingot-metal/ingot/controllers/template"
+	"github.com/ingot-metal/ingot/internal/agentserver"
+	"github.com/ingot-metal/ingot/internal/bootconfig"
+	"github.com/ingot-metal/ingot/internal/bootlog"
+	"github.com/ingot-metal/ingot/internal/continuity"
+	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
@@ -70,7 +70,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err != nil {
 		return err
 	}
-	given := &address.Memory{} // one, since an address may be a host's or a machine's
+	given := &ipam.Memory{} // one, since an address may be a host's or a machine's
 	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder, hosts.Addresses = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder, given
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
 		return err
@@ -85,7 +85,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		addCatalogue(mgr, o, recorder),
 		mgr.Add(census),
 		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),
-		(&hold.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr, workers(holdConcurrency)),
+		(&inuse.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr, workers(holdConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
 			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
@@ -126,7 +126,7 @@ func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
 	return &host.Reconciler{
 		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString,
 		WatchFilterValue: o.WatchFilter, Fingerprint: fingerprint(o.BMC.Sources), Images: images,
-		Boot: host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return directory.Ticket(id.keys, h) }},
+		Boot: host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return bootconfig.Ticket(id.keys, h) }},
 	}, nil
 }
 
@@ -184,7 +184,7 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		hardware = func(conn net.Conn, _ netip.Addr) net.HardwareAddr { return passthrough.HardwareOf(conn) }
 	}
 	boots := bootRecorder(mgr)
-	server := session.New(session.Options{
+	server := agentserver.New(agentserver.Options{
 		Boots: boots, BootLog: &bootlog.Handler{Record: boots.Record, Sealed: id.keys.Sealed, Clock: clock.RealClock{}, Log: log},
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(), Hardware: hardware,
 		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log, WatchFilterValue: o.WatchFilter, StateSince: watch.Look,

@@ -38,10 +38,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
-	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/internal/token"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
-	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/eventually"
 )
 
 // deployment is an API server with what is installed besides Deployments, and the
@@ -149,7 +149,7 @@ func (d *deployment) await(url string, status int, ended <-chan struct{}) {
 			return nil
 		}
 	}
-	await.Wait{Interval: 100 * time.Millisecond, Broken: alive}.Until(d.t, fmt.Sprintf("%d from %s", status, url), func(context.Context) (string, error) {
+	eventually.Wait{Interval: 100 * time.Millisecond, Broken: alive}.Until(d.t, fmt.Sprintf("%d from %s", status, url), func(context.Context) (string, error) {
 		got, _ := get(d.t, url, "")
 		if got == status {
 			return "", nil
@@ -249,7 +249,7 @@ func (d *deployment) startManager() (*Sockets, string) {
 func (d *deployment) startBoot(upstream string) *Sockets {
 	d.t.Helper()
 	secret := &corev1.Secret{}
-	await.Wait{Interval: 100 * time.Millisecond}.Until(d.t, "the boot servers' keys", await.Works(func(ctx context.Context) error {
+	eventually.Wait{Interval: 100 * time.Millisecond}.Until(d.t, "the boot servers' keys", eventually.Works(func(ctx context.Context) error {
 		return d.admin.Get(ctx, client.ObjectKey{Namespace: "ingot-boot-system", Name: "ingot-agent-keys"}, secret)
 	}))
 	if len(secret.Data) != 2 {
@@ -346,7 +346,7 @@ func (d *deployment) checkLeader(t *testing.T) {
 	if err := d.admin.Get(t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: leaderLock}, lease); err != nil {
 		t.Fatal(err)
 	}
-	await.Wait{Interval: 100 * time.Millisecond}.Until(t, fmt.Sprintf("an event that %s leads", *lease.Spec.HolderIdentity), await.Holds(func() bool {
+	eventually.Wait{Interval: 100 * time.Millisecond}.Until(t, fmt.Sprintf("an event that %s leads", *lease.Spec.HolderIdentity), eventually.Holds(func() bool {
 		events := &corev1.EventList{}
 		if err := d.admin.List(t.Context(), events, client.InNamespace("ingot-system")); err != nil {
 			t.Fatal(err)
@@ -398,7 +398,7 @@ func (d *deployment) checkMigration(t *testing.T) {
 			continue
 		}
 		explain := func() string { return fmt.Sprintf("annotations: %v", definition.Annotations) }
-		await.Wait{Interval: 100 * time.Millisecond, Explain: explain}.Until(t, "a look at "+object.GetName(), await.Holds(func() bool {
+		eventually.Wait{Interval: 100 * time.Millisecond, Explain: explain}.Until(t, "a look at "+object.GetName(), eventually.Holds(func() bool {
 			if err := d.admin.Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition); err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/internal/token"
 )
 
 // identity is what agents and manager know each other by.

@@ -4,50 +4,44 @@
 package app
 
 import (
-	"crypto/x509"
+	"errors"
 	"fmt"
-	"net/http"
-	"os"
 
-	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/controllers/image"
+	"github.com/ingot-metal/ingot/controllers/reservation"
 )
 
-// ImageOptions say where the boot server fetches OS images from.
-type ImageOptions struct {
-	// Sources are entries as httpd.ParseSources reads them.
-	Sources []string
-	// CAFile holds certificates that image servers may have beside those that the
-	// system trusts.
-	CAFile string
-}
+const (
+	// reservationConcurrency is one: a look at a promise is a look at all of them.
+	reservationConcurrency = 1
+	// imageConcurrency is how many image servers are asked at once: each may take ten
+	// seconds, and an hour is long.
+	imageConcurrency = 4
+)
 
-func (o *ImageOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.Sources, "image-sources", o.Sources, "Where OS images, and images of firmware that Ingot reads, may be fetched from: hosts (images.example.com, *.example.com), URLs above them (https://images.example.com/os/), networks (10.20.0.0/16). Hosts that are named may have private addresses; loopback and link-local ones must be named as networks. Empty: every public address, and no private one.")
-	fs.StringVar(&o.CAFile, "image-ca-file", o.CAFile, "File with PEM certificates of authorities that image servers may be verified by, beside the system's.")
-}
-
-// client fetches images from where the operator allows. It uses the proxies of the
-// environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
-func (o *ImageOptions) client() (*http.Client, error) {
-	allowed, err := httpd.ParseSources(o.Sources)
+// addCatalogue adds what looks after promises of hosts and after the images that
+// templates name.
+func addCatalogue(mgr manager.Manager, o *Options, recorder events.EventRecorder) error {
+	counted, err := reservation.NewMetrics(metrics.Registry)
 	if err != nil {
-		return nil, fmt.Errorf("--image-sources: %w", err)
+		return err
 	}
-	if o.CAFile == "" {
-		return httpd.NewClient(httpd.ClientConfig{Allowed: allowed}), nil
-	}
-	pem, err := os.ReadFile(o.CAFile)
+	fetch, err := o.Images.client()
 	if err != nil {
-		return nil, fmt.Errorf("--image-ca-file: %w", err)
+		return fmt.Errorf("look at images: %w", err)
 	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("certificates of the system: %w", err)
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--image-ca-file: %s holds no PEM certificate", o.CAFile)
-	}
-	return httpd.NewClient(httpd.ClientConfig{Allowed: allowed, RootCAs: roots}), nil
+	return errors.Join(
+		(&reservation.Reconciler{
+			Client: mgr.GetClient(), Recorder: recorder, Clock: clock.RealClock{}, WatchFilterValue: o.WatchFilter,
+			Waits: o.ReservationWaits, Metrics: counted,
+		}).SetupWithManager(mgr, workers(reservationConcurrency)),
+		(&image.Reconciler{
+			Client: mgr.GetClient(), HTTP: fetch, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.ImageWaits, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(mgr, workers(imageConcurrency)),
+	)
 }

@@ -17,7 +17,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/ingot-metal/ingot/controllers/directory"
+	"github.com/ingot-metal/ingot/internal/bootconfig"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 	"github.com/ingot-metal/ingot/pxe/dhcp6"
 )
@@ -124,7 +124,7 @@ func lasting(of []netip.Prefix, passing map[netip.Addr]bool) []netip.Addr {
 
 // ipv6Side configures the IPv6 side of the boot server, at its address; zero: there is
 // none.
-func ipv6Side(address netip.Addr, dir *directory.Directory) (bootserver.ConfigIPv6, error) {
+func ipv6Side(address netip.Addr, dir *bootconfig.Directory) (bootserver.ConfigIPv6, error) {
 	if !address.IsValid() {
 		return bootserver.ConfigIPv6{}, nil
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/ingot-metal/ingot/test/kinds"
+	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
 // The extension ends with a remedy if a registration leads to another namespace, and
@@ -47,7 +47,7 @@ func TestRegistration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			reader := fake.NewClientBuilder().WithScheme(kinds.Scheme(t, runtimev1.AddToScheme)).WithObjects(tc.configs...).Build()
+			reader := fake.NewClientBuilder().WithScheme(testscheme.Scheme(t, runtimev1.AddToScheme)).WithObjects(tc.configs...).Build()
 			err := (&registration{reader: reader, namespace: "here", interval: time.Millisecond}).Start(ctx)
 			if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || errors.Is(err, context.DeadlineExceeded)) {
 				t.Errorf("%v, want %q", err, tc.want)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/internal/token"
 )
 
 // The watches are counted by state; a later manager of the process takes over.

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
-	"github.com/ingot-metal/ingot/controllers/directory"
-	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/internal/bootconfig"
+	"github.com/ingot-metal/ingot/internal/token"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 	"github.com/ingot-metal/ingot/pxe/httpd"
@@ -66,7 +66,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	dir := directory.New(directory.Options{
+	dir := bootconfig.New(bootconfig.Options{
 		Cache: reader, Keys: keys, Pins: []token.Pin{token.PinOf(nil)}, Server: o.Address + ":8843",
 		Kernel: kernel, Initrds: []pxe.File{kernel}, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})

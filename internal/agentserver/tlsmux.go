@@ -1,0 +1,149 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agentserver
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// tlsHandshake is the first byte of a TLS connection: the type of a handshake record
+// (RFC 8446 section 5.1). No request of HTTP begins with it.
+const tlsHandshake = 0x16
+
+// either is a listener for TLS and for plain HTTP on one port: what a boot server passes
+// on is one address, and live systems trust no certificate of ours.
+type either struct {
+	inner  net.Listener
+	config *tls.Config
+	// ready are the connections whose first byte is there; failed is why there are no more.
+	ready  chan net.Conn
+	failed chan error
+	closed chan struct{}
+	once   sync.Once
+	// running counts the accepting, and connections that wait for their first byte, which
+	// are in silent.
+	running sync.WaitGroup
+	mu      sync.Mutex
+	silent  map[net.Conn]struct{}
+}
+
+// newEither starts to accept; Close ends it.
+func newEither(inner net.Listener, config *tls.Config) *either {
+	l := &either{inner: inner, config: config, ready: make(chan net.Conn), failed: make(chan error), closed: make(chan struct{}), silent: map[net.Conn]struct{}{}}
+	l.running.Go(l.run)
+	return l
+}
+
+func (l *either) run() {
+	for {
+		conn, err := l.inner.Accept()
+		if err != nil {
+			select {
+			case l.failed <- err: // http.Server waits after an error that passes
+			case <-l.closed:
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select {
+			case <-l.closed:
+				return
+			default:
+			}
+			continue
+		}
+		l.mu.Lock()
+		l.silent[conn] = struct{}{}
+		select {
+		case <-l.closed: // accepted while Close was looking for the silent ones
+			_ = conn.Close()
+		default:
+		}
+		l.mu.Unlock()
+		l.running.Go(func() { l.peek(conn) })
+	}
+}
+
+// peek waits for the first byte, no longer than for a header.
+func (l *either) peek(conn net.Conn) {
+	_ = conn.SetReadDeadline(time.Now().Add(headerTimeout))
+	peeked := &peekedConn{Conn: conn, buffered: bufio.NewReaderSize(conn, 16)}
+	first, err := peeked.buffered.Peek(1)
+	l.mu.Lock()
+	delete(l.silent, conn)
+	l.mu.Unlock()
+	if err != nil || conn.SetReadDeadline(time.Time{}) != nil {
+		_ = conn.Close()
+		return
+	}
+	out := net.Conn(peeked)
+	if first[0] == tlsHandshake {
+		out = tls.Server(peeked, l.config)
+	}
+	select {
+	case l.ready <- out:
+	case <-l.closed:
+		_ = conn.Close()
+	}
+}
+
+// Accept implements net.Listener.
+func (l *either) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.ready:
+		return conn, nil
+	case err := <-l.failed:
+		return nil, err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. Who calls it waits for running, if it wants to know that
+// nothing of the listener runs any more.
+func (l *either) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	err := l.inner.Close()
+	l.mu.Lock()
+	for conn := range l.silent {
+		_ = conn.Close()
+	}
+	l.mu.Unlock()
+	return err
+}
+
+// Addr implements net.Listener.
+func (l *either) Addr() net.Addr { return l.inner.Addr() }
+
+// peekedConn reads its first bytes again.
+type peekedConn struct {
+	net.Conn
+	buffered *bufio.Reader
+}
+
+// NetConn returns the connection within.
+func (c *peekedConn) NetConn() net.Conn { return c.Conn }
+
+// Read implements net.Conn.
+func (c *peekedConn) Read(b []byte) (int, error) { return c.buffered.Read(b) }
+
+// inClear lets through without TLS what live systems ask for, and nothing else.
+func inClear(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil && !strings.HasPrefix(r.URL.Path, agentapi.PathLiveData) {
+			refuse(w, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the agent API is spoken over TLS"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

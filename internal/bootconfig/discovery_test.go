@@ -1,0 +1,317 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootconfig
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/token"
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// discovering is the network of inventory, in mode Discover.
+func discovering(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+	n.Spec.Mode = infrav1.DHCPModeDiscover
+	n.Spec.Relays = []string{"198.51.100.1"}
+	n.Spec.Discover = &infrav1.NetworkDiscovery{Namespace: "n", MaxHosts: 2, PerMinute: 10,
+		Range: infrav1.AddressRange{Start: "192.0.2.100", End: "192.0.2.199"}}
+}
+
+func stranger(n int) pxe.Stranger {
+	mac := net.HardwareAddr{0x02, 0xff, 0, 0, 0, 0}
+	binary.BigEndian.PutUint32(mac[2:], uint32(n))
+	return pxe.Stranger{MAC: mac, Here: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
+}
+
+func settableClock(d *Directory) *testclock.FakePassiveClock {
+	clock := testclock.NewFakePassiveClock(now)
+	d.Clock = clock
+	return clock
+}
+
+func waitingHost(name, mac string) *infrav1.IngotHost {
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{infrav1.EnrolledLabel: ""}}}
+	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = mac, "net"
+	return host
+}
+
+// One boot of an unknown machine, from firmware to agent, and what comes after it.
+func TestDiscoverOneBoot(t *testing.T) {
+	d := newDirectory(t, oneHost(discovering)...)
+	clock := settableClock(d)
+	s := stranger(1)
+	host, ok := d.Discover(s)
+	if !ok || !netip.MustParsePrefix("192.0.2.96/27").Overlaps(netip.PrefixFrom(host.Address.Addr(), 32)) && host.Address.Addr().Less(netip.MustParseAddr("192.0.2.100")) {
+		t.Fatalf("an unknown machine gets %v %v", host.Address, ok)
+	}
+	if host.Address.Bits() != 24 || host.Plan.Kind != pxe.Agent || host.Key() != "" || host.LeaseTime != visit {
+		t.Errorf("it gets %+v", host)
+	}
+	claims, err := d.Keys.Verify(host.Plan.Agent.Token.Reveal())
+	want := token.Claims{Host: "net", Purpose: token.Discover, OrderID: s.MAC.String(), Expiry: now.Add(token.Lifetime)}
+	if err != nil || claims != want {
+		t.Errorf("token says %+v, want %+v (%v)", claims, want, err)
+	}
+	address := host.Address.Addr()
+	script := s
+	script.Client = address
+	take := s
+	take.Takes = address
+	agent := take
+	agent.Agent = true
+	other := stranger(2)
+	other.Client = address
+	for _, step := range []struct {
+		name string
+		ask  pxe.Stranger
+		want bool
+	}{
+		{"takes it", take, true}, {"asks again as iPXE", s, true}, {"fetches its script", script, true},
+		{"another fetches it", other, false}, {"the agent asks", agent, true},
+		{"firmware again", s, false}, {"its script again", script, false}, {"the agent renews", agent, true},
+	} {
+		clock.SetTime(clock.Now().Add(20 * time.Second))
+		got, ok := d.Discover(step.ask)
+		if ok != step.want || ok && got.Address.Addr() != address {
+			t.Errorf("%s: %v %v", step.name, ok, got.Address)
+		}
+	}
+	clock.SetTime(now.Add(59 * time.Minute))
+	if _, ok := d.Discover(s); ok {
+		t.Error("it is let in again within the hour")
+	}
+	clock.SetTime(now.Add(62 * time.Minute))
+	if _, ok := d.Discover(s); !ok {
+		t.Error("it is never let in again")
+	}
+}
+
+// Who is not an unknown machine, and where none is let in.
+func TestDiscoverNobody(t *testing.T) {
+	relayed := func(address string) pxe.Stranger {
+		s := stranger(1)
+		s.Link, s.Here = netip.MustParseAddr(address), nil
+		return s
+	}
+	other := stranger(1)
+	other.Here = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/24")}
+	agent := stranger(1)
+	agent.Agent = true
+	second := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h2"}}
+	second.Spec.NICs = []infrav1.HardwareNIC{{MAC: mac}, {MAC: stranger(1).MAC.String()}}
+	afar := relayed("192.0.2.254")
+	afar.Relay = netip.MustParseAddr("203.0.113.9")
+	loopback := relayed("192.0.2.254")
+	loopback.Relay = netip.MustParseAddr("198.51.100.1")
+	boasting := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "e1"}}
+	boasting.Spec.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:01"}, {MAC: stranger(1).MAC.String()}}
+	full := []client.Object{waitingHost("e1", "02:00:00:00:00:01"), waitingHost("e2", "02:00:00:00:00:02")}
+	for name, tc := range map[string]struct {
+		ask  pxe.Stranger
+		more []client.Object
+		want bool
+	}{
+		"unknown":                   {ask: stranger(1), want: true},
+		"by a relay of the network": {ask: relayed("192.0.2.254"), want: true},
+		"by a relay that is named":  {ask: relayed("198.51.100.1"), want: true},
+		"by another relay":          {ask: relayed("198.51.100.2")},
+		"by a relay from afar that says it is of the network": {ask: afar},
+		"by a relay that is named, of a link of the network":  {ask: loopback, want: true},
+		"a NIC of which one that waits has told":              {ask: stranger(1), more: []client.Object{waitingHost("e1", "02:00:00:00:00:01"), boasting}, want: true},
+		"on another segment":                                  {ask: other},
+		"an agent out of nowhere":                             {ask: agent},
+		"another NIC of a host":                               {ask: stranger(1), more: []client.Object{second}},
+		"a host that has no address yet":                      {ask: stranger(1), more: []client.Object{waitingHost("e1", stranger(1).MAC.String())}},
+		"one place left":                                      {ask: stranger(1), more: full[:1], want: true},
+		"as many wait as may":                                 {ask: stranger(1), more: full},
+		"script before it has an address":                     {ask: pxe.Stranger{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(t, append(oneHost(discovering), tc.more...)...)
+			if _, ok := d.Discover(tc.ask); ok != tc.want {
+				t.Errorf("answered: %v", ok)
+			}
+		})
+	}
+	d := newDirectory(t, oneHost(nil)...)
+	if _, ok := d.Discover(stranger(1)); ok {
+		t.Error("an unknown machine is answered in mode Reserve")
+	}
+}
+
+// A hundred thousand random addresses cost bounded memory and few places, and a known
+// host is still served.
+func TestDiscoverFlood(t *testing.T) {
+	d := newDirectory(t, oneHost(discovering)...)
+	clock := settableClock(d)
+	given := 0
+	addresses := map[netip.Addr]int{}
+	const flood, minutes = 100_000, 10
+	for n := range flood {
+		clock.SetTime(now.Add(time.Duration(n) * minutes * time.Minute / flood))
+		s := stranger(n)
+		if host, ok := d.Discover(s); ok {
+			given++
+			addresses[host.Address.Addr()]++
+			s.Takes = host.Address.Addr()
+			if _, ok := d.Discover(s); !ok {
+				t.Fatalf("%d: what was offered is not given", n)
+			}
+		}
+		if n%10_000 == 0 {
+			if _, ok := d.Lookup(parse(t, mac)); !ok {
+				t.Fatal("a known host is not served")
+			}
+		}
+	}
+	if most := 10 * (minutes + 1); given == 0 || given > most {
+		t.Errorf("%d machines were let in within %d minutes, want at most %d", given, minutes, most)
+	}
+	for address, times := range addresses {
+		if times > 1 {
+			t.Errorf("%s was lent %d times at once", address, times)
+		}
+	}
+	g := d.strangers.of("net")
+	if n := len(g.byMAC); n > maxRemembered || n > given || len(g.byAddress) > n {
+		t.Errorf("%d machines are remembered", n)
+	}
+}
+
+// Whoever writes another machine's address into a packet takes neither its visit nor its
+// rest away, and no place.
+func TestDiscoverForged(t *testing.T) {
+	d := newDirectory(t, oneHost(discovering)...)
+	clock := settableClock(d)
+	s := stranger(1)
+	host, _ := d.Discover(s)
+	take := s
+	take.Takes = host.Address.Addr()
+	d.Discover(take)
+	agent := take
+	agent.Agent = true
+	forged := s
+	forged.Takes, forged.Elsewhere = take.Takes.Next(), true
+	known := stranger(2)
+	known.MAC = parse(t, mac)
+	known.Takes, known.Elsewhere = forged.Takes.Next(), true
+	places := d.strangers.of("net").places
+	for range 20 {
+		for _, packet := range []pxe.Stranger{forged, known} {
+			if _, ok := d.Discover(packet); ok {
+				t.Error("a machine is answered that takes another server's address")
+			}
+		}
+	}
+	if got := d.strangers.of("net").places; got < places {
+		t.Errorf("%v places are left of %v", got, places)
+	}
+	if got, ok := d.Discover(agent); !ok || got.Address != host.Address {
+		t.Errorf("its agent gets %v, %t", got.Address, ok)
+	}
+	clock.SetTime(now.Add(visit + time.Minute))
+	d.Discover(forged)
+	if _, ok := d.Discover(s); ok {
+		t.Error("it is let in again within the hour")
+	}
+}
+
+// An address that its guest declines rests, and the guest gets another; nobody declines
+// another's.
+func TestDiscoverDeclined(t *testing.T) {
+	d := newDirectory(t, oneHost(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+		discovering(h, f, n)
+		n.Spec.Discover.Range.End = "192.0.2.102"
+	})...)
+	clock := settableClock(d)
+	s := stranger(1)
+	s.Server = netip.MustParseAddr("192.0.2.100") // lies in the range
+	lent := map[netip.Addr]bool{}
+	for range 2 {
+		host, ok := d.Discover(s)
+		if !ok || lent[host.Address.Addr()] || host.Address.Addr() == s.Server {
+			t.Fatalf("it gets %v, %t", host.Address, ok)
+		}
+		lent[host.Address.Addr()] = true
+		other := stranger(2)
+		other.Declines = host.Address.Addr()
+		decline := s
+		decline.Declines = host.Address.Addr()
+		for _, packet := range []pxe.Stranger{other, decline} {
+			if _, ok := d.Discover(packet); ok {
+				t.Error("a declining machine is answered")
+			}
+		}
+	}
+	if host, ok := d.Discover(s); ok {
+		t.Errorf("%v is lent although all rest, or are somebody's", host.Address)
+	}
+	clock.SetTime(now.Add(rests))
+	if _, ok := d.Discover(s); !ok {
+		t.Error("they rest for ever")
+	}
+}
+
+// Replicas do not lend one address twice: each hears what machines take at the other.
+func TestDiscoverReplicas(t *testing.T) {
+	objects := oneHost(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+		discovering(h, f, n)
+		n.Spec.Discover.PerMinute = 60
+		n.Spec.Discover.Range.End = "192.0.2.140"
+		f.Spec.Address.IP = "192.0.2.120" // recorded before the range was changed
+		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned, Network: &infrav1.ClaimedNetwork{Addresses: []string{"192.0.2.121"}}}
+	})
+	cluster := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "c"}}
+	cluster.Spec.ControlPlaneEndpoint.Host = "192.0.2.122"
+	objects = append(objects, cluster)
+	a, b := newDirectory(t, objects...), newDirectory(t, objects...)
+	taken := map[netip.Addr]string{}
+	for n := range 38 {
+		mine, theirs := a, b
+		if n%3 == 0 {
+			mine, theirs = b, a
+		}
+		s := stranger(n)
+		host, ok := mine.Discover(s)
+		if !ok {
+			t.Fatalf("machine %d is not let in", n)
+		}
+		if _, ok := theirs.Discover(s); !ok { // both hear its DISCOVER, and offer
+			t.Fatalf("machine %d gets no second offer", n)
+		}
+		s.Takes = host.Address.Addr()
+		if _, ok := mine.Discover(s); !ok {
+			t.Fatalf("machine %d is refused its address", n)
+		}
+		s.Elsewhere = true
+		if _, ok := theirs.Discover(s); ok {
+			t.Fatalf("machine %d is answered by both", n)
+		}
+		if other := taken[s.Takes]; other != "" {
+			t.Fatalf("%s is lent to %s and %s", s.Takes, other, s.MAC)
+		}
+		taken[s.Takes] = s.MAC.String()
+	}
+	if taken[netip.MustParseAddr("192.0.2.120")] != "" {
+		t.Error("an address that is recorded for a host was lent")
+	}
+	if taken[netip.MustParseAddr("192.0.2.121")] != "" {
+		t.Error("an address that a system was given was lent")
+	}
+	if taken[netip.MustParseAddr("192.0.2.122")] != "" {
+		t.Error("the endpoint of a control plane was lent")
+	}
+	if _, ok := a.Discover(stranger(1000)); ok {
+		t.Errorf("%d addresses were lent, and one more", len(taken))
+	}
+}

@@ -1,9 +1,0 @@
-// Copyright The Ingot Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-// Package kinds is the scheme of tests: the kinds that a management cluster has, as
-// Ingot's programs know them. It is for clients of real API servers (test/envtest)
-// and for those in memory alike. Tests that are about a scheme make their own.
-//
-//	c := fake.NewClientBuilder().WithScheme(kinds.Scheme(t, ipamv1.AddToScheme)).Build()
-package kinds

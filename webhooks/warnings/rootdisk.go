@@ -1,0 +1,58 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package warnings
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// RootDisk warns of root device hints of a host that choose none of the disks that it was
+// inspected with. before is nil for a new host; hints that stood already are not looked at.
+func (o Outlook) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) []string {
+	hints := host.Spec.RootDeviceHints
+	if hints == nil || before != nil && equality.Semantic.DeepEqual(before.Spec.RootDeviceHints, hints) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	hardware := &v1beta2.IngotHardware{}
+	err := o.Reader.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy)
+	if err != nil || !inventory.Inspected(hardware) {
+		return nil
+	}
+	_, err = inventory.SelectRootDisk(hardware.Spec.Disks, hints)
+	if err == nil {
+		return nil
+	}
+	path := field.NewPath("spec", "rootDeviceHints")
+	var warnings []string
+	warn := func(text string) {
+		warnings = append(warnings, fmt.Sprintf("%s; correct it, or put such a disk in and annotate the host with %s while it is free, "+
+			"until then only machines with hints or softwareRAID.members of their own get the host", inventory.Truncate(text, maxLack), inventory.CommandText(v1beta2.InspectAnnotation)))
+	}
+	unmet := inventory.UnmetHints(hardware.Spec.Disks, hints)
+	for _, h := range unmet {
+		warn(fmt.Sprintf("%s holds for none of the disks that the host was inspected with: %s", hinted(path, h), h.Disks))
+	}
+	if len(unmet) == 0 {
+		warn(fmt.Sprintf("%s: %v", path, err))
+	}
+	return warnings
+}
+
+// hinted is a hint with its value.
+func hinted(path *field.Path, h inventory.UnmetHint) valued {
+	if text, ok := h.Value.(string); ok {
+		return valued{path.Child(h.Field), fmt.Sprintf("%q", text)}
+	}
+	return valued{path.Child(h.Field), fmt.Sprint(h.Value)}
+}

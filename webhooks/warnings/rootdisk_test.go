@@ -1,0 +1,76 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package warnings_test
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// A host is warned of hints that its own disks do not meet, when they are given or changed.
+func TestRootDisk(t *testing.T) {
+	two := hardware("h", "amd64", 8, 64, 500)
+	second := two.Spec.Disks[0]
+	second.Name, second.SerialNumber, second.SizeBytes = "/dev/sdb", "S-h2", new(int64(2_000_000_000_000))
+	two.Spec.Disks = append(two.Spec.Disks, second)
+	alike := two.DeepCopy()
+	alike.Spec.Disks[1].SerialNumber = "S-h"
+	small := two.DeepCopy()
+	small.Spec.Disks = small.Spec.Disks[:1]
+	small.Spec.Disks[0].SizeBytes = new(int64(2_000_000_000))
+	diskless := two.DeepCopy()
+	diskless.Spec.Disks = nil
+	hinting := func(hints v1beta2.RootDeviceHints) *v1beta2.IngotHost {
+		h := host("h")
+		h.Spec.RootDeviceHints = &hints
+		return h
+	}
+	named := func(serial string) *v1beta2.IngotHost {
+		return hinting(v1beta2.RootDeviceHints{SerialNumber: serial})
+	}
+	otherwise := named("S-9")
+	otherwise.Finalizers = []string{"x"}
+	const remedy = "; correct it, or put such a disk in and annotate the host with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free, " +
+		"until then only machines with hints or softwareRAID.members of their own get the host"
+	strange := []string{`spec.rootDeviceHints.serialNumber: "S-9" holds for none of the disks that the host was inspected with: /dev/sda "S-h", /dev/sdb "S-h2"` + remedy}
+	tests := []struct {
+		name         string
+		exist        []client.Object
+		before, host *v1beta2.IngotHost
+		want         []string
+	}{
+		{"nobody has inspected it", nil, nil, named("S-9"), nil},
+		{"it has no more than an address", []client.Object{recorded("h")}, nil, named("S-9"), nil},
+		{"another host was inspected", []client.Object{hardware("other", "amd64", 8, 64, 500)}, nil, named("S-9"), nil},
+		{"without hints", []client.Object{small}, nil, host("h"), nil},
+		{"a disk that it has", []client.Object{two}, nil, named("S-h2"), nil},
+		{"made with a disk that it has not", []client.Object{two}, nil, named("S-9"), strange},
+		{"given a disk that it has not", []client.Object{two}, host("h"), named("S-9"), strange},
+		{"from one to one that it has not", []client.Object{two}, named("S-h"), named("S-9"), strange},
+		{"wrong, and changed otherwise", []client.Object{two}, named("S-9"), otherwise, nil},
+		{"wrong, and mended", []client.Object{two}, named("S-9"), named("S-h"), nil},
+		{"wrong, and taken away", []client.Object{two}, named("S-9"), host("h"), nil},
+		{"two hints that hold for none", []client.Object{two}, nil,
+			hinting(v1beta2.RootDeviceHints{MinSizeGigabytes: new(int64(3000)), Rotational: new(true)}), []string{
+				"spec.rootDeviceHints.minSizeGigabytes: 3000 holds for none of the disks that the host was inspected with: /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy,
+				"spec.rootDeviceHints.rotational: true holds for none of the disks that the host was inspected with: /dev/sda false, /dev/sdb false" + remedy}},
+		{"each holds for another disk", []client.Object{two}, nil,
+			hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h", MinSizeGigabytes: new(int64(1000))}), []string{
+				"spec.rootDeviceHints: no disk suits: root device hints serialNumber S-h, minSizeGigabytes 1000, of /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy}},
+		{"too small to be meant", []client.Object{small}, nil, hinting(v1beta2.RootDeviceHints{Rotational: new(false)}), []string{
+			"spec.rootDeviceHints: no disk suits: root device hints rotational false, of /dev/sda (2 GB)" + remedy}},
+		{"two disks of one name", []client.Object{alike}, nil, named("S-h"), []string{
+			`spec.rootDeviceHints: disk cannot be told from another: /dev/sda and /dev/sdb have the same serial number "S-h" and WWN ""; several paths to one disk are not supported` + remedy}},
+		{"no disks", []client.Object{diskless}, nil, hinting(v1beta2.RootDeviceHints{Model: "x"}), []string{
+			`spec.rootDeviceHints.model: "x" holds for none of the disks that the host was inspected with: none` + remedy}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			check(t, tt.want, newOutlook(t, tt.exist...).RootDisk(t.Context(), tt.before, tt.host))
+		})
+	}
+}
