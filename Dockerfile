@@ -13,6 +13,7 @@ FROM --platform=linux/amd64 golang:1.26-bookworm AS build
 ARG VERSION=dev
 WORKDIR /src
 COPY go.mod go.sum ./
+COPY api/go.mod api/go.sum api/
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0 GOOS=linux GOARCH=amd64 INGOT_CACHE=/cache INGOT_VERSION=${VERSION}

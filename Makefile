@@ -35,9 +35,10 @@ BENCHFLAGS ?=
 TESTFLAGS ?=
 
 CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
-# All packages but test/qemu, which has its own step. Others that boot QEMU (test/nodeimage,
+# All packages, those of the module in api included, but test/qemu, which has its own step. Others that boot QEMU (test/nodeimage,
 # test/cluster) are among them, and skip without the variables that their targets set.
-PACKAGES = $$(go list ./... | grep -v '/test/qemu')
+MODULES = github.com/ingot-metal/ingot/...
+PACKAGES = $$(go list $(MODULES) | grep -v '/test/qemu')
 # What has a step of its own in test-full: many hosts with short deadlines.
 CROWDED = /test/qemu|/test/soak|/test/bootstorm
 
@@ -180,7 +181,7 @@ verify: tools-gen ## Fail if generated code, go.mod, formatting or licence lines
 .PHONY: lint
 lint: ## Check the Go code with golangci-lint (.golangci.yml).
 	@go run ./hack/tools/build lint >/dev/null
-	"$$(go run ./hack/tools/build -path golangci-lint)" run ./...
+	@lint="$$(go run ./hack/tools/build -path golangci-lint)"; "$$lint" run ./...; cd api; "$$lint" run ./...
 
 ##@ Tools and images
 
@@ -240,7 +241,7 @@ tools-gen:
 
 .PHONY: vet
 vet:
-	go vet ./...
+	go vet $(MODULES)
 
 .PHONY: unit
 unit: agent-image
@@ -248,7 +249,7 @@ unit: agent-image
 
 .PHONY: unit-full
 unit-full: agent-image
-	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) -skip TestCrowdAtRest $$(go list ./... | grep -Ev '$(CROWDED)')
+	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) -skip TestCrowdAtRest $$(go list $(MODULES) | grep -Ev '$(CROWDED)')
 
 # These measure, and need the machine to themselves, without the race detector.
 .PHONY: storm

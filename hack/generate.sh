@@ -28,10 +28,13 @@ pathsOf() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mapfile -t api < <(pathsOf api)
-if [ ${#api[@]} -gt 0 ]; then
-  "$gen" object:headerFile=hack/boilerplate.go.txt "${api[@]}"
-  "$gen" crd:crdVersions=v1 "${api[@]}" output:crd:artifacts:config="$work/bases"
+if [ -n "$(pathsOf api)" ]; then
+  # The types are a module of their own.
+  (
+    cd api
+    "$gen" object:headerFile=../hack/boilerplate.go.txt paths=./...
+    "$gen" crd:crdVersions=v1 paths=./... output:crd:artifacts:config="$work/bases"
+  )
   mkdir -p config/crd
   rm -rf config/crd/bases
   cp -r "$work/bases" config/crd/bases

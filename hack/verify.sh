@@ -29,7 +29,9 @@ unformatted=$(gofmt -l "${gofiles[@]}")
 unlicensed=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${gofiles[@]}" || true)
 [ -z "$unlicensed" ] || fail "no licence line (hack/boilerplate.go.txt) in:"$'\n'"$unlicensed"
 
-go mod tidy -diff || fail "go.mod or go.sum is stale: run go mod tidy"
+for module in . api; do
+  (cd "$module" && go mod tidy -diff) || fail "go.mod or go.sum of $module is stale: run go mod tidy there"
+done
 
 # Generate into a copy, so that a failed check changes nothing here.
 copy=$(mktemp -d)

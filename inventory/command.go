@@ -40,8 +40,8 @@ const (
 // maxCommandNote and maxApproved bound what may follow the time of a command. The schema of
 // HostCommand bounds the instances as well.
 const (
-	maxCommandNote = 256
-	maxApproved    = 32
+	maxCommandNote       = 256
+	MaxApprovedInstances = 32
 )
 
 // Command is a command that an operator gave by annotating a host.
@@ -104,8 +104,8 @@ func parseArguments(name, text string) ([]string, error) {
 				instances = append(instances, value)
 			}
 		}
-		if len(instances) > maxApproved {
-			return nil, fmt.Errorf("names %d instances; at most %d can be approved at once", len(instances), maxApproved)
+		if len(instances) > MaxApprovedInstances {
+			return nil, fmt.Errorf("names %d instances; at most %d can be approved at once", len(instances), MaxApprovedInstances)
 		}
 		return instances, nil
 	case infrav1.RebootAnnotation:
@@ -124,7 +124,7 @@ func parseArguments(name, text string) ([]string, error) {
 // refused was given. Zero: none was.
 func CommandDone(host *infrav1.IngotHost, name string) time.Time {
 	for _, done := range host.Spec.Commands {
-		if done.Name == shortName(name) {
+		if done.Name == ShortCommandName(name) {
 			return done.Time.Time
 		}
 	}
@@ -153,30 +153,30 @@ func (c Command) Expired(now time.Time) bool { return !now.Before(c.Time.Add(Com
 func (c Command) Refused(now, since time.Time) string {
 	switch {
 	case c.Ahead(now):
-		return "its time " + clock(c.Time) + " lies in the future: check the clock"
+		return "its time " + FormatTime(c.Time) + " lies in the future: check the clock"
 	case c.Expired(now):
-		return "given at " + clock(c.Time) + ", it expired after an hour"
+		return "given at " + FormatTime(c.Time) + ", it expired after an hour"
 	case !since.IsZero() && c.Time.Before(since.Add(-commandGrace)):
-		return "given at " + clock(c.Time) + ", before this manager started"
+		return "given at " + FormatTime(c.Time) + ", before this manager started"
 	}
 	return ""
 }
 
 // shortName is the name of a command in spec.commands.
-func shortName(name string) string { return strings.TrimPrefix(name, infrav1.AnnotationPrefix) }
+func ShortCommandName(name string) string { return strings.TrimPrefix(name, infrav1.AnnotationPrefix) }
 
 // TakeCommand removes a command annotation from the host and remembers that its command was
 // carried out, in the persistent state. Nothing is remembered of a value that is no command.
 func TakeCommand(host *infrav1.IngotHost, name string) {
 	if c, pending := PendingCommand(host, name); pending {
-		remember(&host.Spec.Commands, host, c)
+		RememberCommand(&host.Spec.Commands, host, c)
 	}
 	delete(host.Annotations, name)
 }
 
 // remember enters the command into the list of those carried out.
-func remember(commands *[]infrav1.HostCommand, host *infrav1.IngotHost, c Command) {
-	done := infrav1.HostCommand{Name: shortName(c.Name), Time: metav1.Time{Time: c.Time}, User: CommandUser(host, c.Name)}
+func RememberCommand(commands *[]infrav1.HostCommand, host *infrav1.IngotHost, c Command) {
+	done := infrav1.HostCommand{Name: ShortCommandName(c.Name), Time: metav1.Time{Time: c.Time}, User: CommandUser(host, c.Name)}
 	for i := range *commands {
 		if (*commands)[i].Name == done.Name {
 			done.InstanceIDs = (*commands)[i].InstanceIDs
@@ -214,7 +214,7 @@ const (
 // CommandUser returns the user who set a command annotation as it is now, as Ingot's webhook
 // recorded. Empty: not known.
 func CommandUser(host *infrav1.IngotHost, name string) string {
-	if given := commandGivers(host)[shortName(name)]; given.Value == host.Annotations[name] {
+	if given := commandGivers(host)[ShortCommandName(name)]; given.Value == host.Annotations[name] {
 		return Truncate(given.User, maxUser)
 	}
 	return ""
@@ -241,11 +241,11 @@ func RecordCommandUsers(before, after *infrav1.IngotHost, user string) {
 		given := givenBy{Value: value, User: user}
 		if before != nil {
 			if was, stood := before.Annotations[name]; stood && was == value {
-				given = commandGivers(before)[shortName(name)]
+				given = commandGivers(before)[ShortCommandName(name)]
 			}
 		}
 		if given.User != "" && len(value) <= maxCommandValue {
-			givers[shortName(name)] = given
+			givers[ShortCommandName(name)] = given
 		}
 	}
 	delete(after.Annotations, infrav1.CommandsGivenByAnnotation)

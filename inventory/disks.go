@@ -42,7 +42,7 @@ var (
 func SelectRootDisk(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) (infrav1.HardwareDisk, error) {
 	var suitable []infrav1.HardwareDisk
 	for _, disk := range disks {
-		if bigEnough(disk, hints) && hintsHold(disk, hints) {
+		if bigEnough(disk, hints) && MatchesHints(disk, hints) {
 			suitable = append(suitable, disk)
 		}
 	}
@@ -85,7 +85,7 @@ func bigEnough(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	return diskSize(disk) >= MinRootDiskBytes
 }
 
-func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
+func MatchesHints(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	if hints == nil {
 		return true
 	}
@@ -124,7 +124,7 @@ func placedApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk, hint
 		return nil
 	}
 	for _, other := range disks {
-		if other.Name != chosen.Name && hintsHold(other, hints) {
+		if other.Name != chosen.Name && MatchesHints(other, hints) {
 			return fmt.Errorf("%w: %s and %s are both at %s; name the disk by byPath of the IngotHardware, or by its serial number or WWN",
 				ErrDiskAmbiguous, chosen.Name, other.Name, hints.DeviceName)
 		}
@@ -156,7 +156,7 @@ func toldApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk) error 
 		return fmt.Errorf("%w: %s has no serial number, no WWN and no path", ErrDiskAmbiguous, chosen.Name)
 	}
 	for _, other := range disks {
-		if other.Name != chosen.Name && names(ref, other) {
+		if other.Name != chosen.Name && DiskNames(ref, other) {
 			return fmt.Errorf("%w: %s and %s have the same serial number %q and WWN %q; several paths to one disk are not supported",
 				ErrDiskAmbiguous, chosen.Name, other.Name, ref.SerialNumber, ref.WWN)
 		}
@@ -165,7 +165,7 @@ func toldApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk) error 
 }
 
 // names says whether the reference, its size aside, names the disk.
-func names(ref infrav1.DiskReference, disk infrav1.HardwareDisk) bool {
+func DiskNames(ref infrav1.DiskReference, disk infrav1.HardwareDisk) bool {
 	return (ref.SerialNumber == "" || ref.SerialNumber == disk.SerialNumber) &&
 		(ref.WWN == "" || ref.WWN == disk.WWN) &&
 		(ref.Path == "" || ref.Path == disk.Path)
@@ -193,7 +193,7 @@ func DiskRefsOf(disks []infrav1.HardwareDisk) []infrav1.DiskReference {
 	for _, disk := range disks {
 		ref := DiskRefOf(disk)
 		if slices.ContainsFunc(disks, func(other infrav1.HardwareDisk) bool {
-			return other.Name != disk.Name && names(ref, other) && diskSize(other) == diskSize(disk)
+			return other.Name != disk.Name && DiskNames(ref, other) && diskSize(other) == diskSize(disk)
 		}) {
 			ref.Path = disk.Path
 		}

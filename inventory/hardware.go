@@ -17,7 +17,7 @@ import (
 // Bounds of the schema of IngotHardware.
 const (
 	maxNICs      = 64
-	maxDisks     = 256
+	MaxDisks     = 256
 	maxText      = 256
 	maxShort     = 64
 	maxDiskID    = 128
@@ -90,7 +90,7 @@ func DescribeControllers(controllers []infrav1.HardwareController) string {
 	for _, c := range controllers {
 		list = append(list, strings.TrimSpace(c.ID+" at "+c.Address))
 	}
-	return listSome(list, 6)
+	return ListSome(list, 6)
 }
 
 // BlindRemedy is what can be done about storage that the agent does not see.
@@ -159,7 +159,7 @@ func disksFromAgent(disks []agentapi.Disk) []infrav1.HardwareDisk {
 			Rotational:   &rotational,
 		}
 	}
-	return firstByKey(byName, maxDisks)
+	return firstByKey(byName, MaxDisks)
 }
 
 // firstByKey returns the first n values in the order of their keys, nil for none.

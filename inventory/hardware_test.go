@@ -73,7 +73,7 @@ func FuzzHardwareFromAgent(f *testing.F) {
 			said.Disks = append(said.Disks, agentapi.Disk{Name: strings.Repeat("d", i%80)})
 		}
 		got := HardwareFromAgent(said)
-		if len(got.NICs) > maxNICs || len(got.Disks) > maxDisks || got.MemoryBytes < 0 || got.CPU.Cores < 0 {
+		if len(got.NICs) > maxNICs || len(got.Disks) > MaxDisks || got.MemoryBytes < 0 || got.CPU.Cores < 0 {
 			t.Errorf("out of bounds: %d NICs, %d disks", len(got.NICs), len(got.Disks))
 		}
 		fits := func(text string, n int) {

@@ -29,7 +29,7 @@ type UnmetHint struct {
 func UnmetHints(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) []UnmetHint {
 	var unmet []UnmetHint
 	for _, h := range apart(hints) {
-		if !slices.ContainsFunc(disks, func(disk infrav1.HardwareDisk) bool { return hintsHold(disk, &h.alone) }) {
+		if !slices.ContainsFunc(disks, func(disk infrav1.HardwareDisk) bool { return MatchesHints(disk, &h.alone) }) {
 			unmet = append(unmet, UnmetHint{Field: h.field, Value: h.value, Disks: listDisks(disks, h.of)})
 		}
 	}
@@ -123,5 +123,5 @@ func listDisks(disks []infrav1.HardwareDisk, of func(infrav1.HardwareDisk) strin
 		}
 		list = append(list, disk.Name+" "+of(disk))
 	}
-	return listSome(list, maxListed)
+	return ListSome(list, maxListed)
 }

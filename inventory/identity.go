@@ -74,7 +74,7 @@ func orNone(text string) string {
 // BMCs disagree on: as written, the first three fields swapped (SMBIOS 2.6 and its
 // forerunners), all bytes reversed (IPMI v2.0 §20.8).
 func likeUUIDs(a, b string) likeness {
-	x, y := uuidBytes(a), uuidBytes(b)
+	x, y := UUIDBytes(a), UUIDBytes(b)
 	if x == nil || y == nil {
 		return unknowable
 	}
@@ -94,7 +94,7 @@ func likeUUIDs(a, b string) likeness {
 
 // uuidBytes is nil for what is no UUID, or one that many servers have: of one byte
 // over and over (zeroes, ff), or counted up (00020003-0004-0005-0006-000700080009).
-func uuidBytes(text string) []byte {
+func UUIDBytes(text string) []byte {
 	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(text), "-", ""))
 	if err != nil || len(raw) != 16 {
 		return nil
@@ -112,7 +112,7 @@ func uuidBytes(text string) []byte {
 // server from another: at least one of the two is not what a maker leaves in all of a
 // board.
 func IsDistinct(uuid, serial string) bool {
-	return uuid != "" && serial != "" && (uuidBytes(uuid) != nil || usableSerial(serial) != "")
+	return uuid != "" && serial != "" && (UUIDBytes(uuid) != nil || usableSerial(serial) != "")
 }
 
 func likeSerials(a, b string) likeness {

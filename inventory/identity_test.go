@@ -42,32 +42,34 @@ func TestWrongServer(t *testing.T) {
 		{
 			name: "a person wants it known anew", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"},
 			change: func(h *infrav1.IngotHost) {
-				h.Annotations = map[string]string{infrav1.InspectAnnotation: givenAt(day())}
+				h.Annotations = map[string]string{infrav1.InspectAnnotation: "2026-03-04T05:06:07Z"}
 			},
 		},
 		{
 			name: "and it is being inspected", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"},
-			change: func(h *infrav1.IngotHost) { h.Spec.Order = orderOf(infrav1.OrderInspect) },
+			change: func(h *infrav1.IngotHost) {
+				h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "o", Attempt: 1}
+			},
 		},
 		{
 			name: "inspected for its settings, which nobody asked for", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
 			change: func(h *infrav1.IngotHost) {
-				h.Spec.Order = orderOf(infrav1.OrderInspect)
+				h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "o", Attempt: 1}
 				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Attempts: 1}}
 			},
 		},
 		{
 			name: "inspected for an update", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
 			change: func(h *infrav1.IngotHost) {
-				h.Spec.Order = orderOf(infrav1.OrderInspect)
+				h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "o", Attempt: 1}
 				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{}}}
 			},
 		},
 		{
 			name: "asked for while a machine holds it", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
 			change: func(h *infrav1.IngotHost) {
-				h.Annotations = map[string]string{infrav1.InspectAnnotation: givenAt(day())}
-				h.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+				h.Annotations = map[string]string{infrav1.InspectAnnotation: "2026-03-04T05:06:07Z"}
+				h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned}
 			},
 		},
 	} {

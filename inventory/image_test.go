@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +19,7 @@ func TestChooseImage(t *testing.T) {
 		return i
 	}
 	going := image("0", "v1.34.2", "amd64", "ubuntu-24.04")
-	going.DeletionTimestamp = &metav1.Time{Time: day()}
+	going.DeletionTimestamp = &metav1.Time{Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	images := []infrav1.IngotImage{image("b", "v1.34.2", "amd64", "ubuntu-24.04"), image("b-patched", "v1.34.2", "amd64", "ubuntu-24.04"), image("a", "v1.34.2", "amd64", "flatcar"), image("c", "v1.34.2", "arm64", "flatcar"), going}
 	for _, tc := range []struct {
 		query ImageQuery

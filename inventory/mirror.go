@@ -63,7 +63,7 @@ func memberDisks(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints, r
 func suitable(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) []infrav1.HardwareDisk {
 	var all []infrav1.HardwareDisk
 	for _, disk := range disks {
-		if bigEnough(disk, hints) && hintsHold(disk, hints) {
+		if bigEnough(disk, hints) && MatchesHints(disk, hints) {
 			all = append(all, disk)
 		}
 	}

@@ -100,7 +100,7 @@ func TestMirrorProperties(t *testing.T) {
 			if len(raid.Members) > 0 {
 				must = &raid.Members[i]
 			}
-			if !hintsHold(d, must) || toldApart(d, disks) != nil {
+			if !MatchesHints(d, must) || toldApart(d, disks) != nil {
 				t.Fatalf("member %d: %+v does not satisfy %+v, or is two disks", i, d, must)
 			}
 		}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -80,4 +82,44 @@ func TruncateBytes(text string, n int) string {
 		end--
 	}
 	return text[:end] + ellipsis
+}
+
+// listSome joins at most n of the words, for people.
+func ListSome(words []string, n int) string {
+	switch {
+	case len(words) == 0:
+		return "none"
+	case len(words) <= n:
+		return strings.Join(words, ", ")
+	default:
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
+	}
+}
+
+// clock returns a time as RFC 3339 in UTC, as messages show times.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// MaxMessage is how many characters the message of a condition has at most, so that a
+// terminal shows all of it. Details go into the event and the log.
+const MaxMessage = 200
+
+// maxMessage is how many characters the schema allows a message in the spec of a host.
+const maxMessage = 1024
+
+// clip cuts a message to what the schema allows in the spec of a host.
+func ClipMessage(message string) string { return Truncate(message, maxMessage) }
+
+// is returns a condition with status True.
+func TrueCondition(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+// isNot returns a condition with status False.
+func FalseCondition(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+// unknown returns a condition with status Unknown.
+func UnknownCondition(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // asking is when a BMC refused for the first and for the last time to ask the system to
@@ -35,7 +35,7 @@ func (a asking) lasted(while time.Duration) bool {
 
 // forgetAsked forgets what was asked of the system, once it was met or nobody wants it any
 // more: it must not shorten the next request.
-func (r *Reconciler) forgetAsked(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) {
+func (r *Reconciler) forgetAsked(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) {
 	if seen.Power == infrav1.PowerStateOff || seen.Power == infrav1.PowerStateOn && !decision.ShutsDown {
 		host.Status.SoftPowerOffTime = metav1.Time{}
 		r.contacts.change(keyOf(host), func(c *contact) { c.asking = asking{} })

@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/bmccredentials"
 	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // turn bounds everything that one reconcile asks of a BMC, its place in the queue
@@ -37,14 +38,14 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	seen.target.Connecting = r.connecting(context.WithoutCancel(ctx), host)
 	before := r.contacts.of(host)
 	known := before.under(keyFor(host, found.Version))
-	if before.key != "" && before.key != known.key && found.Problem == inventory.BMCOK {
+	if before.key != "" && before.key != known.key && found.Problem == lifecycle.BMCOK {
 		r.forgive(seen.target)
 	}
 	pushed, pushing := r.works.PushingTo(seen.target)
-	same := found.Problem == inventory.BMCOK || (found.Problem == known.problem && found.Message == known.message)
+	same := found.Problem == lifecycle.BMCOK || (found.Problem == known.problem && found.Message == known.message)
 	switch {
 	case same && seen.Now.Before(known.retryAt):
-	case found.Problem != inventory.BMCOK:
+	case found.Problem != lifecycle.BMCOK:
 		known = known.failed(found.Problem, found.Message, seen.Now, r.waits())
 	case pushing: // one call in flight is enough
 	default:
@@ -59,7 +60,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	seen.AskRefused = known.asking.lasted(r.Policy.SoftPowerOff)
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
-	if pushing && seen.BMC == inventory.BMCOK {
+	if pushing && seen.BMC == lifecycle.BMCOK {
 		r.showPush(host, seen, pushed)
 	}
 	return err
@@ -97,7 +98,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	}
 	known = r.readBMC(ctx, host, seen, known)
 	switch {
-	case begun, known.problem != inventory.BMCOK && !changesPassword(host, seen, known):
+	case begun, known.problem != lifecycle.BMCOK && !changesPassword(host, seen, known):
 		return known, nil
 	case !rotation.IsAsked(host, &seen.Observation, begun):
 		seen.rotated = rotation.Last(host, found.Secret)
@@ -111,7 +112,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 // changesPassword reports whether the BMC demands a new password before it answers anything,
 // and an operator has asked Ingot to set one (docs/decisions/0315).
 func changesPassword(host *infrav1.IngotHost, seen *observation, known contact) bool {
-	return known.problem == inventory.BMCPasswordChange && rotation.IsAsked(host, &seen.Observation, false)
+	return known.problem == lifecycle.BMCPasswordChange && rotation.IsAsked(host, &seen.Observation, false)
 }
 
 func (r *Reconciler) finder() *bmccredentials.Finder {
@@ -140,7 +141,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 			return err
 		}
 		seen.Power = infrav1.PowerState(vitals.Power)
-		known.health = r.readHealth(ctx, conn, known.healthOf(host), inventory.Health(vitals.Health))
+		known.health = r.readHealth(ctx, conn, known.healthOf(host), lifecycle.Health(vitals.Health))
 		if !firstContact {
 			if known, err = known.lookedAt(ctx, conn); err != nil {
 				return err
@@ -186,7 +187,7 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, n
 	wait := min(bmc.RetryAfter(err), r.waits().BackoffCap)
 	var rests *bmc.RestError
 	if errors.As(err, &rests) {
-		if known.problem == inventory.BMCOK { // others found out first
+		if known.problem == lifecycle.BMCOK { // others found out first
 			known = known.failed(problemOf(err), rests.Err.Error(), now, r.waits())
 			known.failures = rests.Failures
 		}
@@ -195,7 +196,7 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, n
 	}
 	if known.since.IsZero() {
 		known.since = now
-		if told := inventory.FailingSince(host); !told.IsZero() {
+		if told := lifecycle.FailingSince(host); !told.IsZero() {
 			known.since = told
 		}
 	}
@@ -219,7 +220,7 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 	o.Failures, o.FailingSince = known.failures, known.since
 	o.BootTakenAt = known.booting.of(host.Spec.Order)
 	o.Health, o.HealthDetail = known.health.state, known.health.detail
-	if known.problem != inventory.BMCOK {
+	if known.problem != lifecycle.BMCOK {
 		o.Power = infrav1.PowerStateUnknown
 		return
 	}
@@ -233,37 +234,37 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 }
 
 // problemOf classes an error of the BMC, so that each gets its own condition and remedy.
-func problemOf(err error) inventory.BMCProblem {
+func problemOf(err error) lifecycle.BMCProblem {
 	var unheeded disobeyed
 	if errors.As(err, &unheeded) {
-		return inventory.BMCDisobeys
+		return lifecycle.BMCDisobeys
 	}
 	var certificate *bmc.CertificateError
 	if errors.As(err, &certificate) && certificate.Problem == bmc.CertificateNotPinned {
-		return inventory.BMCCertificateChanged
+		return lifecycle.BMCCertificateChanged
 	}
 	for _, class := range []struct {
 		is      error
-		problem inventory.BMCProblem
+		problem lifecycle.BMCProblem
 	}{
-		{bmc.ErrSourceNotAllowed, inventory.BMCAddressNotAllowed},
-		{bmc.ErrUnauthorized, inventory.BMCUnauthorized},
-		{bmc.ErrPasswordChange, inventory.BMCPasswordChange},
-		{bmc.ErrCertificate, inventory.BMCCertificateInvalid},
-		{bmc.ErrUnreachable, inventory.BMCUnreachable},
-		{bmc.ErrTimeout, inventory.BMCTimeout},
-		{bmc.ErrUnknownOutcome, inventory.BMCTimeout},
-		{context.DeadlineExceeded, inventory.BMCTimeout},
-		{bmc.ErrUnfinished, inventory.BMCSlow},
-		{bmc.ErrRateLimited, inventory.BMCRateLimited},
-		{bmc.ErrBusy, inventory.BMCBusy},
-		{bmc.ErrNotSupported, inventory.BMCUnsupported},
-		{bmc.ErrAddress, inventory.BMCUnsupported},
-		{bmccredentials.ErrNamespaceTerminating, inventory.BMCNamespaceTerminating},
+		{bmc.ErrSourceNotAllowed, lifecycle.BMCAddressNotAllowed},
+		{bmc.ErrUnauthorized, lifecycle.BMCUnauthorized},
+		{bmc.ErrPasswordChange, lifecycle.BMCPasswordChange},
+		{bmc.ErrCertificate, lifecycle.BMCCertificateInvalid},
+		{bmc.ErrUnreachable, lifecycle.BMCUnreachable},
+		{bmc.ErrTimeout, lifecycle.BMCTimeout},
+		{bmc.ErrUnknownOutcome, lifecycle.BMCTimeout},
+		{context.DeadlineExceeded, lifecycle.BMCTimeout},
+		{bmc.ErrUnfinished, lifecycle.BMCSlow},
+		{bmc.ErrRateLimited, lifecycle.BMCRateLimited},
+		{bmc.ErrBusy, lifecycle.BMCBusy},
+		{bmc.ErrNotSupported, lifecycle.BMCUnsupported},
+		{bmc.ErrAddress, lifecycle.BMCUnsupported},
+		{bmccredentials.ErrNamespaceTerminating, lifecycle.BMCNamespaceTerminating},
 	} {
 		if errors.Is(err, class.is) {
 			return class.problem
 		}
 	}
-	return inventory.BMCError
+	return lifecycle.BMCError
 }

@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -68,7 +68,7 @@ func (r *Reconciler) secureBoot(ctx context.Context, conn bmc.Conn, host *infrav
 // the BMC is to be told, the best first.
 func (r *Reconciler) overrides(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) ([]bmc.BootOverride, error) {
 	mode := firmwareMode(host.Spec.BootMode)
-	switch inventory.BootMethodOf(host) {
+	switch lifecycle.BootMethodOf(host) {
 	case infrav1.BootMethodHTTP:
 		mac, err := net.ParseMAC(host.Spec.BootMACAddress)
 		if err != nil {
@@ -137,7 +137,7 @@ func (r *Reconciler) override(ctx context.Context, conn bmc.Conn, host *infrav1.
 			return err
 		}
 	}
-	if method := inventory.BootMethodOf(host); method != infrav1.BootMethodPXE {
+	if method := lifecycle.BootMethodOf(host); method != infrav1.BootMethodPXE {
 		return fmt.Errorf("the %s boot for the next start: %w; the host stays off, since its own boot order may begin elsewhere", method, err)
 	}
 	r.event(host, infrav1.ReasonBootOverrideNotApplied, fmt.Sprintf("The BMC did not take the PXE boot for the next start: %v"+
@@ -151,7 +151,7 @@ const maxEjections = 4
 // ejectMedia takes Ingot's image out of the virtual drive, and then forgets it. A BMC
 // that cannot, or does not in a few tries, is told of once and left alone: the image's
 // address is dead when its order is, and fencing and deadlines wait behind this.
-func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
@@ -174,7 +174,7 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 		// No order to switch the server: those go on as they stand.
 		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, err, r.Clock.Now())), nil
 	}
-	return r.waits().Soon, r.saveLedger(ctx, host, inventory.SaveLedger{Ledger: inventory.WithoutMedia(host)}, false)
+	return r.waits().Soon, r.saveLedger(ctx, host, lifecycle.SaveLedger{Ledger: lifecycle.WithoutMedia(host)}, false)
 }
 
 // eject empties the drives that show an image of Ingot's, and leaves those that a person

@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // The backoff of a BMC that fails (I13), with up to half of it as jitter.
@@ -50,7 +51,7 @@ type contact struct {
 	// key names the spec and credentials that failures were counted under: a
 	// correction changes it, and is tried at once.
 	key     string
-	problem inventory.BMCProblem
+	problem lifecycle.BMCProblem
 	message string
 	// delay is 0 while nothing has failed; retryAt is when the next try is due;
 	// failures is how many tries in a row have failed, since since.
@@ -71,7 +72,7 @@ type contact struct {
 	off    off
 	health health
 	// offProof is what supports its word that the host is off.
-	offProof inventory.OffProof
+	offProof lifecycle.OffProof
 	rotation rotation.Memory
 	firmware firmware.Memory
 }
@@ -105,7 +106,7 @@ func (c contact) under(key string) contact {
 }
 
 // failed counts a failure and says when to try again.
-func (c contact) failed(problem inventory.BMCProblem, message string, now time.Time, w Waits) contact {
+func (c contact) failed(problem lifecycle.BMCProblem, message string, now time.Time, w Waits) contact {
 	c.problem, c.message, c.failures = problem, stable(message), c.failures+1
 	c.delay = min(max(2*c.delay, w.BackoffFirst), w.BackoffCap)
 	c.retryAt = now.Add(min(wait.Jitter(c.delay, backoffJitter), w.BackoffCap))
@@ -132,11 +133,11 @@ func stable(text string) string {
 // answered forgets all failures, but for those of orders: the next order decides
 // whether they are over.
 func (c contact) answered() contact {
-	c.problem, c.message, c.retryAt = inventory.BMCOK, "", time.Time{}
+	c.problem, c.message, c.retryAt = lifecycle.BMCOK, "", time.Time{}
 	if !c.orders.pending() {
 		c.delay = 0
 	}
-	if c.orders.problem == inventory.BMCOK {
+	if c.orders.problem == lifecycle.BMCOK {
 		c.failures, c.since = 0, time.Time{}
 	}
 	return c

@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // I13: delays grow, are capped and jittered, and end with an answer or a correction.
@@ -23,7 +23,7 @@ func TestContactBackoff(t *testing.T) {
 	c := contact{key: "1/a", listed: true, macs: []string{"x"}}
 	base := backoffFirst
 	for i := range 12 {
-		c = c.failed(inventory.BMCBusy, "busy", now, DefaultWaits())
+		c = c.failed(lifecycle.BMCBusy, "busy", now, DefaultWaits())
 		wait := c.retryAt.Sub(now)
 		if wait < base || wait > min(base+base/2, backoffCap) {
 			t.Errorf("failure %d: wait %s, want %s to %s", i+1, wait, base, min(base+base/2, backoffCap))
@@ -33,10 +33,10 @@ func TestContactBackoff(t *testing.T) {
 	if again := c.under("1/a"); again.delay != c.delay {
 		t.Error("failures are forgotten without a correction")
 	}
-	if corrected := c.under("2/a"); corrected.delay != 0 || !corrected.retryAt.IsZero() || corrected.problem != inventory.BMCOK || !corrected.listed {
+	if corrected := c.under("2/a"); corrected.delay != 0 || !corrected.retryAt.IsZero() || corrected.problem != lifecycle.BMCOK || !corrected.listed {
 		t.Errorf("after a correction: %+v", corrected)
 	}
-	if fine := c.answered(); fine.delay != 0 || !fine.retryAt.IsZero() || fine.problem != inventory.BMCOK || !fine.listed {
+	if fine := c.answered(); fine.delay != 0 || !fine.retryAt.IsZero() || fine.problem != lifecycle.BMCOK || !fine.listed {
 		t.Errorf("after an answer: %+v", fine)
 	}
 }
@@ -75,21 +75,21 @@ func TestContactsForget(t *testing.T) {
 func TestProblemOf(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
-		want inventory.BMCProblem
+		want lifecycle.BMCProblem
 	}{
-		{bmc.ErrUnauthorized, inventory.BMCUnauthorized},
-		{bmc.ErrCertificate, inventory.BMCCertificateInvalid},
-		{bmc.ErrUnreachable, inventory.BMCUnreachable},
-		{bmc.ErrTimeout, inventory.BMCTimeout},
-		{bmc.ErrUnknownOutcome, inventory.BMCTimeout},
-		{context.DeadlineExceeded, inventory.BMCTimeout},
-		{bmc.ErrBusy, inventory.BMCBusy},
-		{fmt.Errorf("NICs: %w", bmc.ErrUnfinished), inventory.BMCSlow},
-		{&bmc.BusyError{RateLimited: true}, inventory.BMCRateLimited},
-		{bmc.ErrNotSupported, inventory.BMCUnsupported},
-		{bmc.ErrAddress, inventory.BMCUnsupported},
-		{bmc.ErrProtocol, inventory.BMCError},
-		{errors.New("else"), inventory.BMCError},
+		{bmc.ErrUnauthorized, lifecycle.BMCUnauthorized},
+		{bmc.ErrCertificate, lifecycle.BMCCertificateInvalid},
+		{bmc.ErrUnreachable, lifecycle.BMCUnreachable},
+		{bmc.ErrTimeout, lifecycle.BMCTimeout},
+		{bmc.ErrUnknownOutcome, lifecycle.BMCTimeout},
+		{context.DeadlineExceeded, lifecycle.BMCTimeout},
+		{bmc.ErrBusy, lifecycle.BMCBusy},
+		{fmt.Errorf("NICs: %w", bmc.ErrUnfinished), lifecycle.BMCSlow},
+		{&bmc.BusyError{RateLimited: true}, lifecycle.BMCRateLimited},
+		{bmc.ErrNotSupported, lifecycle.BMCUnsupported},
+		{bmc.ErrAddress, lifecycle.BMCUnsupported},
+		{bmc.ErrProtocol, lifecycle.BMCError},
+		{errors.New("else"), lifecycle.BMCError},
 	} {
 		if got := problemOf(fmt.Errorf("power state: %w", tc.err)); got != tc.want {
 			t.Errorf("problemOf(%v) = %s, want %s", tc.err, got, tc.want)

@@ -3,7 +3,7 @@
 
 // Package host reconciles IngotHosts. It knows no policy: each reconcile gathers
 // one observation (the BMC, the objects that the host names), lets
-// inventory.Next decide, executes exactly one step, and saves the status in one
+// lifecycle.Next decide, executes exactly one step, and saves the status in one
 // place.
 //
 // A host is asked at moments of its own, the less the better it is and the more its BMC

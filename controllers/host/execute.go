@@ -29,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // settle is how soon the power state is read again after a switch.
@@ -49,12 +50,12 @@ func isRetry(err error) bool {
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.
 // base is the host as it was read; what is saved on the way is saved in it too.
-func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	ctx = r.onServer(ctx, host, seen)
 	if firmware.Is(decision.Step) {
 		return r.executeFirmware(ctx, host, seen, decision)
 	}
-	if _, ok := decision.Step.(inventory.EjectMedia); ok {
+	if _, ok := decision.Step.(lifecycle.EjectMedia); ok {
 		return r.ejectMedia(ctx, host, seen, decision)
 	}
 	if !isPhysical(decision.Step) {
@@ -63,7 +64,7 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
-	if _, ok := decision.Step.(inventory.Restart); ok {
+	if _, ok := decision.Step.(lifecycle.Restart); ok {
 		// That it is carried out is saved first: a reboot that is lost is seen and asked for
 		// again, one that is repeated is not.
 		next := host.DeepCopy()
@@ -72,7 +73,7 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 			return r.waits().Soon, err
 		}
 	}
-	if inventory.IsHeld(base) { // seen off: boot servers answer it as its order says again
+	if lifecycle.IsHeld(base) { // seen off: boot servers answer it as its order says again
 		host.Status.Power = seen.Power
 	}
 	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
@@ -91,7 +92,7 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err != nil {
 		known.orders = known.orders.lost(seen.Power)
 	}
-	if off, isOff := decision.Step.(inventory.PowerOff); isOff {
+	if off, isOff := decision.Step.(lifecycle.PowerOff); isOff {
 		if off.Graceful {
 			host.Status.SoftPowerOffTime = host.Status.LastResetTime // saved with the rest of the status
 		}
@@ -109,10 +110,10 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 // after a crash between the two nothing is switched twice at once. That the system was
 // asked to shut down is saved after the BMC took it: one that is asked twice is warned
 // twice, one that is not asked at all would lose its power without a warning (I7).
-func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHost, step inventory.Step) error {
+func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHost, step lifecycle.Step) error {
 	now := metav1.NewTime(r.Clock.Now())
 	host.Status.LastResetTime = now
-	if _, isOff := step.(inventory.PowerOff); !isOff {
+	if _, isOff := step.(lifecycle.PowerOff); !isOff {
 		host.Status.SoftPowerOffTime = metav1.Time{}
 	}
 	noted := base.DeepCopy()
@@ -127,9 +128,9 @@ func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHo
 }
 
 // isPhysical says whether a step reaches the BMC.
-func isPhysical(step inventory.Step) bool {
+func isPhysical(step lifecycle.Step) bool {
 	switch step.(type) {
-	case inventory.PowerOn, inventory.PowerOff, inventory.Restart, inventory.BootAgent:
+	case lifecycle.PowerOn, lifecycle.PowerOff, lifecycle.Restart, lifecycle.BootAgent:
 		return true
 	}
 	return false
@@ -188,16 +189,16 @@ func sameForSwitch(live, host *infrav1.IngotHost) bool {
 }
 
 // switchHost makes the BMC calls of a physical step.
-func (r *Reconciler) switchHost(ctx context.Context, host *infrav1.IngotHost, seen *observation, step inventory.Step) error {
+func (r *Reconciler) switchHost(ctx context.Context, host *infrav1.IngotHost, seen *observation, step lifecycle.Step) error {
 	return r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
 		switch step := step.(type) {
-		case inventory.BootAgent:
+		case lifecycle.BootAgent:
 			return r.bootAgent(ctx, conn, host)
-		case inventory.PowerOn:
+		case lifecycle.PowerOn:
 			return conn.SetPower(ctx, bmc.ActionOn)
-		case inventory.PowerOff:
+		case lifecycle.PowerOff:
 			return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulOff, bmc.ActionForceOff)
-		case inventory.Restart:
+		case lifecycle.Restart:
 			return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulRestart, bmc.ActionForceRestart)
 		}
 		return fmt.Errorf("step %T is not physical", step)
@@ -230,11 +231,11 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 }
 
 // switchFailed shows the failure of a switch as the BMC's, and backs off.
-func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
+func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, refusal(decision.Step, err), r.Clock.Now())
 	known.orders = known.orders.refusedBy(decision.Step, seen.Power).failedAs(known)
 	known.booting = known.booting.refused(decision.Step)
-	switch off, isOff := decision.Step.(inventory.PowerOff); {
+	switch off, isOff := decision.Step.(lifecycle.PowerOff); {
 	case isOff && off.Graceful:
 		known.asking = known.asking.refused(r.Clock.Now())
 	case isOff && seen.Power == infrav1.PowerStateOff && (errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrProtocol)):
@@ -244,27 +245,27 @@ func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, de
 }
 
 // bmcFailed shows a failure as the BMC's, and says when to come again.
-func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, known contact) time.Duration {
+func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, known contact) time.Duration {
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
-	*decision = inventory.Next(host, seen.Observation, r.Policy)
+	*decision = lifecycle.Next(host, seen.Observation, r.Policy)
 	return max(seen.RetryAt.Sub(r.Clock.Now()), r.waits().Soon)
 }
 
 // executeLedger takes the steps that write to the API server only.
-func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	switch step := decision.Step.(type) {
-	case inventory.SaveLedger:
+	case lifecycle.SaveLedger:
 		return r.waits().Soon, r.saveLedger(ctx, host, step, decision.Refuses)
-	case inventory.RecordAddress:
+	case lifecycle.RecordAddress:
 		problem, err := r.book().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
 		if problem.Message != "" {
 			seen.AddressReason, seen.AddressProblem = problem.Reason, problem.Message
-			*decision = inventory.Next(host, seen.Observation, r.Policy)
+			*decision = lifecycle.Next(host, seen.Observation, r.Policy)
 			return r.Poll, nil
 		}
 		return r.waits().Soon, err
-	case inventory.Forget:
+	case lifecycle.Forget:
 		if err := r.rotator(nil).Keep(ctx, host); err != nil {
 			return soon, err
 		}
@@ -277,7 +278,7 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 
 // saveLedger writes the ledger on the version that was decided on. refuses: the commands in
 // it were not carried out.
-func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step inventory.SaveLedger, refuses bool) error {
+func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step lifecycle.SaveLedger, refuses bool) error {
 	next := host.DeepCopy()
 	step.Ledger.Apply(next)
 	for _, name := range step.RemoveAnnotations {
@@ -330,11 +331,11 @@ func (r *Reconciler) patchLocked(ctx context.Context, next, host *infrav1.IngotH
 }
 
 // again says when to look at the host again, when nothing else brings it up.
-func (r *Reconciler) again(host *infrav1.IngotHost, obs inventory.Observation, decision inventory.Decision) time.Duration {
+func (r *Reconciler) again(host *infrav1.IngotHost, obs lifecycle.Observation, decision lifecycle.Decision) time.Duration {
 	switch step := decision.Step.(type) {
-	case inventory.Forget:
+	case lifecycle.Forget:
 		return 0
-	case inventory.Wait:
+	case lifecycle.Wait:
 		if !step.Until.IsZero() {
 			return min(r.Poll, max(step.Until.Sub(obs.Now), r.waits().Soon))
 		}

@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/firmware"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // This file lets package firmware take its part in a reconcile.
@@ -84,28 +84,28 @@ func (r *Reconciler) showPush(host *infrav1.IngotHost, seen *observation, pushed
 		seen.Power = host.Status.Power
 		return
 	}
-	seen.BMC, seen.Power, seen.RetryAt = inventory.BMCBusy, infrav1.PowerStateUnknown, seen.Now.Add(r.Poll)
+	seen.BMC, seen.Power, seen.RetryAt = lifecycle.BMCBusy, infrav1.PowerStateUnknown, seen.Now.Add(r.Poll)
 	seen.BMCMessage = "Ingot pushes an image of firmware to this BMC for IngotHost " + pushed.String() + ", and asks it nothing else meanwhile"
 }
 
 // observeFirmware adds what is known of settings and firmware.
 func (r *Reconciler) observeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	if seen.BMC == inventory.BMCOK && host.Spec.BMC != nil {
+	if seen.BMC == lifecycle.BMCOK && host.Spec.BMC != nil {
 		r.preparer().Observe(ctx, viewOf(host, seen))
 	}
 	return nil
 }
 
-// decide asks inventory.Next, and once more when it wants to know what settings and
+// decide asks lifecycle.Next, and once more when it wants to know what settings and
 // firmware the host has.
-func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) inventory.Decision {
+func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) lifecycle.Decision {
 	defer r.keepFirmware(host, seen)
-	decision, off := r.preparer().PutOff(viewOf(host, seen), inventory.Next(host, seen.Observation, r.Policy))
-	if _, ok := decision.Step.(inventory.LookInside); !ok || off {
+	decision, off := r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
+	if _, ok := decision.Step.(lifecycle.LookInside); !ok || off {
 		return decision
 	}
 	r.look(ctx, host, seen)
-	decision, _ = r.preparer().PutOff(viewOf(host, seen), inventory.Next(host, seen.Observation, r.Policy))
+	decision, _ = r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
 	return decision
 }
 
@@ -121,7 +121,7 @@ func (r *Reconciler) look(ctx context.Context, host *infrav1.IngotHost, seen *ob
 
 // executeFirmware takes a step of the preparation. Like a switch, none is taken on an
 // old view.
-func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
@@ -141,14 +141,14 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 
 // afterFirmware is the decision as people are told of it, where the step came to nothing
 // and is put off: told and taken back at every try, it would be two writes each.
-func (r *Reconciler) afterFirmware(view firmware.View, decision inventory.Decision) inventory.Decision {
+func (r *Reconciler) afterFirmware(view firmware.View, decision lifecycle.Decision) lifecycle.Decision {
 	decision, _ = r.preparer().PutOff(view, decision)
 	if !view.Seen.Now.Before(view.Seen.FirmwareRetryAt) {
 		return decision
 	}
-	next := inventory.Next(view.Host, *view.Seen, r.Policy)
+	next := lifecycle.Next(view.Host, *view.Seen, r.Policy)
 	switch next.Step.(type) {
-	case inventory.Idle, inventory.Wait:
+	case lifecycle.Idle, lifecycle.Wait:
 		return next
 	}
 	return decision

@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // See Waits.
@@ -32,31 +32,31 @@ const (
 // the status is then what people were told.
 type health struct {
 	// state that people are told; empty: none yet.
-	state inventory.Health
+	state lifecycle.Health
 	// better is since when the BMC has told of better; zero: it does not.
 	better time.Time
 	// detail names the parts that ail, without readings, which change each time;
 	// readings names them with.
 	detail, readings string
 	detailAt         time.Time
-	detailOf         inventory.Health
+	detailOf         lifecycle.Health
 
 	// told is what people have been told of by event.
-	told inventory.Health
+	told lifecycle.Health
 }
 
 // healthOf is what is known of the host's health, or what its status tells where the
 // manager has just started.
 func (c contact) healthOf(host *infrav1.IngotHost) health {
 	if c.health.state == "" {
-		was := inventory.HealthOf(host)
+		was := lifecycle.HealthOf(host)
 		return health{state: was, told: was}
 	}
 	return c.health
 }
 
 // felt takes over what the BMC told: worse at once, better once it has lasted.
-func (h health) felt(now inventory.Health, at time.Time, w Waits) health {
+func (h health) felt(now lifecycle.Health, at time.Time, w Waits) health {
 	switch {
 	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.Ails():
 		h.state, h.better = now, time.Time{}
@@ -82,7 +82,7 @@ func (h health) detailDue(at time.Time, w Waits) bool {
 
 // readHealth reads the parts where they are due. That they cannot be read is no
 // failure of the BMC, which has just answered.
-func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h health, now inventory.Health) health {
+func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h health, now lifecycle.Health) health {
 	at := r.Clock.Now()
 	h = h.felt(now, at, r.waits())
 	if !h.detailDue(at, r.waits()) {
@@ -101,7 +101,7 @@ func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h health, no
 // ailing names the parts that are not well, the worst first, without and with their
 // readings.
 func ailing(parts []bmc.ComponentHealth) (names, readings string) {
-	ill := slices.DeleteFunc(slices.Clone(parts), func(c bmc.ComponentHealth) bool { return !inventory.Health(c.State).Ails() })
+	ill := slices.DeleteFunc(slices.Clone(parts), func(c bmc.ComponentHealth) bool { return !lifecycle.Health(c.State).Ails() })
 	slices.SortFunc(ill, func(a, b bmc.ComponentHealth) int {
 		worst := 0
 		if a.State != b.State {
@@ -133,16 +133,16 @@ func ailing(parts []bmc.ComponentHealth) (names, readings string) {
 // that what was told once is not told again by a manager that starts.
 func (r *Reconciler) tellHealth(host *infrav1.IngotHost, seen *observation) {
 	h := seen.known.health
-	if h.state == "" || h.state == inventory.HealthUnknown || h.state == h.told || seen.BMC != inventory.BMCOK {
+	if h.state == "" || h.state == lifecycle.HealthUnknown || h.state == h.told || seen.BMC != lifecycle.BMCOK {
 		return
 	}
 	was := h.told
 	h.told = h.state
 	r.contacts.change(keyOf(host), func(c *contact) { c.health = h }) // and nothing else: orders were counted since
 	switch {
-	case h.state == inventory.HealthCritical:
+	case h.state == lifecycle.HealthCritical:
 		r.event(host, infrav1.ReasonHealthCritical, healthNews(h))
-	case h.state == inventory.HealthWarning:
+	case h.state == lifecycle.HealthWarning:
 		r.event(host, infrav1.ReasonHealthWarning, healthNews(h))
 	case was.Ails():
 		r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonHealthOK, action, "%s", "The BMC reports no fault any more")

@@ -16,27 +16,27 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // What is worse is told at once, what is better once it has lasted.
 func TestFelt(t *testing.T) {
-	const ok, warning, critical, unknown = inventory.HealthOK, inventory.HealthWarning, inventory.HealthCritical, inventory.HealthUnknown
+	const ok, warning, critical, unknown = lifecycle.HealthOK, lifecycle.HealthWarning, lifecycle.HealthCritical, lifecycle.HealthUnknown
 	w := DefaultWaits()
 	for name, tc := range map[string]struct {
-		felt []inventory.Health // one a minute
-		want []inventory.Health
+		felt []lifecycle.Health // one a minute
+		want []lifecycle.Health
 	}{
-		"first":              {[]inventory.Health{critical}, []inventory.Health{critical}},
-		"worse at once":      {[]inventory.Health{ok, warning, critical}, []inventory.Health{ok, warning, critical}},
-		"better later":       {[]inventory.Health{critical, ok, ok, ok, ok, ok, ok, ok}, []inventory.Health{critical, critical, critical, critical, critical, critical, ok, ok}},
-		"wobbles":            {[]inventory.Health{warning, ok, warning, ok, warning, ok}, []inventory.Health{warning, warning, warning, warning, warning, warning}},
-		"silent for a while": {[]inventory.Health{warning, unknown, unknown, warning}, []inventory.Health{warning, warning, warning, warning}},
-		"silent and well":    {[]inventory.Health{ok, unknown, ok}, []inventory.Health{ok, unknown, ok}},
+		"first":              {[]lifecycle.Health{critical}, []lifecycle.Health{critical}},
+		"worse at once":      {[]lifecycle.Health{ok, warning, critical}, []lifecycle.Health{ok, warning, critical}},
+		"better later":       {[]lifecycle.Health{critical, ok, ok, ok, ok, ok, ok, ok}, []lifecycle.Health{critical, critical, critical, critical, critical, critical, ok, ok}},
+		"wobbles":            {[]lifecycle.Health{warning, ok, warning, ok, warning, ok}, []lifecycle.Health{warning, warning, warning, warning, warning, warning}},
+		"silent for a while": {[]lifecycle.Health{warning, unknown, unknown, warning}, []lifecycle.Health{warning, warning, warning, warning}},
+		"silent and well":    {[]lifecycle.Health{ok, unknown, ok}, []lifecycle.Health{ok, unknown, ok}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h health
-			var got []inventory.Health
+			var got []lifecycle.Health
 			at := time.Unix(1000, 0)
 			for _, felt := range tc.felt {
 				h = h.felt(felt, at, w)
@@ -93,9 +93,9 @@ func TestPartsThatAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := testclock.NewFakeClock(time.Unix(10_000, 0))
 			r, conn := &Reconciler{Clock: clock}, &ailment{err: tc.err}
-			h := r.readHealth(t.Context(), conn, health{}, inventory.HealthWarning)
+			h := r.readHealth(t.Context(), conn, health{}, lifecycle.HealthWarning)
 			clock.SetTime(clock.Now().Add(time.Minute))
-			if h = r.readHealth(t.Context(), conn, h, inventory.HealthWarning); conn.asked != tc.asked {
+			if h = r.readHealth(t.Context(), conn, h, lifecycle.HealthWarning); conn.asked != tc.asked {
 				t.Errorf("asked %d times in two polls, want %d", conn.asked, tc.asked)
 			}
 			if want := map[bool]string{true: `Fan "2" is Warning`}[tc.err == nil]; h.detail != want {

@@ -10,7 +10,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // maxUnheeded is how many times in a row a BMC may take an order to switch the server
@@ -27,12 +27,12 @@ type orders struct {
 	// among them, and begins a new row.
 	n int
 	// proves: the BMC did not take the last one, or gave no answer to it, and it was to
-	// support what the BMC said already (inventory.OffProof), so that to say it again heeds
+	// support what the BMC said already (lifecycle.OffProof), so that to say it again heeds
 	// nothing.
 	proves bool
 	// problem and message are how they failed; BMCOK: not yet. That the BMC answers when
 	// it is only read ends neither: only an order that is heeded does.
-	problem inventory.BMCProblem
+	problem lifecycle.BMCProblem
 	message string
 }
 
@@ -49,7 +49,7 @@ func (o orders) failedAs(c contact) orders {
 
 // refusedBy takes in an order that the BMC did not take, and what it showed before. Until one
 // is heeded the interval goes on growing, though the BMC answers when it is only read.
-func (o orders) refusedBy(step inventory.Step, shown infrav1.PowerState) orders {
+func (o orders) refusedBy(step lifecycle.Step, shown infrav1.PowerState) orders {
 	o = o.after(step).lost(shown)
 	o.n = 0
 	return o
@@ -64,12 +64,12 @@ func (o orders) lost(shown infrav1.PowerState) orders {
 
 // after counts one more. A soft power-off and a restart may be ignored by the
 // operating system: they say nothing of the BMC.
-func (o orders) after(step inventory.Step) orders {
+func (o orders) after(step lifecycle.Step) orders {
 	want := infrav1.PowerState("")
 	switch step := step.(type) {
-	case inventory.BootAgent, inventory.PowerOn:
+	case lifecycle.BootAgent, lifecycle.PowerOn:
 		want = infrav1.PowerStateOn
-	case inventory.PowerOff:
+	case lifecycle.PowerOff:
 		if !step.Graceful {
 			want = infrav1.PowerStateOff
 		}
@@ -125,16 +125,16 @@ type booting struct {
 }
 
 // took takes in that the BMC took one, or may have (I17).
-func (b booting) took(order *infrav1.HostOrder, step inventory.Step, now time.Time) booting {
-	if _, boots := step.(inventory.BootAgent); !boots || order == nil || b.order == order.ID {
+func (b booting) took(order *infrav1.HostOrder, step lifecycle.Step, now time.Time) booting {
+	if _, boots := step.(lifecycle.BootAgent); !boots || order == nil || b.order == order.ID {
 		return b
 	}
 	return booting{order: order.ID, since: now}
 }
 
 // refused takes in that it did not.
-func (b booting) refused(step inventory.Step) booting {
-	if _, boots := step.(inventory.BootAgent); boots {
+func (b booting) refused(step lifecycle.Step) booting {
+	if _, boots := step.(lifecycle.BootAgent); boots {
 		return booting{}
 	}
 	return b
@@ -150,10 +150,10 @@ func (b booting) of(order *infrav1.HostOrder) time.Time {
 
 // refusal is the error of an order to switch the server that the BMC answered with an
 // error of its own. For the boot of an agent more is asked of it than the switch.
-func refusal(step inventory.Step, err error) error {
+func refusal(step lifecycle.Step, err error) error {
 	var rests *bmc.RestError
-	_, boots := step.(inventory.BootAgent)
-	if boots || problemOf(err) != inventory.BMCError || errors.As(err, &rests) {
+	_, boots := step.(lifecycle.BootAgent)
+	if boots || problemOf(err) != lifecycle.BMCError || errors.As(err, &rests) {
 		return err
 	}
 	return disobeyed{err}
@@ -163,20 +163,20 @@ func refusal(step inventory.Step, err error) error {
 // as it was ordered is taken, since that order may be heeded; but until one is, the BMC's
 // failure is what is told, or it would be told and taken back at every try. A host that is
 // ready asks nothing of its BMC; what is idle for another reason says so itself.
-func (r *Reconciler) told(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) inventory.Decision {
+func (r *Reconciler) told(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) lifecycle.Decision {
 	known := r.contacts.of(host)
-	if host.Spec.BMC == nil || seen.BMC != inventory.BMCOK || known.orders.problem == inventory.BMCOK ||
+	if host.Spec.BMC == nil || seen.BMC != lifecycle.BMCOK || known.orders.problem == lifecycle.BMCOK ||
 		decision.Reason == infrav1.ReasonAvailable || decision.Reason == infrav1.ReasonProvisioned {
 		return decision
 	}
 	known.problem, known.message = known.orders.problem, known.orders.message
 	shown := seen.Power
 	seen.contact(host, known)
-	if _, idle := decision.Step.(inventory.Idle); idle {
+	if _, idle := decision.Step.(lifecycle.Idle); idle {
 		seen.Power = shown
 		return decision
 	}
-	told := inventory.Next(host, seen.Observation, r.Policy)
+	told := lifecycle.Next(host, seen.Observation, r.Policy)
 	told.RecordContact = decision.RecordContact
 	return told
 }

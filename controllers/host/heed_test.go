@@ -14,28 +14,29 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
+	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
 // What counts as an order that was not heeded, and when it is one too many.
 func TestOrders(t *testing.T) {
 	const on, off, unknown = infrav1.PowerStateOn, infrav1.PowerStateOff, infrav1.PowerStateUnknown
-	boot, hard, soft := inventory.BootAgent{}, inventory.PowerOff{}, inventory.PowerOff{Graceful: true}
+	boot, hard, soft := lifecycle.BootAgent{}, lifecycle.PowerOff{}, lifecycle.PowerOff{Graceful: true}
 	for name, tc := range map[string]struct {
-		steps []inventory.Step
+		steps []lifecycle.Step
 		shown []infrav1.PowerState
 		fails int
 	}{
 		"none":                  {nil, []infrav1.PowerState{off, on}, 0},
-		"heeded":                {[]inventory.Step{boot, boot, boot}, []infrav1.PowerState{on, off, off}, 0},
-		"two":                   {[]inventory.Step{boot, boot}, []infrav1.PowerState{off, off}, 0},
-		"three":                 {[]inventory.Step{boot, boot, boot}, []infrav1.PowerState{off}, 1},
-		"three, then one more":  {[]inventory.Step{hard, hard, hard}, []infrav1.PowerState{on, on, on}, 1},
-		"changes its mind":      {[]inventory.Step{hard, hard, boot}, []infrav1.PowerState{off}, 0},
-		"soft orders":           {[]inventory.Step{soft, soft, soft}, []infrav1.PowerState{on}, 0},
-		"soft between":          {[]inventory.Step{hard, hard, soft, hard}, []infrav1.PowerState{on}, 0},
-		"on its way":            {[]inventory.Step{boot, boot, boot}, []infrav1.PowerState{unknown, on}, 0},
-		"restarts are no proof": {[]inventory.Step{inventory.Restart{}, inventory.Restart{}, inventory.Restart{}}, []infrav1.PowerState{off}, 0},
+		"heeded":                {[]lifecycle.Step{boot, boot, boot}, []infrav1.PowerState{on, off, off}, 0},
+		"two":                   {[]lifecycle.Step{boot, boot}, []infrav1.PowerState{off, off}, 0},
+		"three":                 {[]lifecycle.Step{boot, boot, boot}, []infrav1.PowerState{off}, 1},
+		"three, then one more":  {[]lifecycle.Step{hard, hard, hard}, []infrav1.PowerState{on, on, on}, 1},
+		"changes its mind":      {[]lifecycle.Step{hard, hard, boot}, []infrav1.PowerState{off}, 0},
+		"soft orders":           {[]lifecycle.Step{soft, soft, soft}, []infrav1.PowerState{on}, 0},
+		"soft between":          {[]lifecycle.Step{hard, hard, soft, hard}, []infrav1.PowerState{on}, 0},
+		"on its way":            {[]lifecycle.Step{boot, boot, boot}, []infrav1.PowerState{unknown, on}, 0},
+		"restarts are no proof": {[]lifecycle.Step{lifecycle.Restart{}, lifecycle.Restart{}, lifecycle.Restart{}}, []infrav1.PowerState{off}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o orders
@@ -60,16 +61,16 @@ func TestOrders(t *testing.T) {
 func TestRefusedOrders(t *testing.T) {
 	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
 	for name, tc := range map[string]struct {
-		step          inventory.Step
+		step          lifecycle.Step
 		before, shown infrav1.PowerState
 		unproven      bool
 		left          bool
 	}{
-		"off, and it goes off":           {inventory.PowerOff{}, on, off, true, false},
-		"off, and it stays on":           {inventory.PowerOff{}, on, on, true, true},
-		"on, and somebody presses":       {inventory.PowerOn{}, off, on, true, false},
-		"a proof, and it says off again": {inventory.PowerOff{}, off, off, true, true},
-		"a proof that is not needed now": {inventory.PowerOff{}, off, off, false, false},
+		"off, and it goes off":           {lifecycle.PowerOff{}, on, off, true, false},
+		"off, and it stays on":           {lifecycle.PowerOff{}, on, on, true, true},
+		"on, and somebody presses":       {lifecycle.PowerOn{}, off, on, true, false},
+		"a proof, and it says off again": {lifecycle.PowerOff{}, off, off, true, true},
+		"a proof that is not needed now": {lifecycle.PowerOff{}, off, off, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := orders{}.refusedBy(tc.step, tc.before).seen(tc.shown, tc.unproven, false)
@@ -78,7 +79,7 @@ func TestRefusedOrders(t *testing.T) {
 			}
 		})
 	}
-	if o, _ := (orders{}).refusedBy(inventory.PowerOff{}, off).after(inventory.PowerOff{}).seen(off, true, false); o != (orders{}) {
+	if o, _ := (orders{}).refusedBy(lifecycle.PowerOff{}, off).after(lifecycle.PowerOff{}).seen(off, true, false); o != (orders{}) {
 		t.Errorf("one that is taken then leaves %+v", o)
 	}
 }
@@ -87,12 +88,12 @@ func TestRefusedOrders(t *testing.T) {
 // to be taken; and nothing is concluded while BMCs lag.
 func TestOrdersInARow(t *testing.T) {
 	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
-	boot, cut := inventory.BootAgent{}, inventory.PowerOff{}
-	took := func(step inventory.Step) func(orders) orders { return func(o orders) orders { return o.after(step) } }
-	refused := func(step inventory.Step, shown infrav1.PowerState) func(orders) orders {
+	boot, cut := lifecycle.BootAgent{}, lifecycle.PowerOff{}
+	took := func(step lifecycle.Step) func(orders) orders { return func(o orders) orders { return o.after(step) } }
+	refused := func(step lifecycle.Step, shown infrav1.PowerState) func(orders) orders {
 		return func(o orders) orders { return o.refusedBy(step, shown) }
 	}
-	unanswered := func(step inventory.Step, shown infrav1.PowerState) func(orders) orders {
+	unanswered := func(step lifecycle.Step, shown infrav1.PowerState) func(orders) orders {
 		return func(o orders) orders { return o.after(step).lost(shown) }
 	}
 	type all = []func(orders) orders
@@ -100,19 +101,19 @@ func TestOrdersInARow(t *testing.T) {
 		given          all
 		shown          infrav1.PowerState
 		unproven, lags bool
-		want           inventory.BMCProblem
+		want           lifecycle.BMCProblem
 		left           int
 	}{
-		"three taken":                          {all{took(boot), took(boot), took(boot)}, off, false, false, inventory.BMCDisobeys, 2},
-		"three taken, the last a moment ago":   {all{took(boot), took(boot), took(boot)}, off, false, true, inventory.BMCOK, 3},
-		"three taken, and on a moment later":   {all{took(boot), took(boot), took(boot)}, on, false, true, inventory.BMCOK, 0},
-		"refused, and one taken":               {all{refused(boot, off), refused(boot, off), refused(boot, off), took(boot)}, off, false, false, inventory.BMCOK, 1},
-		"two taken, one refused, and one more": {all{took(boot), took(boot), refused(boot, off), took(boot)}, off, false, false, inventory.BMCOK, 1},
-		"a proof without an answer":            {all{unanswered(cut, off)}, off, true, false, inventory.BMCOK, 1},
-		"three":                                {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, true, false, inventory.BMCTimeout, 2},
-		"three, the last a moment ago":         {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, true, true, inventory.BMCOK, 3},
-		"three, and it is proved otherwise":    {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, false, false, inventory.BMCOK, 0},
-		"no answer, and it goes off":           {all{unanswered(cut, on)}, off, true, false, inventory.BMCOK, 0},
+		"three taken":                          {all{took(boot), took(boot), took(boot)}, off, false, false, lifecycle.BMCDisobeys, 2},
+		"three taken, the last a moment ago":   {all{took(boot), took(boot), took(boot)}, off, false, true, lifecycle.BMCOK, 3},
+		"three taken, and on a moment later":   {all{took(boot), took(boot), took(boot)}, on, false, true, lifecycle.BMCOK, 0},
+		"refused, and one taken":               {all{refused(boot, off), refused(boot, off), refused(boot, off), took(boot)}, off, false, false, lifecycle.BMCOK, 1},
+		"two taken, one refused, and one more": {all{took(boot), took(boot), refused(boot, off), took(boot)}, off, false, false, lifecycle.BMCOK, 1},
+		"a proof without an answer":            {all{unanswered(cut, off)}, off, true, false, lifecycle.BMCOK, 1},
+		"three":                                {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, true, false, lifecycle.BMCTimeout, 2},
+		"three, the last a moment ago":         {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, true, true, lifecycle.BMCOK, 3},
+		"three, and it is proved otherwise":    {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, false, false, lifecycle.BMCOK, 0},
+		"no answer, and it goes off":           {all{unanswered(cut, on)}, off, true, false, lifecycle.BMCOK, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o orders
@@ -120,7 +121,7 @@ func TestOrdersInARow(t *testing.T) {
 				o = give(o)
 			}
 			o, err := o.seen(tc.shown, tc.unproven, tc.lags)
-			problem := inventory.BMCOK
+			problem := lifecycle.BMCOK
 			if err != nil {
 				problem = problemOf(err)
 			}
@@ -136,7 +137,7 @@ func TestOrdersInARow(t *testing.T) {
 func TestBooting(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }
 	order := &infrav1.HostOrder{ID: "1"}
-	boot := inventory.BootAgent{}
+	boot := lifecycle.BootAgent{}
 	for name, tc := range map[string]struct {
 		b    booting
 		of   *infrav1.HostOrder
@@ -146,8 +147,8 @@ func TestBooting(t *testing.T) {
 		"taken twice":                 {booting{}.took(order, boot, at(1)).took(order, boot, at(2)), order, at(1)},
 		"one was refused":             {booting{}.took(order, boot, at(1)).refused(boot).took(order, boot, at(2)), order, at(2)},
 		"the last one was refused":    {booting{}.took(order, boot, at(1)).refused(boot), order, time.Time{}},
-		"a cut was refused":           {booting{}.took(order, boot, at(1)).refused(inventory.PowerOff{}), order, at(1)},
-		"a cut was taken":             {booting{}.took(order, inventory.PowerOff{}, at(1)), order, time.Time{}},
+		"a cut was refused":           {booting{}.took(order, boot, at(1)).refused(lifecycle.PowerOff{}), order, at(1)},
+		"a cut was taken":             {booting{}.took(order, lifecycle.PowerOff{}, at(1)), order, time.Time{}},
 		"of another order":            {booting{}.took(order, boot, at(1)), &infrav1.HostOrder{ID: "2"}, time.Time{}},
 		"of another order, and again": {booting{}.took(&infrav1.HostOrder{ID: "2"}, boot, at(1)).took(order, boot, at(2)), order, at(2)},
 		"without an order":            {booting{}.took(nil, boot, at(1)), nil, time.Time{}},
@@ -334,7 +335,7 @@ func testUncycled(t *testing.T, on *ground) {
 			}
 			host := y.get("h")
 			r := &infrav1.IngotRemediation{ObjectMeta: metav1.ObjectMeta{Name: "m", CreationTimestamp: metav1.NewTime(asked)}}
-			d := inventory.Remedy(r, inventory.RemedyObservation{Now: y.clock.Now(), ActiveSince: asked, Host: host})
+			d := policy.Decide(r, policy.Observation{Now: y.clock.Now(), ActiveSince: asked, Host: host})
 			if d.Rule != tc.rule {
 				t.Errorf("rule %s, want %s; BMCReachable: %+v", d.Rule, tc.rule, conditions.Get(host, infrav1.HostBMCReachableCondition))
 			}

@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/internal/ipam"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
@@ -56,7 +56,7 @@ type Reconciler struct {
 	BMC      Pool
 	Recorder events.EventRecorder
 	Clock    clock.Clock
-	Policy   inventory.Policy
+	Policy   lifecycle.Policy
 	// Fingerprint looks at the certificate that host:port presents, and sends nothing.
 	Fingerprint func(ctx context.Context, address string) (string, error)
 	// Poll is how often a host at rest is asked for its power state, each at a moment
@@ -193,7 +193,7 @@ func (r *Reconciler) clusterOf(ctx context.Context, host *infrav1.IngotHost) (*c
 }
 
 // saveStatus writes the status if it changed, and tells people what is new.
-func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision inventory.Decision) error {
+func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision lifecycle.Decision) error {
 	news := readyChanged(base, host)
 	host.Status.ObservedGeneration = base.Generation
 	if !equality.Semantic.DeepEqual(base.Status, host.Status) {

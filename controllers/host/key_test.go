@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // TestKeyFor: a BMC that fails is left alone through all that a machine does with its
@@ -41,7 +41,7 @@ func TestKeyFor(t *testing.T) {
 			host := &infrav1.IngotHost{}
 			host.Spec.BMC = &infrav1.BMC{Address: "redfish://b", CredentialsRef: infrav1.LocalReference{Name: "s"}}
 			known := contact{}.under(keyFor(host, "v"))
-			known = known.failed(inventory.BMCTimeout, "slow", now, DefaultWaits())
+			known = known.failed(lifecycle.BMCTimeout, "slow", now, DefaultWaits())
 			tc.change(host)
 			if after := known.under(keyFor(host, tc.version)); after.retryAt.IsZero() != tc.again {
 				t.Errorf("tried again at %s, want at once: %t", after.retryAt, tc.again)

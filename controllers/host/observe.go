@@ -23,11 +23,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/networkuse"
 	"github.com/ingot-metal/ingot/internal/owner"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // observation is what the decision is made from, and what its execution needs.
 type observation struct {
-	inventory.Observation
+	lifecycle.Observation
 	hardware *infrav1.IngotHardware
 	network  *infrav1.IngotNetwork
 	// addressLost: the pool gives the host another address than the recorded one.
@@ -47,7 +48,7 @@ const factsLater = time.Minute
 // observe gathers what there is to know. Only the API server's failure is an
 // error: what is wrong with the host is part of the observation.
 func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*observation, error) {
-	seen := &observation{Observation: inventory.Observation{
+	seen := &observation{Observation: lifecycle.Observation{
 		Now:       r.Clock.Now(),
 		NewID:     r.NewID(),
 		LastReset: host.Status.LastResetTime.Time,
@@ -69,7 +70,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 			return nil, err
 		}
 	}
-	seen.LastContact = inventory.LastContact(host)
+	seen.LastContact = lifecycle.LastContact(host)
 	r.observeContinuity(ctx, host, seen)
 	return seen, r.observeSilence(ctx, host, seen)
 }
@@ -219,7 +220,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 	}
 	key := client.ObjectKey{Namespace: host.Namespace, Name: claim.MachineRef.Name}
 	id := infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}.String()
-	seen.Machine = inventory.MachineMissing
+	seen.Machine = lifecycle.MachineMissing
 	for _, reader := range []client.Reader{r.Client, r.Live} {
 		machine := &infrav1.IngotMachine{}
 		err := reader.Get(ctx, key, machine)
@@ -227,7 +228,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 			return fmt.Errorf("machine %s of the claim: %w", key, err)
 		}
 		if err == nil && machine.Spec.ProviderID == id {
-			seen.Machine = inventory.MachineExists
+			seen.Machine = lifecycle.MachineExists
 			return r.observeMachineEnd(ctx, host, machine, seen)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // agentStops is how long after the beginning of a pause an agent may still be
@@ -101,7 +101,7 @@ func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now
 	now.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 	conditions.Set(host, now)
 	if now.Status == metav1.ConditionTrue {
-		host.Status.Phase = inventory.PhaseOf(host)
+		host.Status.Phase = lifecycle.PhaseOf(host)
 	}
 	ctrl.LoggerFrom(ctx).Info("Pause of the host changes", "paused", now.Status, "reason", now.Reason)
 	return r.Client.Status().Patch(ctx, host, client.MergeFrom(base))

@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // How much more seldom than Reconciler.Poll a host is asked.
@@ -40,9 +40,9 @@ type Watches interface {
 
 // pollOf is how often the host is asked. A host that is free, at work, or ails is asked
 // at every poll.
-func (r *Reconciler) pollOf(host *infrav1.IngotHost, obs inventory.Observation) time.Duration {
+func (r *Reconciler) pollOf(host *infrav1.IngotHost, obs lifecycle.Observation) time.Duration {
 	switch {
-	case obs.BMC != inventory.BMCOK:
+	case obs.BMC != lifecycle.BMCOK:
 		return r.Poll
 	case r.Watches != nil && r.Watches.Watched(keyOf(host).String()):
 		return watchedFactor * r.Poll
@@ -53,7 +53,7 @@ func (r *Reconciler) pollOf(host *infrav1.IngotHost, obs inventory.Observation) 
 }
 
 // atRest says whether a host is provisioned, on and well, and nothing is asked of it.
-func atRest(host *infrav1.IngotHost, obs inventory.Observation) bool {
+func atRest(host *infrav1.IngotHost, obs lifecycle.Observation) bool {
 	claim := host.Spec.Claim
 	return claim != nil && claim.State == infrav1.ClaimProvisioned && host.Spec.Order == nil && obs.Power == infrav1.PowerStateOn &&
 		!obs.Health.Ails() && !obs.Deleting && !ptr.Deref(host.Spec.Maintenance, false)
@@ -67,9 +67,9 @@ func (r *Reconciler) watch(host *infrav1.IngotHost, seen *observation) {
 	}
 	key := keyOf(host).String()
 	switch {
-	case host.Spec.BMC == nil, seen.Deleting, seen.DuplicateOf != "", seen.BMC == inventory.BMCCredentialsMissing, seen.BMC == inventory.BMCCAMissing:
+	case host.Spec.BMC == nil, seen.Deleting, seen.DuplicateOf != "", seen.BMC == lifecycle.BMCCredentialsMissing, seen.BMC == lifecycle.BMCCAMissing:
 		r.Watches.Drop(key)
-	case seen.BMC == inventory.BMCOK:
+	case seen.BMC == lifecycle.BMCOK:
 		r.Watches.Want(key, seen.target)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // fakeWatches are watched by hand.
@@ -41,31 +41,31 @@ func (w *fakeWatches) Watched(key string) bool {
 // Which hosts are asked how often.
 func TestPollOf(t *testing.T) {
 	provisioned := func(h *infrav1.IngotHost) { h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned} }
-	well := inventory.Observation{Power: infrav1.PowerStateOn, Health: inventory.HealthOK}
-	with := func(change func(*inventory.Observation)) inventory.Observation {
+	well := lifecycle.Observation{Power: infrav1.PowerStateOn, Health: lifecycle.HealthOK}
+	with := func(change func(*lifecycle.Observation)) lifecycle.Observation {
 		obs := well
 		change(&obs)
 		return obs
 	}
 	for name, tc := range map[string]struct {
 		host    func(*infrav1.IngotHost)
-		obs     inventory.Observation
+		obs     lifecycle.Observation
 		watched bool
 		want    int
 	}{
 		"provisioned and well":   {provisioned, well, false, 3},
-		"health is not told":     {provisioned, with(func(o *inventory.Observation) { o.Health = inventory.HealthUnknown }), false, 3},
+		"health is not told":     {provisioned, with(func(o *lifecycle.Observation) { o.Health = lifecycle.HealthUnknown }), false, 3},
 		"watched":                {provisioned, well, true, 10},
 		"watched and free":       {func(*infrav1.IngotHost) {}, well, true, 10},
-		"watched, does not tell": {provisioned, with(func(o *inventory.Observation) { o.BMC = inventory.BMCTimeout }), true, 1},
-		"free":                   {func(*infrav1.IngotHost) {}, with(func(o *inventory.Observation) { o.Power = infrav1.PowerStateOff }), false, 1},
-		"ails":                   {provisioned, with(func(o *inventory.Observation) { o.Health = inventory.HealthWarning }), false, 1},
-		"off":                    {provisioned, with(func(o *inventory.Observation) { o.Power = infrav1.PowerStateOff }), false, 1},
+		"watched, does not tell": {provisioned, with(func(o *lifecycle.Observation) { o.BMC = lifecycle.BMCTimeout }), true, 1},
+		"free":                   {func(*infrav1.IngotHost) {}, with(func(o *lifecycle.Observation) { o.Power = infrav1.PowerStateOff }), false, 1},
+		"ails":                   {provisioned, with(func(o *lifecycle.Observation) { o.Health = lifecycle.HealthWarning }), false, 1},
+		"off":                    {provisioned, with(func(o *lifecycle.Observation) { o.Power = infrav1.PowerStateOff }), false, 1},
 		"being installed": {func(h *infrav1.IngotHost) {
 			h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning}
 		}, well, false, 1},
 		"in maintenance": {func(h *infrav1.IngotHost) { provisioned(h); h.Spec.Maintenance = ptr.To(true) }, well, false, 1},
-		"leaving":        {provisioned, with(func(o *inventory.Observation) { o.Deleting = true }), false, 1},
+		"leaving":        {provisioned, with(func(o *lifecycle.Observation) { o.Deleting = true }), false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}

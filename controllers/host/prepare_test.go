@@ -21,7 +21,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
@@ -161,13 +161,13 @@ func testPreparedLater(t *testing.T, on *ground) {
 	m.lives("available", isAvailable)
 	m.want("h", infrav1.HostPreparedCondition, metav1.ConditionUnknown, infrav1.ReasonNotApplicable)
 	m.edit("h", wantSetting("QuietBoot", "False"))
-	if ok, _ := inventory.Claimable(m.get("h")); ok {
+	if ok, _ := lifecycle.Claimable(m.get("h")); ok {
 		t.Error("claimable with wishes that nobody has looked at")
 	}
 	preparing := false
 	m.lives("available again", isAvailable, func(h *infrav1.IngotHost) {
 		preparing = preparing || h.Status.Phase == infrav1.PhasePreparing
-		if ok, _ := inventory.Claimable(h); ok && m.setting("QuietBoot") != "false" {
+		if ok, _ := lifecycle.Claimable(h); ok && m.setting("QuietBoot") != "false" {
 			t.Errorf("claimable, while the setting is %q", m.setting("QuietBoot"))
 		}
 	})
@@ -303,7 +303,7 @@ func testFirmware(t *testing.T, on *ground) {
 						percent = max(percent, ptr.Deref(o.Percent, -1))
 					}
 				}
-				if ok, _ := inventory.Claimable(h); ok {
+				if ok, _ := lifecycle.Claimable(h); ok {
 					if bios, _ := m.lab.Firmware(); bios != "9.9" {
 						t.Error("claimable before its firmware is in force")
 					}

@@ -21,6 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // identified is a BMC that says which server it manages.
@@ -238,7 +239,7 @@ func testSwapped(t *testing.T, on *ground) {
 				y.step("h")
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWrongServer)
-			if ok, _ := inventory.Claimable(y.get("h")); ok {
+			if ok, _ := lifecycle.Claimable(y.get("h")); ok {
 				t.Error("another server can be claimed")
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // Continuity is since when managers have watched the state of hosts without a gap (I21).
@@ -77,7 +77,7 @@ func (r *Reconciler) observeContinuity(ctx context.Context, host *infrav1.IngotH
 		return
 	}
 	seen.LedgerSince = r.Continuity.Since()
-	if r.Nodes == nil || !inventory.NodeMatters(host, seen.Observation) {
+	if r.Nodes == nil || !lifecycle.NodeMatters(host, seen.Observation) {
 		return
 	}
 	heard, err := r.Nodes.Heard(ctx, host)

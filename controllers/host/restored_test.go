@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // fakeContinuity counts the breaks.
@@ -66,8 +66,8 @@ func TestObserveContinuity(t *testing.T) {
 	r := &Reconciler{Continuity: &fakeContinuity{since: now.Add(-time.Minute)}, Nodes: nodes}
 	host := &infrav1.IngotHost{}
 	host.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimReleasing}
-	look := func(power infrav1.PowerState) inventory.Observation {
-		seen := &observation{Observation: inventory.Observation{Power: power}}
+	look := func(power infrav1.PowerState) lifecycle.Observation {
+		seen := &observation{Observation: lifecycle.Observation{Power: power}}
 		r.observeContinuity(t.Context(), host, seen)
 		return seen.Observation
 	}
@@ -106,12 +106,12 @@ func testHeld(t *testing.T, on *ground) {
 		ready := conditions.Get(h, infrav1.ReadyCondition)
 		return ready != nil && ready.Reason == infrav1.ReasonStateUnconfirmed
 	})
-	if !inventory.IsHeld(held) || y.bmc.took() != "" {
-		t.Errorf("held: %t", inventory.IsHeld(held))
+	if !lifecycle.IsHeld(held) || y.bmc.took() != "" {
+		t.Errorf("held: %t", lifecycle.IsHeld(held))
 	}
 	heldAtSwitch := true
 	y.bmc.set(func(f *fakeBMC) {
-		f.power, f.switching = bmc.PowerOff, func() { heldAtSwitch = inventory.IsHeld(y.get("h")) }
+		f.power, f.switching = bmc.PowerOff, func() { heldAtSwitch = lifecycle.IsHeld(y.get("h")) }
 	})
 	y.untilBoot("h", infrav1.OrderInspect)
 	if heldAtSwitch {

@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/rotation"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // This file lets package rotation take its part in a reconcile.
@@ -33,7 +33,7 @@ func (d dealings) Do(ctx context.Context, target bmc.Target, calls func(context.
 func (d dealings) Read(ctx context.Context) bool {
 	*d.known = d.readBMC(ctx, d.host, d.seen, *d.known)
 	d.seen.contact(d.host, *d.known)
-	return d.known.problem == inventory.BMCOK || d.known.problem == inventory.BMCPasswordChange
+	return d.known.problem == lifecycle.BMCOK || d.known.problem == lifecycle.BMCPasswordChange
 }
 
 // Failed implements rotation.BMC.

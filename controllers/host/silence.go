@@ -13,12 +13,12 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // hearing is when an agent was last heard on each IngotNetwork. Objects do not tell: what
 // an agent did is forgotten with its order. It may be lost: for as long as an agent may be
-// silent nothing is concluded from it then (inventory.SilenceDue).
+// silent nothing is concluded from it then (lifecycle.SilenceDue).
 type hearing struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -48,13 +48,13 @@ func (r *Reconciler) observeSilence(ctx context.Context, host *infrav1.IngotHost
 	if order := host.Spec.Order; order != nil && order.AgentKey != "" && !seen.LastContact.IsZero() {
 		r.hearing.note(network, seen.LastContact)
 	}
-	if !inventory.SilenceDue(host, seen.Observation, r.Policy) {
+	if !lifecycle.SilenceDue(host, seen.Observation, r.Policy) {
 		return nil
 	}
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: network}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("hosts on network %s: %w", network, err)
 	}
-	seen.SilentPeers = inventory.SilentPeers(host, hosts.Items, r.hearing.on(network), seen.Now, r.Policy)
+	seen.SilentPeers = lifecycle.SilentPeers(host, hosts.Items, r.hearing.on(network), seen.Now, r.Policy)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // Steps of an operation outside of the agent's own.
@@ -22,13 +23,13 @@ const (
 )
 
 // summarize computes the whole status from what was seen and decided.
-func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) {
+func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) {
 	status := &host.Status
 	status.Phase = decision.Phase
 	if seen.Power != "" {
 		status.Power = seen.Power
 	}
-	for _, condition := range inventory.Conditions(host, seen.Observation, decision) {
+	for _, condition := range lifecycle.Conditions(host, seen.Observation, decision) {
 		condition.ObservedGeneration = host.Generation
 		conditions.Set(host, condition)
 	}

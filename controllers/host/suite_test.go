@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
@@ -195,7 +197,7 @@ func newYard(t *testing.T, on *ground) *yard {
 	y := &yard{t: t, ctx: t.Context(), ns: fmt.Sprintf("yard-%d", number()), api: api, bmc: &fakeBMC{power: bmc.PowerOff},
 		clock: testclock.NewFakeClock(time.Now().Truncate(time.Second)), events: events.NewFakeRecorder(1000)}
 	y.Reconciler = &Reconciler{Client: api, Live: api, BMC: y.bmc, Recorder: y.events, Clock: y.clock,
-		Policy: inventory.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString}
+		Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString}
 	t.Cleanup(y.clear)
 	y.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.ns, Labels: map[string]string{infrav1.NetworksLabel: infrav1.NetworksAllowed}}})
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: y.ns}, Spec: infrav1.IngotNetworkSpec{
@@ -281,6 +283,11 @@ func (y *yard) get(name string) *infrav1.IngotHost {
 	}
 	if err != nil {
 		y.t.Fatal(err)
+	}
+	for _, c := range host.Status.Conditions {
+		if n := utf8.RuneCountInString(c.Message); n > inventory.MaxMessage {
+			y.t.Errorf("the message of %s %s has %d characters, want at most %d: %s", c.Type, c.Reason, n, inventory.MaxMessage, c.Message)
+		}
 	}
 	return host
 }

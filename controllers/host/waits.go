@@ -12,7 +12,7 @@ import (
 
 // Waits are how long the reconciler waits by itself; zero fields mean the
 // defaults. Those that an operator may want to change are flags of the manager
-// (inventory.Policy, Poll): these are here so that tests of many hosts can shorten
+// (lifecycle.Policy, Poll): these are here so that tests of many hosts can shorten
 // all of them by one factor.
 type Waits struct {
 	// Turn bounds everything that one reconcile asks of a BMC.

@@ -21,6 +21,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // How soon a machine without a host looks again, should no host event bring it up;
@@ -300,7 +301,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	if s.liveOverheard() {
 		return r.clearIntent(ctx, s, id, "its cluster demands a verified boot now, and the live system's data would be sent in clear")
 	}
-	if ok, why := inventory.Claimable(host); !ok {
+	if ok, why := lifecycle.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {

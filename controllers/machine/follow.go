@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/remediation"
 )
 
 // followInstall shows how the install goes. From the commit point on the machine
@@ -77,7 +78,7 @@ func firstBootOf(report *infrav1.BootedStatus, claim *infrav1.HostClaim, owner *
 	case ptr.Deref(report.Interrupted, false):
 		return infrav1.ReasonFirstBootInterrupted, fmt.Sprintf(
 			"The first boot was cut off before cloud-init ended, and no Node has joined. cloud-init does not repeat it. To replace it, delete Machine %s.", owner.Name)
-	case inventory.BootstrapFailed(report, claim, inventory.LeavesSentinel(owner)):
+	case remediation.BootstrapFailed(report, claim, remediation.LeavesSentinel(owner)):
 		return infrav1.ReasonBootstrapFailed, fmt.Sprintf(
 			"cloud-init ended without the bootstrap sentinel file, and no Node has joined. See /var/log/cloud-init-output.log. To replace it, delete Machine %s.", owner.Name)
 	}

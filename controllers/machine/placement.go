@@ -20,6 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // stock is the inventory of one namespace, as the cache shows it.
@@ -158,7 +159,7 @@ func (s *scope) asks() allocation.SelectionRequest {
 		ControlPlane:  util.IsControlPlaneMachine(s.owner),
 		FailureDomain: s.failureDomain(),
 		Architecture:  s.architecture(),
-		Checksums:     inventory.ChecksumsOf(&infrav1.HostClaim{Image: s.image(), Live: s.machine.Spec.Live}),
+		Checksums:     lifecycle.ChecksumsOf(&infrav1.HostClaim{Image: s.image(), Live: s.machine.Spec.Live}),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // This file is what wakes the reconciler, and what does not (decision 0277).
@@ -128,6 +128,6 @@ func relaxes() predicate.Predicate {
 
 // claimable is what a choice asks of any host, and asks again when it claims one.
 func claimable(host *infrav1.IngotHost) bool {
-	ok, _ := inventory.Claimable(host)
+	ok, _ := lifecycle.Claimable(host)
 	return ok
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // DefaultRest is Reconciler.Rest: the five minutes that docs/book/move.md promises,
@@ -47,7 +47,7 @@ func (r *restings) end(namespace string) {
 // does not, or no longer. Only a host that has arrived rests, and only if something
 // would be begun at once: the others are touched only when somebody asks for it.
 func (r *Reconciler) rests(host *infrav1.IngotHost) time.Duration {
-	if r.Rest <= 0 || !arrived(host) || !inventory.WorkIsDue(host) {
+	if r.Rest <= 0 || !arrived(host) || !lifecycle.WorkIsDue(host) {
 		return 0
 	}
 	now := r.Clock.Now()

@@ -12,7 +12,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // moment is a time of these tests, in seconds.
@@ -48,7 +48,7 @@ func TestRests(t *testing.T) {
 		return func(h *infrav1.IngotHost) {
 			free(h)
 			h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"LogicalProc": "Disabled"}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: inventory.WishesOf(h), Outcome: outcome}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: lifecycle.WishesOf(h), Outcome: outcome}
 		}
 	}
 	for name, tc := range map[string]struct {

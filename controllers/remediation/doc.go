@@ -3,7 +3,7 @@
 
 // Package remediation reconciles IngotRemediations: what Cluster API's
 // MachineHealthCheck makes of an unhealthy Machine (external remediation). It gathers
-// the Machine, its host and its Node, asks inventory.Remedy, and takes that one step: a
+// the Machine, its host and its Node, asks remediation.Remedy, and takes that one step: a
 // power cycle is asked for in the host's claim, by optimistic lock, and made by the
 // host's controller; a Machine that it did not help is handed to its owner by the
 // condition OwnerRemediated, as MachineHealthCheck itself would.

@@ -20,19 +20,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
 // execute takes the step, and returns when to come again.
-func (r *Reconciler) execute(ctx context.Context, s *scope, decision inventory.RemedyDecision) (time.Duration, error) {
+func (r *Reconciler) execute(ctx context.Context, s *scope, decision policy.Decision) (time.Duration, error) {
 	switch step := decision.Step.(type) {
-	case inventory.SaveLedger:
+	case policy.SaveLedger:
 		return r.saveLedger(ctx, s, step)
-	case inventory.HandOver:
+	case policy.HandOver:
 		return wait.Jitter(r.waits().Look, restJitter), r.handOver(ctx, s, decision)
-	case inventory.LetGo:
+	case policy.LetGo:
 		return 0, r.letGo(ctx, s)
-	case inventory.Wait:
+	case policy.Wait:
 		return min(wait.Jitter(r.waits().Look, restJitter), max(step.Until.Sub(s.obs.Now), r.waits().Conflict)), nil
 	}
 	// Nothing is waited for but what is watched: Machine, IngotMachine, host, and that the
@@ -44,7 +44,7 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, decision inventory.R
 const restJitter = 0.2
 
 // saveLedger writes the claim on the version of the host that was decided on.
-func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step inventory.SaveLedger) (time.Duration, error) {
+func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step policy.SaveLedger) (time.Duration, error) {
 	host := s.obs.Host.DeepCopy()
 	host.Spec.Claim = step.Ledger.Claim
 	err := r.Client.Patch(ctx, host, client.MergeFromWithOptions(s.obs.Host, client.MergeFromWithOptimisticLock{}))
@@ -65,7 +65,7 @@ func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step inventory.Sa
 // again on a Machine that has a remediation already, so that it is missing after a move,
 // and still True where MachineHealthCheck was cut off before that write. Then the owner
 // would do nothing, or take OwnerRemediated away again for as long as Ingot sets it.
-func (r *Reconciler) handOver(ctx context.Context, s *scope, decision inventory.RemedyDecision) error {
+func (r *Reconciler) handOver(ctx context.Context, s *scope, decision policy.Decision) error {
 	err := r.patchMachine(ctx, s.machine, func(m *clusterv1.Machine) {
 		conditions.Set(m, metav1.Condition{
 			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,

@@ -22,7 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/owner"
-	"github.com/ingot-metal/ingot/inventory"
+	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
 // gather reads what the decision is made on: Machine and host live, since a power cycle
@@ -76,12 +76,12 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.machine = machine
-	s.obs.Machine = inventory.RemedyMachine{
+	s.obs.Machine = policy.Machine{
 		Deleting:       !machine.DeletionTimestamp.IsZero(),
 		HandedOver:     conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
 		Marked:         annotations.HasRemediateMachine(machine),
 		Joined:         machine.Status.NodeRef.IsDefined(),
-		LeavesSentinel: inventory.LeavesSentinel(machine),
+		LeavesSentinel: policy.LeavesSentinel(machine),
 		ControlPlane:   util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {
@@ -175,23 +175,23 @@ const maxBootID = 128
 
 // readNode reads the Node where the workload cluster answers; that it does not is no
 // error, since a Machine that is unhealthy may be what it runs on.
-func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) inventory.RemedyNode {
+func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) policy.Node {
 	name := machine.Status.NodeRef.Name
 	log := ctrl.LoggerFrom(ctx).WithValues("Machine", machine.Name, "Node", name)
 	reader, err := r.Workloads.GetReader(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
 	if err != nil {
 		log.V(1).Info("The workload cluster is not reached", "reason", err.Error())
-		return inventory.RemedyNode{Unreachable: true}
+		return policy.Node{Unreachable: true}
 	}
 	if name == "" {
-		return inventory.RemedyNode{}
+		return policy.Node{}
 	}
 	node := &corev1.Node{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		log.V(1).Info("The Node is not read", "reason", err.Error())
-		return inventory.RemedyNode{Unreachable: !apierrors.IsNotFound(err)}
+		return policy.Node{Unreachable: !apierrors.IsNotFound(err)}
 	}
-	known := inventory.RemedyNode{BootID: node.Status.NodeInfo.BootID}
+	known := policy.Node{BootID: node.Status.NodeInfo.BootID}
 	if len(known.BootID) > maxBootID {
 		known.BootID = "" // a kubelet's word is a tenant's, and this one no claim takes
 	}

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotremediations,verbs=get;list;watch;patch
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s.base = remediation.DeepCopy()
 	s.obs.ActiveSince = r.activeSince(remediation, s.obs.Now)
-	decision := inventory.Remedy(remediation, s.obs)
+	decision := policy.Decide(remediation, s.obs)
 	after, err := r.execute(ctx, s, decision)
 	if err != nil || s.gone || s.stale {
 		return ctrl.Result{RequeueAfter: after}, err
@@ -129,7 +129,7 @@ type scope struct {
 	// machine and cluster are nil where there are none.
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
-	obs     inventory.RemedyObservation
+	obs     policy.Observation
 	// gone: the finalizer is removed, and there is no status to write; stale: the host has
 	// changed meanwhile, and there is nothing to tell.
 	gone, stale bool
@@ -164,7 +164,7 @@ func (r *Reconciler) activeSince(remediation *infrav1.IngotRemediation, now time
 }
 
 // activeSince is since when somebody acts on the remediation: see
-// inventory.RemedyObservation. While a person works on the host, and after a pause, Ready
+// policy.Observation. While a person works on the host, and after a pause, Ready
 // is Unknown.
 func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time {
 	since := remediation.CreationTimestamp.Time
@@ -181,7 +181,7 @@ func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time
 }
 
 // tell puts what was decided into the status, and into an event when the reason is new.
-func (r *Reconciler) tell(s *scope, decision inventory.RemedyDecision) {
+func (r *Reconciler) tell(s *scope, decision policy.Decision) {
 	status := metav1.ConditionFalse
 	switch {
 	case decision.Reason == infrav1.ReasonNodeHealthy:
@@ -191,7 +191,7 @@ func (r *Reconciler) tell(s *scope, decision inventory.RemedyDecision) {
 	}
 	before := conditions.GetReason(s.remediation, infrav1.ReadyCondition)
 	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: status, Reason: decision.Reason, Message: decision.Message}
-	for _, c := range []metav1.Condition{ready, inventory.Restarted(s.obs)} {
+	for _, c := range []metav1.Condition{ready, policy.Restarted(s.obs)} {
 		c.ObservedGeneration, c.LastTransitionTime = s.remediation.Generation, metav1.NewTime(s.obs.Now)
 		conditions.Set(s.remediation, c)
 	}

@@ -62,15 +62,16 @@ func TestDockerignore(t *testing.T) {
 			sent = append(sent, name)
 		}
 	}
-	out, err := goTool(t.Context(), root, "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}",
+	out, err := goTool(t.Context(), root, "list", "-deps", "-f", "{{$.ImportPath}}",
 		"./cmd/manager", "./cmd/agent", "./hack/images", "./hack/release/build")
 	if err != nil {
 		t.Fatal(err)
 	}
 	needed := []string{"LICENSE", "go.mod", "go.sum"}
 	for path := range strings.FieldsSeq(string(out)) {
-		directory, _, _ := strings.Cut(strings.TrimPrefix(path, "github.com/ingot-metal/ingot/"), "/")
-		if !slices.Contains(needed, directory) {
+		below, own := strings.CutPrefix(path, "github.com/ingot-metal/ingot/")
+		directory, _, _ := strings.Cut(below, "/")
+		if own && !slices.Contains(needed, directory) {
 			needed = append(needed, directory)
 		}
 	}

@@ -21,6 +21,9 @@ import (
 // shipped are the programs whose parts' licences go into the image.
 var shipped = []string{"./cmd/manager", "./cmd/agent"}
 
+// ownTypes is Ingot's second module, whose license is the tree's.
+const ownTypes = "github.com/ingot-metal/ingot/api"
+
 // licenseName is what a Go module calls the texts that must accompany it.
 var licenseName = regexp.MustCompile(`^(LICEN[CS]E|COPYING|NOTICE|PATENTS)([.-].*)?$`)
 
@@ -39,7 +42,7 @@ func linkedLicenses(ctx context.Context, root string) ([]file, error) {
 	dirs := map[string]string{"go": strings.TrimSpace(string(goroot))}
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	for lines.Scan() {
-		if module, dir, ok := strings.Cut(lines.Text(), " "); ok {
+		if module, dir, ok := strings.Cut(lines.Text(), " "); ok && module != ownTypes {
 			dirs[module] = dir
 		}
 	}

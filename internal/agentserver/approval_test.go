@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/token"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // I8: an agent is told all instances of the host whose markers it may find, and the one
@@ -61,7 +61,7 @@ func TestReleasedInstances(t *testing.T) {
 				t.Fatalf("report: %s", reason)
 			}
 			host := s.host()
-			if stays := len(inventory.ApprovedInstances(host)) > 0; stays != c.stays {
+			if stays := len(lifecycle.ApprovedInstances(host)) > 0; stays != c.stays {
 				t.Errorf("the approval of instances stays: %t, want %t", stays, c.stays)
 			}
 			if host.Annotations[infrav1.ApproveAnnotation] == "" || len(host.Spec.Commands) != 1 {

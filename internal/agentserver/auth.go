@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/token"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // action of the events of this package: what the controller was doing.
@@ -172,7 +172,7 @@ func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) ve
 			note: "An agent came with the token of an order that has ended; it was refused and does nothing"}
 	case ptr.Deref(order.Revoked, false):
 		return verdict{refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "the order is revoked: two agents used its token"}}
-	case inventory.OrderIsForeign(host):
+	case lifecycle.OrderIsForeign(host):
 		return verdict{refusal: orderGone("the order was given before the host was moved here; the work starts again from power-off")}
 	case !stands(host, c.claims.InstanceID):
 		return verdict{refusal: orderGone("the ledger no longer asks for this order")}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // This file keeps agents off servers that may be in use (I21). A server that restarts while
@@ -32,12 +32,12 @@ func markersOf(disks []agentapi.Disk) []agentapi.Marker {
 func (s *Server) systemInUse(ctx context.Context, host *infrav1.IngotHost, c caller) (string, error) {
 	order := host.Spec.Order
 	restarted := order != nil && order.AgentKey != "" && order.AgentKey != c.key
-	instance := inventory.SystemInUse(host, c.markers, restarted)
+	instance := lifecycle.SystemInUse(host, c.markers, restarted)
 	if instance == "" || s.StateSince == nil {
 		return "", nil
 	}
 	since, err := s.StateSince(ctx)
-	if err != nil || !inventory.IsUnconfirmed(host, since) {
+	if err != nil || !lifecycle.IsUnconfirmed(host, since) {
 		return "", err
 	}
 	return instance, nil
@@ -63,10 +63,10 @@ func leaveInUse(v verdict, inUse string) verdict {
 // endInUse ends the order, and reports what was found.
 func (s *Server) endInUse(ctx context.Context, host *infrav1.IngotHost, c caller, instance string) error {
 	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
-		order.Result = inventory.LeftInUse(instance, s.Clock.Now())
+		order.Result = lifecycle.LeftInUse(instance, s.Clock.Now())
 	})
 	if ended {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStateUnconfirmed, action, "%s", inventory.LeftInUse(instance, s.Clock.Now()).Message)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStateUnconfirmed, action, "%s", lifecycle.LeftInUse(instance, s.Clock.Now()).Message)
 	}
 	return err
 }

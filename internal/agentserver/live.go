@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ignition"
 	"github.com/ingot-metal/ingot/internal/token"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // liveRepeats is for how long after the fetch of its data the same live system may ask
@@ -89,7 +89,7 @@ func (s *Server) endLive(ctx context.Context, host *infrav1.IngotHost, c caller)
 	var result infrav1.OrderResult
 	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
 		if result = (infrav1.OrderResult{}); order.Result == nil {
-			result = inventory.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data: another agent came with the same order, and was refused", s.Clock.Now())
+			result = lifecycle.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data: another agent came with the same order, and was refused", s.Clock.Now())
 			order.Result = &result
 		}
 	})
@@ -249,7 +249,7 @@ func judgeLive(host *infrav1.IngotHost, c liveCaller, from whereabouts) string {
 		return "its order has ended or was replaced"
 	case ptr.Deref(order.Revoked, false):
 		return "its order is revoked"
-	case inventory.OrderIsForeign(host) || !stands(host, c.claims.InstanceID):
+	case lifecycle.OrderIsForeign(host) || !stands(host, c.claims.InstanceID):
 		return "the ledger no longer asks for its order"
 	}
 	return ""

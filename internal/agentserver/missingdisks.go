@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // installedDisks are those that the present claim was, or is being, installed to.
@@ -28,7 +29,7 @@ func missingDisks(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts i
 	if known != nil {
 		before = known.Spec.Disks
 	}
-	missing := inventory.MissingDisks(before, facts.Disks, installedDisks(host))
+	missing := lifecycle.MissingDisks(before, facts.Disks, installedDisks(host))
 	if len(missing) == 0 {
 		return nil
 	}
@@ -47,7 +48,7 @@ func missingRoot(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts in
 		// What does not suit by what is known may by what is found: that decides.
 		meant, _ = inventory.SelectRootDisks(known.Spec.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	}
-	missing := inventory.MissingDisks(meant, facts.Disks, installedDisks(host))
+	missing := lifecycle.MissingDisks(meant, facts.Disks, installedDisks(host))
 	if len(missing) == 0 {
 		return nil
 	}
@@ -58,7 +59,7 @@ func missingRoot(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts in
 // diskNotFound says what an operator can do about disks that are not there.
 func diskNotFound(what string, missing []infrav1.DiskReference, then string) *problem {
 	return &problem{reason: agentapi.FailureDiskNotFound, message: inventory.Truncate(what+". Missing: "+
-		inventory.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
+		lifecycle.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
 		inventory.CommandText(infrav1.InspectAnnotation)+" and "+inventory.CommandText(infrav1.ClearQuarantineAnnotation)+"; "+then, maxMessage)}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // openSession binds the agent's key to the order (I14), checks that the server is
@@ -245,7 +246,7 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 	if kept, claim := known.Spec.Booted, host.Spec.Claim; kept != nil && claim != nil && kept.InstanceID == claim.InstanceID {
 		facts.Booted = kept // the report of an earlier tenant goes
 	}
-	if !inspects(host) && len(inventory.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
+	if !inspects(host) && len(lifecycle.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
 		facts.Disks = known.Spec.Disks // a wipe must ask for the one that is missing
 	}
 	if !toldControllers {

@@ -14,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // giveOrder tells the agent what to do, from a live read of the host (I5).
@@ -71,7 +72,7 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 	order := &agentapi.InstallOrder{
 		RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
 		MirrorDisks:       mirrorDisks(claim),
-		ReleasedInstances: inventory.ReleasedInstances(host),
+		ReleasedInstances: lifecycle.ReleasedInstances(host),
 		RejectedAttempts:  claim.RejectedAttempts,
 	}
 	if live := claim.Live; live != nil {
@@ -111,7 +112,7 @@ func ImagePath(checksum string) string {
 // cleaningOf says how the host is to be cleaned now.
 func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 	if host.Spec.Claim != nil {
-		return inventory.ReleaseCleaning(host.Spec.Claim)
+		return lifecycle.ReleaseCleaning(host.Spec.Claim)
 	}
 	if host.Spec.Record != nil && host.Spec.Record.CleaningDue != "" {
 		return host.Spec.Record.CleaningDue
@@ -129,12 +130,12 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 		return nil, notReady("the hardware facts are not there yet")
 	}
 	mode := cleaningOf(host)
-	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: inventory.ReleasedInstances(host)}
+	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: lifecycle.ReleasedInstances(host)}
 	refs := inventory.DiskRefsOf(hardware.Spec.Disks)
 	for i, disk := range hardware.Spec.Disks {
 		order.Disks = append(order.Disks, inventory.AgentDiskRef(refs[i]))
 		if len(host.Spec.DiskCleaning) > 0 {
-			order.Modes = append(order.Modes, string(inventory.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
+			order.Modes = append(order.Modes, string(lifecycle.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
 		}
 	}
 	if slices.Contains(order.Modes, agentapi.WipeFull) {

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/token"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // Bounds of what an agent may write into an order's result (the schema's).
@@ -116,9 +117,9 @@ func (s *Server) compare(ctx context.Context, host *infrav1.IngotHost, in agenta
 	if refusal != nil {
 		return in, refusal
 	}
-	if left := inventory.NotCleaned(*order, in); len(left) > 0 {
+	if left := lifecycle.NotCleaned(*order, in); len(left) > 0 {
 		in.Outcome, in.Reason = agentapi.Failed, infrav1.ReasonWipeFailed
-		in.Message = "the agent reports success, and not that these were cleaned as ordered: " + inventory.DescribeDisks(left) +
+		in.Message = "the agent reports success, and not that these were cleaned as ordered: " + lifecycle.DescribeDisks(left) +
 			"; is the agent that the boot server gives out as new as the manager, as on signed or own boot media it may not be?"
 	}
 	return in, nil
@@ -132,7 +133,7 @@ func compareMirror(host *infrav1.IngotHost, in agentapi.Report) agentapi.Report 
 	}
 	in.Outcome, in.Reason = agentapi.Failed, infrav1.ReasonInstallFailed
 	in.Message = "the agent reports success, and not that the image is on all disks of softwareRAID: " +
-		inventory.DescribeDisks(host.Spec.Claim.MirrorDisks) +
+		lifecycle.DescribeDisks(host.Spec.Claim.MirrorDisks) +
 		"; is the agent that the boot server gives out as new as the manager, as on signed or own boot media it may not be?"
 	return in
 }
@@ -157,25 +158,25 @@ func rejectAttempt(host *infrav1.IngotHost, said, judged agentapi.Report) {
 // conclude writes the report into the ledger.
 func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 	if host.Spec.Order.Kind == infrav1.OrderInstall && in.Outcome == agentapi.Succeeded {
-		inventory.ForgetRefusal(host)
+		lifecycle.ForgetRefusal(host)
 		host.Spec.Claim.State = infrav1.ClaimProvisioned
 		host.Spec.Claim.ConfirmedTime = metav1.NewTime(s.Clock.Now())
 		if in.AdoptedAttempt != host.Spec.Claim.Attempt {
 			host.Spec.Claim.AdoptedAttempt = max(in.AdoptedAttempt, 0)
 		}
 		host.Spec.Order = nil
-		inventory.SpendApproval(host) // its disk is written
+		lifecycle.SpendApproval(host) // its disk is written
 		return
 	}
 	result := &infrav1.OrderResult{
 		Outcome: infrav1.OrderOutcome(in.Outcome), At: metav1.NewTime(s.Clock.Now()),
-		CleanedDisks: inventory.CleanedDisks(in.Cleaned),
+		CleanedDisks: lifecycle.CleanedDisks(in.Cleaned),
 	}
 	if in.Outcome == agentapi.Failed {
 		result.Reason, result.Message = cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage)
 	}
 	host.Spec.Order.Result = result
-	inventory.RememberRefusal(host)
+	lifecycle.RememberRefusal(host)
 }
 
 // failed is the reason of the event about a try that failed.
@@ -211,7 +212,7 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 
 // unlessFor says what else may come of a try that failed.
 func unlessFor(purpose token.Purpose, reason string) string {
-	if note := inventory.RefusalNote(reason); note != "" && purpose == token.Install {
+	if note := lifecycle.RefusalNote(reason); note != "" && purpose == token.Install {
 		return "; " + note
 	}
 	return ", or quarantines it after too many failures"

@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/owner"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // caBundle reads the certificates that the BMC's is verified with.
@@ -30,11 +30,11 @@ func (f *Finder) caBundle(ctx context.Context, host *infrav1.IngotHost, out Acce
 	err := f.markCA(ctx, host, ref.Name, bundle)
 	switch {
 	case apierrors.IsNotFound(err):
-		return out.missing(inventory.BMCCAMissing, "%s %q does not exist in namespace %q", kind, ref.Name, host.Namespace), nil
+		return out.missing(lifecycle.BMCCAMissing, "%s %q does not exist in namespace %q", kind, ref.Name, host.Namespace), nil
 	case err != nil:
 		return out, fmt.Errorf("CA bundle of the BMC: %w", err)
 	case missingKey(bundle, infrav1.CAKey) != "":
-		return out.missing(inventory.BMCCAMissing, "%s %q has no key %q, or it is empty", kind, ref.Name, infrav1.CAKey), nil
+		return out.missing(lifecycle.BMCCAMissing, "%s %q has no key %q, or it is empty", kind, ref.Name, infrav1.CAKey), nil
 	}
 	out.Target.CABundle = dataOf(bundle)[infrav1.CAKey]
 	return out, nil

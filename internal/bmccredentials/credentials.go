@@ -23,14 +23,14 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // Access is how a BMC is reached, or what is missing for it.
 type Access struct {
 	Target bmc.Target
 	// Problem is BMCOK where nothing is missing; Message says for people what is.
-	Problem inventory.BMCProblem
+	Problem lifecycle.BMCProblem
 	Message string
 	// Version is a digest of the credentials and the CA: it changes when they do,
 	// and not when somebody labels the Secret. It is kept in memory only.
@@ -42,7 +42,7 @@ type Access struct {
 }
 
 // missing says what a person has to make.
-func (a Access) missing(problem inventory.BMCProblem, format string, args ...any) Access {
+func (a Access) missing(problem lifecycle.BMCProblem, format string, args ...any) Access {
 	a.Problem, a.Message = problem, fmt.Sprintf(format, args...)
 	return a
 }
@@ -64,12 +64,12 @@ func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infra
 	err := f.adopt(ctx, host, spec.CredentialsRef.Name, out.Secret, secretKeys()...)
 	switch {
 	case apierrors.IsNotFound(err):
-		return out.missing(inventory.BMCCredentialsMissing, "Secret %q does not exist in namespace %q", spec.CredentialsRef.Name, host.Namespace), nil
+		return out.missing(lifecycle.BMCCredentialsMissing, "Secret %q does not exist in namespace %q", spec.CredentialsRef.Name, host.Namespace), nil
 	case err != nil:
 		return out, fmt.Errorf("credentials of the BMC: %w", err)
 	}
 	if key := missingKey(out.Secret, secretKeys()...); key != "" {
-		return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", out.Secret.Name, key), nil
+		return out.missing(lifecycle.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", out.Secret.Name, key), nil
 	}
 	digest := sha256.New()
 	for _, key := range secretKeys() {
@@ -78,7 +78,7 @@ func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infra
 	out.Target.Username = string(out.Secret.Data[infrav1.SecretKeyUsername])
 	out.Target.Password = bmc.Password(out.Secret.Data[infrav1.SecretKeyPassword])
 	if spec.CABundleRef != nil {
-		if out, err = f.caBundle(ctx, host, out); err != nil || out.Problem != inventory.BMCOK {
+		if out, err = f.caBundle(ctx, host, out); err != nil || out.Problem != lifecycle.BMCOK {
 			return out, err
 		}
 		_, _ = digest.Write(out.Target.CABundle)

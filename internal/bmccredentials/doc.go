@@ -13,7 +13,7 @@
 //	finder := &bmccredentials.Finder{Client: c, Live: reader, Fingerprint: fingerprint, Note: note, Turn: time.Minute}
 //	found, err := finder.Find(ctx, host, facts)
 //	switch {
-//	case found.Problem != inventory.BMCOK: // found.Message says what a person has to make
+//	case found.Problem != lifecycle.BMCOK: // found.Message says what a person has to make
 //	case found.Unpinned:
 //		facts, refused, err = finder.Pin(ctx, host, facts)
 //	}

@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
@@ -59,7 +59,7 @@ func TestOwningSecretsIsForbidden(t *testing.T) {
 	finder := &Finder{Client: api, Live: api}
 	for range 2 {
 		found, err := finder.Find(t.Context(), host, nil)
-		if err != nil || found.Problem != inventory.BMCOK {
+		if err != nil || found.Problem != lifecycle.BMCOK {
 			t.Fatalf("the BMC cannot be used: %s, %v", found.Message, err)
 		}
 	}

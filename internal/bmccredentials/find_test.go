@@ -19,7 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
@@ -75,15 +75,15 @@ func TestFind(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects  []client.Object
 		host     func(*infrav1.IngotHost)
-		problem  inventory.BMCProblem
+		problem  lifecycle.BMCProblem
 		says     string
 		unpinned bool
 	}{
 		"all there":        {objects: []client.Object{both}},
-		"no Secret":        {problem: inventory.BMCCredentialsMissing, says: `Secret "bmc" does not exist`},
-		"no password":      {objects: []client.Object{credentials("username")}, problem: inventory.BMCCredentialsMissing, says: `no key "password"`},
+		"no Secret":        {problem: lifecycle.BMCCredentialsMissing, says: `Secret "bmc" does not exist`},
+		"no password":      {objects: []client.Object{credentials("username")}, problem: lifecycle.BMCCredentialsMissing, says: `no key "password"`},
 		"a CA":             {objects: []client.Object{both, ca}, host: byCA},
-		"no CA":            {objects: []client.Object{both}, host: byCA, problem: inventory.BMCCAMissing, says: `ConfigMap "ca" does not exist`},
+		"no CA":            {objects: []client.Object{both}, host: byCA, problem: lifecycle.BMCCAMissing, says: `ConfigMap "ca" does not exist`},
 		"before first use": {objects: []client.Object{both}, host: firstUse, unpinned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 			if found.Problem != tc.problem || !strings.Contains(found.Message, tc.says) || found.Unpinned != tc.unpinned || strings.Contains(found.Message, canary) {
 				t.Errorf("problem %q, message %q, unpinned %t", found.Problem, found.Message, found.Unpinned)
 			}
-			if tc.problem == inventory.BMCOK && (found.Target.Password.Reveal() != canary || found.Version == "") {
+			if tc.problem == lifecycle.BMCOK && (found.Target.Password.Reveal() != canary || found.Version == "") {
 				t.Errorf("target %v, version %q", found.Target, found.Version)
 			}
 		})

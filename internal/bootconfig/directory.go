@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/token"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -153,7 +153,7 @@ func (d *Directory) lease(ctx context.Context, host *infrav1.IngotHost, out *pxe
 // host that is held: its server may be in use (I21).
 func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	order := host.Spec.Order
-	if order == nil || order.Result != nil || ptr.Deref(order.Revoked, false) || inventory.IsHeld(host) {
+	if order == nil || order.Result != nil || ptr.Deref(order.Revoked, false) || lifecycle.IsHeld(host) {
 		return pxe.Plan{Kind: pxe.LocalDisk}
 	}
 	claims := token.Claims{

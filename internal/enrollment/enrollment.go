@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;create
@@ -200,7 +201,7 @@ func (r *Registrar) holds(ctx context.Context, facts infrav1.IngotHardwareSpec) 
 // choose finds the name of the machine's host: the first that is free, or is the
 // machine's already (there).
 func (r *Registrar) choose(ctx context.Context, namespace string, facts infrav1.IngotHardwareSpec) (client.ObjectKey, *infrav1.IngotHost, error) {
-	for _, name := range inventory.EnrolledNames(facts) {
+	for _, name := range lifecycle.EnrolledNames(facts) {
 		key := client.ObjectKey{Namespace: namespace, Name: name}
 		host := &infrav1.IngotHost{}
 		err := r.Live.Get(ctx, key, host)
@@ -211,7 +212,7 @@ func (r *Registrar) choose(ctx context.Context, namespace string, facts infrav1.
 			return key, nil, fmt.Errorf("host %s: %w", key, err)
 		}
 		boots := infrav1.IngotHardwareSpec{NICs: []infrav1.HardwareNIC{{MAC: host.Spec.BootMACAddress}}}
-		if inventory.SharesNIC(boots, facts) {
+		if lifecycle.SharesNIC(boots, facts) {
 			return key, host, nil
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // putOff is an update that the BMC takes at another time, or whose image cannot be read
@@ -32,7 +32,7 @@ type putOff struct {
 }
 
 func (v View) putOffOf() string {
-	return v.Target.Address + " " + inventory.WishesOf(v.Host)
+	return v.Target.Address + " " + lifecycle.WishesOf(v.Host)
 }
 
 // putOffUpdate doubles the interval; least is what the BMC asks for.
@@ -50,7 +50,7 @@ func (p *Preparer) putOffUpdate(v View, why string, least time.Duration) {
 // space puts the attempt that follows a failed one off for some minutes: what is
 // tried again at once, three times in a row, fails three times, and a host that is given
 // up waits for a person.
-func (p *Preparer) space(v View, decision inventory.Decision) {
+func (p *Preparer) space(v View, decision lifecycle.Decision) {
 	if v.Host.Spec.Record == nil || v.Host.Spec.Record.Preparation == nil || !beginsUpdate(decision) {
 		return
 	}
@@ -114,18 +114,18 @@ func (p *Preparer) await(v View, why string) {
 
 // PutOff is the decision in place of one to begin an update, or to read the firmware for
 // it, which may be a hundred requests, where the update is not to be begun yet.
-func (p *Preparer) PutOff(v View, decision inventory.Decision) (instead inventory.Decision, off bool) {
+func (p *Preparer) PutOff(v View, decision lifecycle.Decision) (instead lifecycle.Decision, off bool) {
 	p.space(v, decision)
 	last := v.Memory.putOff
 	if !beginsUpdate(decision) || last.of != v.putOffOf() || !v.Seen.Now.Before(last.until) {
 		return decision, false
 	}
-	decision.Step, decision.Event, decision.Reason = inventory.Wait{Until: last.until}, corev1.EventTypeWarning, infrav1.ReasonPreparing
+	decision.Step, decision.Event, decision.Reason = lifecycle.Wait{Until: last.until}, corev1.EventTypeWarning, infrav1.ReasonPreparing
 	decision.Message = "an update of firmware is put off: " + last.why
 	return decision, true
 }
 
-func beginsUpdate(decision inventory.Decision) bool {
-	_, starts := decision.Step.(inventory.StartUpdate)
-	return starts || decision.Rule == inventory.RuleLookBeforeUpdate
+func beginsUpdate(decision lifecycle.Decision) bool {
+	_, starts := decision.Step.(lifecycle.StartUpdate)
+	return starts || decision.Rule == lifecycle.RuleLookBeforeUpdate
 }

@@ -13,7 +13,7 @@
 //	preparer := &firmware.Preparer{Live: reader, BMC: r, Works: &r.works, Save: r.patchLocked, ...}
 //	view := firmware.View{Host: host, Target: target, Seen: &observation, Memory: &memory}
 //	preparer.Observe(ctx, view)
-//	decision := inventory.Next(host, observation, policy)
+//	decision := lifecycle.Next(host, observation, policy)
 //	if why, off := preparer.PutOff(view, decision); off { ... }
 //	if firmware.Is(decision.Step) { err = preparer.Execute(ctx, view, decision.Step) }
 package firmware

@@ -27,7 +27,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/test/eventually"
 )
@@ -58,7 +58,7 @@ func newShop(t *testing.T, update func(ctx context.Context, update bmc.Update) (
 		Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "redfish://bmc"}},
 	}}
 	s.Preparer = &Preparer{
-		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: inventory.DefaultPolicy(), Poll: time.Minute, Works: &Works{}, HTTP: reader(t, "127.0.0.0/8"),
+		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, Works: &Works{}, HTTP: reader(t, "127.0.0.0/8"),
 		Waits: Waits{BackoffFirst: time.Second, BackoffCap: time.Minute, ImageTime: time.Minute, ImageAge: time.Minute, PushTime: time.Minute},
 		Save:  s.save, Wake: func(host types.NamespacedName) { s.woken <- host },
 		Warn: func(*infrav1.IngotHost, string, string) {}, Stable: strings.TrimSpace,
@@ -137,14 +137,14 @@ func (c shopConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Ta
 
 // view of the host as it is.
 func (s *shop) view(memory *Memory) View {
-	return View{Host: s.live(), Target: bmc.Target{Address: "redfish://bmc/Systems/1"}, Seen: &inventory.Observation{Now: s.Clock.Now()}, Memory: memory}
+	return View{Host: s.live(), Target: bmc.Target{Address: "redfish://bmc/Systems/1"}, Seen: &lifecycle.Observation{Now: s.Clock.Now()}, Memory: memory}
 }
 
 // step begins to push the image at a URL.
-func (s *shop) step(url, checksum string) inventory.StartUpdate {
-	return inventory.StartUpdate{
+func (s *shop) step(url, checksum string) lifecycle.StartUpdate {
+	return lifecycle.StartUpdate{
 		Component: infrav1.FirmwareComponent{Component: "BIOS", Version: "2", URL: url, Checksum: checksum},
-		Ledger: inventory.Ledger{Record: &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
+		Ledger: lifecycle.Ledger{Record: &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
 			Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, Delivery: infrav1.DeliveryPush, StartedAt: metav1.NewTime(s.Clock.Now().Add(-time.Hour)),
 		}}}},
 	}
@@ -208,7 +208,7 @@ func TestPush(t *testing.T) {
 			step := s.step(url, checksum)
 			began := step.Ledger.Record.Preparation.Update.StartedAt
 			s.pushes(memory, step, func() { s.refuse = tc.refuse })
-			update := inventory.UpdateOf(s.live())
+			update := lifecycle.UpdateOf(s.live())
 			if (update == nil) != (tc.state == "") || update != nil && (update.State != tc.state || update.TaskID != tc.task) {
 				t.Errorf("the record says %+v, want %q %q", update, tc.state, tc.task)
 			}
@@ -216,7 +216,7 @@ func TestPush(t *testing.T) {
 				t.Errorf("started at %s: the time of an image that was taken begins with the end of its push, that of another does not", update.StartedAt)
 			}
 			v := s.view(memory)
-			if err := s.ObservePush(v); err != nil || v.Seen.Update.State != inventory.UpdateUnknown {
+			if err := s.ObservePush(v); err != nil || v.Seen.Update.State != lifecycle.UpdateUnknown {
 				t.Errorf("after the push: %v, %+v", err, v.Seen.Update)
 			}
 			if got := memory.putOff.why; (got == "") != (tc.putOff == "") || !strings.Contains(got, tc.putOff) {
@@ -228,7 +228,7 @@ func TestPush(t *testing.T) {
 
 // pushes executes the step until its push has ended; before is called when the image is
 // there.
-func (s *shop) pushes(memory *Memory, step inventory.StartUpdate, before func()) {
+func (s *shop) pushes(memory *Memory, step lifecycle.StartUpdate, before func()) {
 	s.t.Helper()
 	must := func(err error) {
 		s.t.Helper()
@@ -241,7 +241,7 @@ func (s *shop) pushes(memory *Memory, step inventory.StartUpdate, before func())
 		s.t.Errorf("%d saves, put off for %q while the image is fetched", s.saves, memory.putOff.why)
 	}
 	<-s.woken
-	*memory = Memory{address: "redfish://bmc/Systems/1", reading: &inventory.FirmwareReading{IDs: map[string]string{"BIOS": "/inventory/7"}}}
+	*memory = Memory{address: "redfish://bmc/Systems/1", reading: &lifecycle.FirmwareReading{IDs: map[string]string{"BIOS": "/inventory/7"}}}
 	must(s.Execute(s.t.Context(), s.view(memory), step))
 	s.mu.Lock()
 	before()
@@ -284,7 +284,7 @@ func TestPushUnderWay(t *testing.T) {
 				}
 			}
 			v := s.view(memory)
-			if err := s.ObservePush(v); err != nil || v.Seen.Update.State != inventory.UpdatePushing || v.Seen.Update.Percent != 50 {
+			if err := s.ObservePush(v); err != nil || v.Seen.Update.State != lifecycle.UpdatePushing || v.Seen.Update.Percent != 50 {
 				t.Errorf("seen as %+v, %v", v.Seen.Update, err)
 			}
 			if err := s.ObservePush(before); !errors.Is(err, ErrStale) {
@@ -299,7 +299,7 @@ func TestPushUnderWay(t *testing.T) {
 			if s.Works.Cancel(v.key()) {
 				t.Error("a push that has ended can be cancelled")
 			}
-			if update := inventory.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAsked {
+			if update := lifecycle.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAsked {
 				t.Errorf("the record says %+v of a push that was broken off", update)
 			}
 		})

@@ -18,7 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // ErrStale: the host has changed since it was read, and the reconcile starts over.
@@ -40,7 +40,7 @@ type Preparer struct {
 	Live   client.Reader
 	BMC    BMC
 	Clock  clock.Clock
-	Policy inventory.Policy
+	Policy lifecycle.Policy
 	Waits  Waits
 	// Poll is how often a host that waits for nothing else is looked at.
 	Poll time.Duration
@@ -84,7 +84,7 @@ const (
 type View struct {
 	Host   *infrav1.IngotHost
 	Target bmc.Target
-	Seen   *inventory.Observation
+	Seen   *lifecycle.Observation
 	Memory *Memory
 }
 
@@ -97,7 +97,7 @@ func (v View) key() types.NamespacedName {
 type Memory struct {
 	// address of the BMC that was read.
 	address string
-	reading *inventory.FirmwareReading
+	reading *lifecycle.FirmwareReading
 	// tried: settings were written since the last switch; tryError is the answer.
 	tried    bool
 	tryError string
@@ -111,7 +111,7 @@ type Memory struct {
 type running struct {
 	// of names BMC and task.
 	of   string
-	task inventory.UpdateTask
+	task lifecycle.UpdateTask
 }
 
 // GoOn ends what the host waits for.
@@ -141,24 +141,24 @@ func (p *Preparer) ObservePush(v View) error {
 	if !pushing {
 		return nil
 	}
-	if inventory.UpdateOf(v.Host) == nil {
+	if lifecycle.UpdateOf(v.Host) == nil {
 		return ErrStale
 	}
-	v.Seen.Update = inventory.UpdateTask{State: inventory.UpdatePushing, Percent: percent}
+	v.Seen.Update = lifecycle.UpdateTask{State: lifecycle.UpdatePushing, Percent: percent}
 	return nil
 }
 
 // Observe adds what is remembered, and what the BMC tells of an update under way: its
 // task is asked for only then.
 func (p *Preparer) Observe(ctx context.Context, v View) {
-	if v.Seen.Update.State == inventory.UpdatePushing {
+	if v.Seen.Update.State == lifecycle.UpdatePushing {
 		return // the BMC has one call in flight
 	}
 	if v.Memory.address == v.Target.Address {
 		v.Seen.Firmware = v.Memory.reading
 	}
 	p.showRest(v)
-	update := inventory.UpdateOf(v.Host)
+	update := lifecycle.UpdateOf(v.Host)
 	if update == nil || update.TaskID == "" {
 		return
 	}
@@ -171,7 +171,7 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 	of := v.Target.Address + " " + update.TaskID
 	switch {
 	case err == nil:
-		v.Seen.Update = inventory.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: bmc.Mask(task.Message, secretsOf(v.Host)...)}
+		v.Seen.Update = lifecycle.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: bmc.Mask(task.Message, secretsOf(v.Host)...)}
 	case errors.Is(err, bmc.ErrNotSupported): // BMCs forget their tasks when they restart
 	case v.Memory.running.of == of && v.Seen.Now.Before(update.StartedAt.Add(p.Policy.UpdateDeadline)):
 		// One that writes firmware may well have no time to say so: it is at work still.
@@ -181,23 +181,23 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 		ctrl.LoggerFrom(ctx).V(1).Info("The task of the update cannot be read", "task", update.TaskID, "error", err.Error())
 	}
 	v.Memory.running = running{}
-	if v.Seen.Update.State == inventory.UpdateRunning {
+	if v.Seen.Update.State == lifecycle.UpdateRunning {
 		v.Memory.running = running{of, v.Seen.Update}
 	}
 }
 
-func progressOf(state bmc.TaskState) inventory.UpdateProgress {
+func progressOf(state bmc.TaskState) lifecycle.UpdateProgress {
 	switch state {
 	case bmc.TaskRunning:
-		return inventory.UpdateRunning
+		return lifecycle.UpdateRunning
 	case bmc.TaskSucceeded:
-		return inventory.UpdateSucceeded
+		return lifecycle.UpdateSucceeded
 	case bmc.TaskFailed:
-		return inventory.UpdateFailed
+		return lifecycle.UpdateFailed
 	case bmc.TaskWaitsForReset:
-		return inventory.UpdateWaits
+		return lifecycle.UpdateWaits
 	}
-	return inventory.UpdateUnknown
+	return lifecycle.UpdateUnknown
 }
 
 // secretsOf are those in the URLs of the firmware that the host is to have.
@@ -217,7 +217,7 @@ func (p *Preparer) Look(ctx context.Context, v View) error {
 	if v.Memory.reading != nil || v.Memory.address != v.Target.Address {
 		tried, tryError = false, ""
 	}
-	var reading *inventory.FirmwareReading
+	var reading *lifecycle.FirmwareReading
 	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
 		reading, err = p.read(ctx, conn, v.Host)
 		return err
@@ -227,14 +227,14 @@ func (p *Preparer) Look(ctx context.Context, v View) error {
 		return p.failed(v, err)
 	}
 	p.succeeded(v)
-	reading.At, reading.Key, reading.Tried, reading.TryError = v.Seen.Now, inventory.ReadingKey(v.Host), tried, tryError
+	reading.At, reading.Key, reading.Tried, reading.TryError = v.Seen.Now, lifecycle.ReadingKey(v.Host), tried, tryError
 	reading.RefusedSince = refusedSince(v.Memory.reading, reading)
 	v.remember(func(m *Memory) { m.tried, m.tryError, m.reading = tried, tryError, reading })
 	return nil
 }
 
 // refusedSince is FirmwareReading.RefusedSince of a reading, by the one before it.
-func refusedSince(before, now *inventory.FirmwareReading) time.Time {
+func refusedSince(before, now *lifecycle.FirmwareReading) time.Time {
 	switch {
 	case now.Refused == "":
 		return time.Time{}
@@ -245,9 +245,9 @@ func refusedSince(before, now *inventory.FirmwareReading) time.Time {
 }
 
 // Is says whether a step is one that Execute takes.
-func Is(step inventory.Step) bool {
+func Is(step lifecycle.Step) bool {
 	switch step.(type) {
-	case inventory.WriteSettings, inventory.StartUpdate, inventory.ResetBMC:
+	case lifecycle.WriteSettings, lifecycle.StartUpdate, lifecycle.ResetBMC:
 		return true
 	}
 	return false
@@ -255,13 +255,13 @@ func Is(step inventory.Step) bool {
 
 // Execute takes a step of the preparation. Like a switch, none may be taken on an old
 // view. The error is Save's, ErrStale, the API server's, or a *BMCError.
-func (p *Preparer) Execute(ctx context.Context, v View, step inventory.Step) error {
+func (p *Preparer) Execute(ctx context.Context, v View, step lifecycle.Step) error {
 	switch step := step.(type) {
-	case inventory.WriteSettings:
+	case lifecycle.WriteSettings:
 		return p.writeSettings(ctx, v, step)
-	case inventory.StartUpdate:
+	case lifecycle.StartUpdate:
 		return p.startUpdate(ctx, v, step)
-	case inventory.ResetBMC:
+	case lifecycle.ResetBMC:
 		return p.resetBMC(ctx, v, step)
 	}
 	return fmt.Errorf("step %T is none of the preparation", step)
@@ -277,8 +277,8 @@ func (e *BMCError) Error() string { return e.Err.Error() }
 func (e *BMCError) Unwrap() error { return e.Err }
 
 // Operation shows the update under way, where no order is; nil: none.
-func Operation(host *infrav1.IngotHost, seen inventory.Observation) *infrav1.HostOperation {
-	update := inventory.UpdateOf(host)
+func Operation(host *infrav1.IngotHost, seen lifecycle.Observation) *infrav1.HostOperation {
+	update := lifecycle.UpdateOf(host)
 	if host.Spec.Order != nil || update == nil {
 		return nil
 	}
@@ -286,7 +286,7 @@ func Operation(host *infrav1.IngotHost, seen inventory.Observation) *infrav1.Hos
 		Kind: infrav1.OperationUpdate, Step: "Update" + firstRunes(update.Component, 58),
 		StartedAt: update.StartedAt, Attempts: host.Spec.Record.Preparation.Attempts + 1,
 	}
-	if seen.Update.State != inventory.UpdateUnknown && seen.Update.Percent >= 0 {
+	if seen.Update.State != lifecycle.UpdateUnknown && seen.Update.Percent >= 0 {
 		operation.Percent = ptr.To(int32(min(seen.Update.Percent, 100)))
 	}
 	return operation

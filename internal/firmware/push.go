@@ -15,14 +15,14 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // startPush begins to push an image that was read. The ledger says so before the BMC
 // hears of it: a manager that ends at any line after that leaves an update that nobody
 // pushes, which the next one finds (inventory, rule cut-off) and does not push again
 // before it knows what became of it (I17).
-func (p *Preparer) startPush(ctx context.Context, v View, step inventory.StartUpdate, key imageKey) error {
+func (p *Preparer) startPush(ctx context.Context, v View, step lifecycle.StartUpdate, key imageKey) error {
 	place := v.Target.Place()
 	image, why := p.Works.take(key, place)
 	if image == nil {
@@ -148,7 +148,7 @@ func (w *Works) giveBack(key imageKey, i *image, place string, p *Preparer) {
 
 // push is the one long call, and the note of what came of it. A push that was broken off,
 // by Cancel or with the manager, notes nothing.
-func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc.Target, step inventory.StartUpdate, u *push, update bmc.Update) {
+func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc.Target, step lifecycle.StartUpdate, u *push, update bmc.Update) {
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
 	defer p.Works.end(key, u)
 	log := ctrl.LoggerFrom(ctx)

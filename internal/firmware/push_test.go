@@ -18,7 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // Thirty hosts that wait for one image are woken together. No more of them take it than
@@ -195,7 +195,7 @@ func TestPushIsGuarded(t *testing.T) {
 	cancel()
 	close(goOn)
 	<-s.woken
-	if update := inventory.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAccepted {
+	if update := lifecycle.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAccepted {
 		t.Errorf("the record says %+v, want it accepted", update)
 	}
 }

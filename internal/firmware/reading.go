@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // maxListed bounds the names that a refusal lists.
@@ -22,9 +22,9 @@ const maxListed = 20
 
 // read reads what the host's wishes are about, and writes nothing. What the
 // BMC cannot do is part of the reading.
-func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
-	settings, components := inventory.LooksFor(host)
-	reading := &inventory.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
+func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*lifecycle.FirmwareReading, error) {
+	settings, components := lifecycle.LooksFor(host)
+	reading := &lifecycle.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
 	if len(settings) > 0 {
 		if err := p.readSettings(ctx, conn, settings, reading); err != nil {
 			return nil, err
@@ -38,7 +38,7 @@ func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotH
 	return reading, nil
 }
 
-func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *inventory.FirmwareReading) error {
+func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *lifecycle.FirmwareReading) error {
 	values, err := conn.Settings(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
 		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC cannot tell BIOS settings: "+p.Stable(err.Error()))
@@ -61,7 +61,7 @@ func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[s
 		if !changes {
 			next = value
 		}
-		s := inventory.SettingReading{Name: name, Wanted: wanted[name], Value: value.String(), InForce: isValue(wanted[name], value), Next: isValue(wanted[name], next)}
+		s := lifecycle.SettingReading{Name: name, Wanted: wanted[name], Value: value.String(), InForce: isValue(wanted[name], value), Next: isValue(wanted[name], next)}
 		if next != value {
 			s.Pending = next.String()
 		}
@@ -71,7 +71,7 @@ func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[s
 }
 
 // refuse notes the first thing that this BMC cannot be given.
-func refuse(reading *inventory.FirmwareReading, reason, message string) {
+func refuse(reading *lifecycle.FirmwareReading, reason, message string) {
 	if reading.Refused == "" {
 		reading.RefusedReason, reading.Refused = reason, message
 	}
@@ -101,7 +101,7 @@ func isValue(text string, value bmc.Value) bool {
 	}
 }
 
-func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *inventory.FirmwareReading) error {
+func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *lifecycle.FirmwareReading) error {
 	items, err := conn.FirmwareInventory(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
 		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+p.Stable(err.Error()))
@@ -117,7 +117,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
 		return err
 	}
-	reading.Ways = inventory.UpdateWays{Fetch: ways.Fetch, Protocols: ways.Protocols, Push: ways.Push}
+	reading.Ways = lifecycle.UpdateWays{Fetch: ways.Fetch, Protocols: ways.Protocols, Push: ways.Push}
 	items = slices.DeleteFunc(items, notInstalled(items))
 	wished := func(component string) bool {
 		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
@@ -126,11 +126,11 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	for _, component := range components {
 		versions, names := map[string]bool{}, []string{}
 		for _, item := range items {
-			if !inventory.MatchesComponent(component, item.ID, item.Name) {
+			if !lifecycle.MatchesComponent(component, item.ID, item.Name) {
 				continue
 			}
 			versions[item.Version] = true
-			names = append(names, strconv.Quote(inventory.LastingComponent(item.ID)))
+			names = append(names, strconv.Quote(lifecycle.LastingComponent(item.ID)))
 			reading.IDs[component] = item.ID
 			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
 				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
@@ -157,7 +157,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 func readAnew(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, components []string) error {
 	reader, can := conn.(bmc.FirmwareReader)
 	for i, item := range items {
-		if !can || !item.Earlier || !slices.ContainsFunc(components, func(c string) bool { return inventory.MatchesComponent(c, item.ID, item.Name) }) {
+		if !can || !item.Earlier || !slices.ContainsFunc(components, func(c string) bool { return lifecycle.MatchesComponent(c, item.ID, item.Name) }) {
 			continue
 		}
 		now, err := reader.FirmwareItem(ctx, item.ID)

@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // shelf is a BMC that tells what it is given.
@@ -93,7 +93,7 @@ func TestReadFirmware(t *testing.T) {
 		shelf    *shelf
 		host     *infrav1.IngotHost
 		versions map[string]string
-		settings []inventory.SettingReading
+		settings []lifecycle.SettingReading
 		refused  string // a part of it
 	}{
 		{"what is installed, of all that Dell lists", &shelf{items: dell}, firmware("BIOS"), map[string]string{"BIOS": "2.19.1"}, nil, ""},
@@ -109,7 +109,7 @@ func TestReadFirmware(t *testing.T) {
 		{"no firmware to be told", &shelf{err: fmt.Errorf("%w: none", bmc.ErrNotSupported)}, firmware("BIOS"), nil, nil, "cannot tell its firmware"},
 		{"an update of what is not told now", &shelf{items: dell}, updating, nil, nil, ""},
 		{"settings", &shelf{settings: map[string]bmc.Value{"A": text("x"), "B": integer(1), "C": text("c")}, pending: map[string]bmc.Value{"B": integer(2), "C": text("d")}},
-			settings(map[string]string{"A": "x", "B": "2", "C": "c"}), nil, []inventory.SettingReading{
+			settings(map[string]string{"A": "x", "B": "2", "C": "c"}), nil, []lifecycle.SettingReading{
 				{Name: "A", Wanted: "x", Value: "x", InForce: true, Next: true},
 				{Name: "B", Wanted: "2", Value: "1", Pending: "2", Next: true},
 				{Name: "C", Wanted: "c", Value: "c", Pending: "d", InForce: true},

@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // saveTime bounds the note of what a BMC answered to an update, also while the
@@ -54,7 +54,7 @@ func verdictOf(err error) verdict {
 }
 
 // writeSettings asks the BMC for settings, and remembers that it did.
-func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.WriteSettings) error {
+func (p *Preparer) writeSettings(ctx context.Context, v View, step lifecycle.WriteSettings) error {
 	if step.Ledger != nil {
 		if err := p.replaceLedger(ctx, v.Host, *step.Ledger); err != nil {
 			return err
@@ -134,7 +134,7 @@ func inUse(host *infrav1.IngotHost) bool {
 
 // unsentSettings puts the settings off, and takes back that they were written: what the
 // BMC never heard of is no attempt.
-func (p *Preparer) unsentSettings(ctx context.Context, v View, step inventory.WriteSettings, err error) error {
+func (p *Preparer) unsentSettings(ctx context.Context, v View, step lifecycle.WriteSettings, err error) error {
 	failed := p.failed(v, err)
 	if step.Ledger != nil {
 		save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
@@ -151,7 +151,7 @@ func (p *Preparer) unsentSettings(ctx context.Context, v View, step inventory.Wr
 
 // uncount writes the preparation as it was before an attempt was counted, if the ledger
 // still speaks of that one.
-func (p *Preparer) uncount(ctx context.Context, host *infrav1.IngotHost, counted inventory.Ledger) error {
+func (p *Preparer) uncount(ctx context.Context, host *infrav1.IngotHost, counted lifecycle.Ledger) error {
 	live := &infrav1.IngotHost{}
 	err := p.Live.Get(ctx, client.ObjectKeyFromObject(host), live)
 	if apierrors.IsNotFound(err) {
@@ -182,7 +182,7 @@ func (p *Preparer) why(err error, misfit *bmc.SettingError, wanted map[string]st
 
 // startUpdate has the image checked, and gives it to the BMC by the way that the ledger
 // says.
-func (p *Preparer) startUpdate(ctx context.Context, v View, step inventory.StartUpdate) error {
+func (p *Preparer) startUpdate(ctx context.Context, v View, step lifecycle.StartUpdate) error {
 	pushes := step.Delivery() == infrav1.DeliveryPush
 	key := imageOf(step.Component, pushes)
 	if pushes || key.checksum != "" {
@@ -215,7 +215,7 @@ func (p *Preparer) startUpdate(ctx context.Context, v View, step inventory.Start
 // startFetch notes the update, then has the BMC install it, then notes the answer. A
 // manager that dies in between leaves an update of which nobody knows whether the BMC
 // has it: it is looked for, and not sent again (I17).
-func (p *Preparer) startFetch(ctx context.Context, v View, step inventory.StartUpdate) error {
+func (p *Preparer) startFetch(ctx context.Context, v View, step lifecycle.StartUpdate) error {
 	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (p *Preparer) restsFor(err error) (why string, least time.Duration) {
 
 // noteUpdate writes what became of an update into the ledger as it is now, if it is
 // still about that update.
-func (p *Preparer) noteUpdate(ctx context.Context, host *infrav1.IngotHost, noted inventory.Ledger) error {
+func (p *Preparer) noteUpdate(ctx context.Context, host *infrav1.IngotHost, noted lifecycle.Ledger) error {
 	live := &infrav1.IngotHost{}
 	err := p.Live.Get(ctx, client.ObjectKeyFromObject(host), live)
 	if apierrors.IsNotFound(err) {
@@ -272,7 +272,7 @@ func (p *Preparer) noteUpdate(ctx context.Context, host *infrav1.IngotHost, note
 }
 
 // resetBMC notes the restart, then asks for it. What becomes of the update is seen.
-func (p *Preparer) resetBMC(ctx context.Context, v View, step inventory.ResetBMC) error {
+func (p *Preparer) resetBMC(ctx context.Context, v View, step lifecycle.ResetBMC) error {
 	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (p *Preparer) resetBMC(ctx context.Context, v View, step inventory.ResetBMC
 }
 
 // replaceLedger writes claim, record and order on the version that was decided on.
-func (p *Preparer) replaceLedger(ctx context.Context, host *infrav1.IngotHost, ledger inventory.Ledger) error {
+func (p *Preparer) replaceLedger(ctx context.Context, host *infrav1.IngotHost, ledger lifecycle.Ledger) error {
 	next := host.DeepCopy()
 	ledger.Apply(next)
 	return p.Save(ctx, next, host)

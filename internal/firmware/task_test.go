@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // telling is a BMC that is asked for tasks.
@@ -45,24 +45,24 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 	}
 	ill, slow, forgot := fails(errors.New("500")), fails(bmc.ErrTimeout), fails(bmc.ErrNotSupported)
 	type tells []func() (bmc.Task, error)
-	policy := inventory.DefaultPolicy()
+	policy := lifecycle.DefaultPolicy()
 	for _, tc := range []struct {
 		name  string
 		since time.Duration // the update began
 		tells tells
 		task  string // another than before, the last time
-		want  inventory.UpdateProgress
+		want  lifecycle.UpdateProgress
 	}{
-		{"running", policy.UpdateSilence, tells{running}, "", inventory.UpdateRunning},
-		{"running, then ill", policy.UpdateSilence, tells{running, ill}, "", inventory.UpdateRunning},
-		{"running, then silent twice", policy.UpdateSilence, tells{running, slow, slow}, "", inventory.UpdateRunning},
-		{"running, then silent, then at its end", policy.UpdateSilence, tells{running, slow, ended}, "", inventory.UpdateSucceeded},
-		{"never told", policy.UpdateSilence, tells{slow}, "", inventory.UpdateUnknown},
-		{"running, then forgotten by the BMC", policy.UpdateSilence, tells{running, forgot}, "", inventory.UpdateUnknown},
-		{"forgotten, then silent", policy.UpdateSilence, tells{running, forgot, slow}, "", inventory.UpdateUnknown},
-		{"at its end, then silent", policy.UpdateSilence, tells{running, ended, slow}, "", inventory.UpdateUnknown},
-		{"another task", policy.UpdateSilence, tells{running, slow}, "/tasks/2", inventory.UpdateUnknown},
-		{"for too long", policy.UpdateDeadline, tells{running, slow}, "", inventory.UpdateUnknown},
+		{"running", policy.UpdateSilence, tells{running}, "", lifecycle.UpdateRunning},
+		{"running, then ill", policy.UpdateSilence, tells{running, ill}, "", lifecycle.UpdateRunning},
+		{"running, then silent twice", policy.UpdateSilence, tells{running, slow, slow}, "", lifecycle.UpdateRunning},
+		{"running, then silent, then at its end", policy.UpdateSilence, tells{running, slow, ended}, "", lifecycle.UpdateSucceeded},
+		{"never told", policy.UpdateSilence, tells{slow}, "", lifecycle.UpdateUnknown},
+		{"running, then forgotten by the BMC", policy.UpdateSilence, tells{running, forgot}, "", lifecycle.UpdateUnknown},
+		{"forgotten, then silent", policy.UpdateSilence, tells{running, forgot, slow}, "", lifecycle.UpdateUnknown},
+		{"at its end, then silent", policy.UpdateSilence, tells{running, ended, slow}, "", lifecycle.UpdateUnknown},
+		{"another task", policy.UpdateSilence, tells{running, slow}, "/tasks/2", lifecycle.UpdateUnknown},
+		{"for too long", policy.UpdateDeadline, tells{running, slow}, "", lifecycle.UpdateUnknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newShop(t, nil)
@@ -73,7 +73,7 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 				StartedAt: metav1.NewTime(s.Clock.Now().Add(-tc.since - time.Second)),
 			}
 			s.host.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: update}}
-			var seen inventory.UpdateTask
+			var seen lifecycle.UpdateTask
 			for i, tell := range tc.tells {
 				if i == len(tc.tells)-1 && tc.task != "" {
 					update.TaskID = tc.task
@@ -86,7 +86,7 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 			if seen.State != tc.want {
 				t.Errorf("%+v, want %v", seen, tc.want)
 			}
-			if seen.State == inventory.UpdateRunning && seen.Percent != 60 {
+			if seen.State == lifecycle.UpdateRunning && seen.Percent != 60 {
 				t.Errorf("%d %%, want what was told last", seen.Percent)
 			}
 		})
@@ -113,12 +113,12 @@ func TestTaskIsWithoutSignature(t *testing.T) {
 // Readings in a row that refuse the same question count from the first.
 func TestRefusedSince(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	reading := func(key, refused string, since time.Time) *inventory.FirmwareReading {
-		return &inventory.FirmwareReading{Key: key, Refused: refused, RefusedSince: since}
+	reading := func(key, refused string, since time.Time) *lifecycle.FirmwareReading {
+		return &lifecycle.FirmwareReading{Key: key, Refused: refused, RefusedSince: since}
 	}
 	earlier := at.Add(-time.Hour)
 	for name, tc := range map[string]struct {
-		before, now *inventory.FirmwareReading
+		before, now *lifecycle.FirmwareReading
 		want        time.Time
 	}{
 		"the first":               {nil, reading("k", "no", time.Time{}), at},

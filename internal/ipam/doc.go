@@ -6,7 +6,7 @@
 // IngotHardware: before any power-on, so that the boot server only reads them.
 //
 // It must not know how a host lives otherwise, nor its BMC: package host says when an
-// address is to be recorded (inventory.RecordAddress), and keeps the Memory.
+// address is to be recorded (lifecycle.RecordAddress), and keeps the Memory.
 //
 //	book := &ipam.Book{Client: c, Clock: clock, Warn: warn, Memory: &r.addresses}
 //	held, err := book.Observe(ctx, ipam.View{Host: host, Hardware: facts, Network: network})

@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // maxOthers bounds how many NICs one message names.
@@ -60,7 +61,7 @@ func (r *Rotator) obstacle(ctx context.Context, v View) (string, error) {
 // elsewhere says why the BMC that was read may not be this host's, and what helps;
 // empty: nothing speaks against it. Another server's BMC is not changed (I8), and a
 // password that a person gave many BMCs proves nothing.
-func elsewhere(host *infrav1.IngotHost, seen *inventory.Observation) string {
+func elsewhere(host *infrav1.IngotHost, seen *lifecycle.Observation) string {
 	switch {
 	case seen.DuplicateOf != "":
 		return fmt.Sprintf("this is the same server as %s; correct or delete one of the two", seen.DuplicateOf)

@@ -25,6 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/bmccredentials"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch
@@ -36,7 +37,7 @@ var ErrStale = errors.New("the Secret has changed meanwhile")
 // Memory is what is remembered of a rotation between reconciles. It may be lost: logins
 // then tell again. The zero value is ready.
 type Memory struct {
-	inventory.Rotation
+	Rotation
 	// of is a digest of the password that the answers are about.
 	of string
 	// failure is the BMC's answer to the last sending, without passwords.
@@ -63,7 +64,7 @@ type View struct {
 	Secret *corev1.Secret
 	// Target is how the BMC is reached. Its password is set to the one that holds.
 	Target *bmc.Target
-	Seen   *inventory.Observation
+	Seen   *lifecycle.Observation
 	Memory *Memory
 }
 
@@ -107,7 +108,7 @@ type rotating struct {
 // IsAsked reports whether an operator wants a new password of the host's BMC. begun: a
 // rotation is under way, and ends however long it takes; another one begins only while the
 // command has not expired (I24).
-func IsAsked(host *infrav1.IngotHost, seen *inventory.Observation, begun bool) bool {
+func IsAsked(host *infrav1.IngotHost, seen *lifecycle.Observation, begun bool) bool {
 	c, pending := inventory.PendingCommand(host, infrav1.RotateCredentialsAnnotation)
 	return pending && host.DeletionTimestamp.IsZero() && (begun || c.Refused(seen.Now, seen.ListeningSince) == "")
 }
@@ -135,7 +136,7 @@ func (r *Rotator) Rotate(ctx context.Context, v View) (Outcome, error) {
 	run := &rotating{Rotator: r, host: v.Host, view: v, secret: v.Secret.DeepCopy(), calls: calls, memory: *v.Memory}
 	err := run.begin(ctx)
 	for more := true; more && err == nil; {
-		step := inventory.NextRotation(run.memory.Rotation)
+		step := NextRotation(run.memory.Rotation)
 		ctrl.LoggerFrom(ctx).Info("Rotating the password of the BMC", "step", step)
 		more, err = run.take(ctx, step)
 	}
@@ -163,23 +164,23 @@ func (r *rotating) digest() string {
 }
 
 // take takes one step, and says whether another is to be taken at once.
-func (r *rotating) take(ctx context.Context, step inventory.RotationStep) (more bool, _ error) {
+func (r *rotating) take(ctx context.Context, step RotationStep) (more bool, _ error) {
 	switch step {
-	case inventory.RotationRefuse:
+	case RotationRefuse:
 		return false, r.end(ctx, infrav1.ReasonRotationRefused, "the password of the BMC was not changed: "+r.memory.Obstacle)
-	case inventory.RotationPrepare:
+	case RotationPrepare:
 		return true, r.prepare(ctx)
-	case inventory.RotationTryOld:
+	case RotationTryOld:
 		return r.try(infrav1.SecretKeyPassword, &r.memory.Old)
-	case inventory.RotationTryNew:
+	case RotationTryNew:
 		return r.try(infrav1.SecretKeyNextPassword, &r.memory.New)
-	case inventory.RotationSend:
+	case RotationSend:
 		return r.send(ctx)
-	case inventory.RotationStore:
+	case RotationStore:
 		return false, r.store(ctx)
-	case inventory.RotationGiveUp:
+	case RotationGiveUp:
 		return false, r.giveUp(ctx)
-	case inventory.RotationStuck:
+	case RotationStuck:
 		r.stuck()
 	}
 	return false, nil
@@ -208,13 +209,13 @@ func (r *rotating) prepare(ctx context.Context) error {
 		r.secret.Name, infrav1.SecretKeyNextPassword))
 	r.progress("the BMC is being told its new password")
 	// The BMC has just answered to the old one, and nobody has told it another.
-	r.memory = Memory{of: r.digest(), Rotation: inventory.Rotation{Asked: true, Pending: true, Old: inventory.Accepted}}
+	r.memory = Memory{of: r.digest(), Rotation: Rotation{Asked: true, Pending: true, Old: Accepted}}
 	return nil
 }
 
 // try logs in afresh with the password under a key. A session that was there before
 // proves nothing and is ended first.
-func (r *rotating) try(key string, answer *inventory.Answer) (more bool, _ error) {
+func (r *rotating) try(key string, answer *Answer) (more bool, _ error) {
 	target := *r.view.Target
 	target.Password = bmc.Password(r.secret.Data[key])
 	err := r.BMC.Do(r.calls, target, func(ctx context.Context, conn bmc.Conn) error {
@@ -225,11 +226,11 @@ func (r *rotating) try(key string, answer *inventory.Answer) (more bool, _ error
 	var rests *bmc.RestError
 	switch {
 	case err == nil, errors.Is(err, bmc.ErrPasswordChange): // the login was accepted
-		*answer, *r.view.Target = inventory.Accepted, target
+		*answer, *r.view.Target = Accepted, target
 		return true, nil
 	case errors.Is(err, bmc.ErrUnauthorized) && !errors.As(err, &rests):
-		*answer = inventory.Refused
-		if inventory.NextRotation(r.memory.Rotation) == inventory.RotationStuck {
+		*answer = Refused
+		if NextRotation(r.memory.Rotation) == RotationStuck {
 			return true, nil
 		}
 		r.failed(err, fmt.Sprintf("during a rotation of its password the BMC refused %s of Secret %s; the other is tried next", key, r.secret.Name))
@@ -263,7 +264,7 @@ func (r *rotating) send(ctx context.Context) (more bool, _ error) {
 		r.memory.failure = r.clean(err.Error())
 	}
 	r.memory.Times++
-	r.memory.Old, r.memory.New = inventory.Unasked, inventory.Unasked
+	r.memory.Old, r.memory.New = Unasked, Unasked
 	return true, nil
 }
 
@@ -282,16 +283,16 @@ func (r *rotating) isOurs() bool {
 }
 
 // sendingOf tells a clear no from what may have happened.
-func sendingOf(err error) inventory.Sending {
+func sendingOf(err error) Sending {
 	if err == nil {
-		return inventory.Taken
+		return Taken
 	}
 	for _, no := range []error{bmc.ErrNotSupported, bmc.ErrUnauthorized, bmc.ErrNotApplied} {
 		if errors.Is(err, no) && !errors.Is(err, bmc.ErrUnknownOutcome) {
-			return inventory.Declined
+			return Declined
 		}
 	}
-	return inventory.Unanswered
+	return Unanswered
 }
 
 // store puts the new password, by which a login has succeeded, in the place of the old.
@@ -340,7 +341,7 @@ func (r *rotating) giveUp(ctx context.Context) error {
 
 // stuck tells people, and has both passwords tried again after a rest.
 func (r *rotating) stuck() {
-	r.memory.Old, r.memory.New = inventory.Unasked, inventory.Unasked
+	r.memory.Old, r.memory.New = Unasked, Unasked
 	message := fmt.Sprintf("the BMC refuses both passwords of Secret %s, %s and %s; the account may be locked for a while: Ingot tries both again, one at a time; "+
 		"if you know the password that the BMC has, write it under %s", r.secret.Name, infrav1.SecretKeyPassword, infrav1.SecretKeyNextPassword, infrav1.SecretKeyPassword)
 	r.failed(bmc.ErrUnauthorized, message)

@@ -19,7 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
@@ -67,16 +67,16 @@ func (d *door) SetPassword(_ context.Context, password bmc.Password) error {
 func TestRotate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		door   door
-		seen   inventory.Observation
+		seen   lifecycle.Observation
 		reason string
 		sent   int
 	}{
 		"taken":              {reason: infrav1.ReasonCredentialsRotated, sent: 1},
 		"refused":            {door: door{refuses: true}, reason: infrav1.ReasonRotationFailed, sent: 1},
 		"lost":               {door: door{loses: true}, reason: infrav1.ReasonRotationFailed, sent: 3},
-		"a duplicate":        {seen: inventory.Observation{DuplicateOf: "n/other"}, reason: infrav1.ReasonRotationRefused},
-		"another server":     {seen: inventory.Observation{WrongServer: "serial B2"}, reason: infrav1.ReasonRotationRefused},
-		"no NIC of the host": {seen: inventory.Observation{BootMACMissing: true}, reason: infrav1.ReasonRotationRefused},
+		"a duplicate":        {seen: lifecycle.Observation{DuplicateOf: "n/other"}, reason: infrav1.ReasonRotationRefused},
+		"another server":     {seen: lifecycle.Observation{WrongServer: "serial B2"}, reason: infrav1.ReasonRotationRefused},
+		"no NIC of the host": {seen: lifecycle.Observation{BootMACMissing: true}, reason: infrav1.ReasonRotationRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.door.password = canary
@@ -99,7 +99,7 @@ func TestRotate(t *testing.T) {
 }
 
 // rotate runs a rotation to its end; it returns the Secret, what is told, and the events.
-func rotate(t *testing.T, d *door, seen *inventory.Observation) (*corev1.Secret, *metav1.Condition, []string) {
+func rotate(t *testing.T, d *door, seen *lifecycle.Observation) (*corev1.Secret, *metav1.Condition, []string) {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "bmc"},

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -105,7 +106,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 	for i, candidate := range candidates {
 		host := candidate.Host
 		set := labels.Set(host.Labels)
-		back := inventory.Returning(host, request.ClusterName)
+		back := lifecycle.Returning(host, request.ClusterName)
 		name := FailureDomainOf(host, label, request.ClusterName)
 		if back {
 			name = host.Labels[label] // what it was frozen as ends with the claim (I11)
@@ -113,7 +114,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 		if name == "" || host.Namespace != request.Cluster.Namespace || !admitted.Matches(set) {
 			continue
 		}
-		free := inventory.FreeBySpec(host) && !request.Named[host.Name] && !foreignData(host, request.ClusterName)
+		free := lifecycle.FreeBySpec(host) && !request.Named[host.Name] && !foreignData(host, request.ClusterName)
 		serves[name] = serves[name] || forControlPlane.Matches(set) && (back || free) && suits(candidate) && keeper.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
@@ -178,7 +179,7 @@ func (r DomainRequest) keeper(candidates []Candidate) *keeper {
 	next.Namespace, next.Labels = r.Cluster.Namespace, map[string]string{clusterv1.MachineControlPlaneLabel: ""}
 	c := &criteria{SelectionRequest: SelectionRequest{Machine: next, Cluster: r.Cluster, ClusterName: r.ClusterName, Promises: r.Promises}}
 	return newKeeper(c, candidates, func(host *infrav1.IngotHost) bool {
-		return inventory.Returning(host, r.ClusterName) || inventory.FreeBySpec(host) && !r.Named[host.Name]
+		return lifecycle.Returning(host, r.ClusterName) || lifecycle.FreeBySpec(host) && !r.Named[host.Name]
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // Shelf holds the hosts of one namespace, and keeps them sorted by how they look to
@@ -91,7 +91,7 @@ func (s *Shelf) Put(host *infrav1.IngotHost) {
 	if s.hosts == nil {
 		s.hosts = map[string]*shelved{}
 	}
-	ok, _ := inventory.Claimable(host)
+	ok, _ := lifecycle.Claimable(host)
 	s.hosts[host.Name] = &shelved{Candidate: Candidate{Host: host, Hardware: s.hardware[host.Name]}, claimable: ok}
 	s.place(host.Name)
 	if claim := host.Spec.Claim; claim != nil {

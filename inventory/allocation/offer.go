@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // SameOffer says whether a host after a change is the same as before to the failure domains
@@ -41,10 +41,10 @@ type offer struct {
 }
 
 func offerOf(host *infrav1.IngotHost) offer {
-	o := offer{free: inventory.FreeBySpec(host)}
+	o := offer{free: lifecycle.FreeBySpec(host)}
 	if claim := host.Spec.Claim; claim != nil {
 		o.claimed, o.domain = claim.ClusterName, claim.FailureDomain
-		o.returning = inventory.Returning(host, claim.ClusterName)
+		o.returning = lifecycle.Returning(host, claim.ClusterName)
 	}
 	if record := host.Spec.Record; record != nil {
 		o.data = record.LastClusterName

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -56,7 +57,7 @@ func sortHosts(namespace string, candidates []Candidate, free func(*infrav1.Ingo
 // claimableBut says that a host can be claimed, and none of the machines has chosen it.
 func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
 	return func(host *infrav1.IngotHost) bool {
-		ok, _ := inventory.Claimable(host)
+		ok, _ := lifecycle.Claimable(host)
 		return ok && !named[host.Name]
 	}
 }
@@ -148,7 +149,7 @@ func (l *look) at(candidate Candidate) []byte {
 		l.word(value)
 	}
 	if l.trust {
-		trust, _, _ := inventory.BootTrustOf(candidate.Host)
+		trust, _, _ := lifecycle.BootTrustOf(candidate.Host)
 		l.word(string(trust))
 	}
 	if record := candidate.Host.Spec.Record; record != nil {

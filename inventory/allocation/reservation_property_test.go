@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // lot is a small random inventory with promises and a demand.
@@ -83,7 +83,7 @@ func units(groups []group, candidates []Candidate) []unit {
 	for i := range groups {
 		suits := make([]bool, len(candidates))
 		for h, c := range candidates {
-			ok, _ := inventory.Claimable(c.Host)
+			ok, _ := lifecycle.Claimable(c.Host)
 			suits[h] = ok && groups[i].suits(c)
 		}
 		for range groups[i].need {
@@ -215,7 +215,7 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 		}
 		can, has := false, false
 		for h, c := range l.stock.Candidates {
-			if ok, _ := inventory.Claimable(c.Host); !ok {
+			if ok, _ := lifecycle.Claimable(c.Host); !ok {
 				continue
 			}
 			without, then := goWithout(all, own, h, l.stock.Candidates)

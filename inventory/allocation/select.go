@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -233,10 +234,10 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	}
 	domain := c.domain(candidate.Host)
 	j.rank = rank{
-		refused:       inventory.Refuses(candidate.Host, c.Checksums, j.rootDisks),
+		refused:       lifecycle.Refuses(candidate.Host, c.Checksums, j.rootDisks),
 		domainUse:     c.DomainUse[domain],
 		deploymentUse: c.DeploymentUse[domain],
-		ailing:        inventory.Ailing(candidate.Host),
+		ailing:        lifecycle.Ailing(candidate.Host),
 		memory:        inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
 		cores:         int64(candidate.Hardware.Spec.CPU.Cores),
 		disk:          inventory.RootBytes(j.rootDisks) / inventory.BytesPerGB,
@@ -258,7 +259,7 @@ func (c *criteria) judgePlace(j *judgement) {
 	if c.FailureDomain != "" && c.domain(j.Host) != c.FailureDomain {
 		j.miss("in another failure domain", fmt.Sprintf("in failure domain %q", c.domain(j.Host)))
 	}
-	if trust, _, why := inventory.BootTrustOf(j.Host); c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified && trust != infrav1.BootTrustVerified {
+	if trust, _, why := lifecycle.BootTrustOf(j.Host); c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified && trust != infrav1.BootTrustVerified {
 		j.miss("without a verified boot", "not booted in a verified way, as bootTrust of the IngotCluster demands: "+why)
 	}
 	if !c.machine.Matches(set) {
@@ -339,7 +340,7 @@ func (c *criteria) judgeAddresses(j *judgement) {
 
 // judgeState: whether the host can be claimed now, and by this cluster (I1, I12).
 func (c *criteria) judgeState(j *judgement) {
-	if ok, why := inventory.Claimable(j.Host); !ok {
+	if ok, why := lifecycle.Claimable(j.Host); !ok {
 		j.miss(why, why)
 	}
 	if foreignData(j.Host, c.ClusterName) {

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		"a simulated server runs the agent":     {"lab/server", own + "agent/image", archrules.Production, ""},
 		"wire types are plain":                  {"agentapi", own + "agent", archrules.Production, "standard library only"},
 		"everybody may know the wire types":     {"pxe/script", own + "agentapi", archrules.Production, ""},
-		"controllers do not use webhooks":       {"controllers/host", own + "webhooks/host", archrules.Production, "by cmd only"},
+		"controllers do not use webhooks":       {"controllers/host", own + "webhooks/host", archrules.Production, "holds reconcilers only"},
 		"wiring uses everything":                {"cmd/manager", own + "webhooks/host", archrules.Production, ""},
 		"the manager is shipped without a lab":  {"cmd/manager", own + "lab/network", archrules.Production, "must not link the lab"},
 		"the agent is shipped without the rest": {"cmd/agent", own + "inventory", archrules.Production, "stay small"},

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // healthChecks returns the Lua of config/argocd by kind.
@@ -99,16 +99,16 @@ func toLua(state *lua.LState, value any) lua.LValue {
 }
 
 // hostAs is a host with the status that its controller gives it.
-func hostAs(change func(*infrav1.IngotHost, *inventory.Observation)) *infrav1.IngotHost {
+func hostAs(change func(*infrav1.IngotHost, *lifecycle.Observation)) *infrav1.IngotHost {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "r1-01", UID: "1", Generation: 4}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = "52:54:00:00:00:01", "net"
 	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(now.Add(-time.Hour))}
-	seen := inventory.Observation{Now: now, NewID: "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01", Power: infrav1.PowerStateOff, BMC: inventory.BMCOK, AddressRecorded: true}
+	seen := lifecycle.Observation{Now: now, NewID: "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01", Power: infrav1.PowerStateOff, BMC: lifecycle.BMCOK, AddressRecorded: true}
 	change(host, &seen)
 	host.Status.ObservedGeneration = 4
-	for _, c := range inventory.Conditions(host, seen, inventory.Next(host, seen, inventory.DefaultPolicy())) {
+	for _, c := range lifecycle.Conditions(host, seen, lifecycle.Next(host, seen, lifecycle.DefaultPolicy())) {
 		conditions.Set(host, c)
 	}
 	return host
@@ -142,25 +142,25 @@ func TestArgoCDHealthOfHosts(t *testing.T) {
 		want string
 	}{
 		"new":       {&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, "Progressing"},
-		"available": {hostAs(func(*infrav1.IngotHost, *inventory.Observation) {}), "Healthy"},
-		"in use": {hostAs(func(h *infrav1.IngotHost, seen *inventory.Observation) {
-			h.Spec.Claim, seen.Power, seen.Machine = claim(infrav1.ClaimProvisioned), infrav1.PowerStateOn, inventory.MachineExists
+		"available": {hostAs(func(*infrav1.IngotHost, *lifecycle.Observation) {}), "Healthy"},
+		"in use": {hostAs(func(h *infrav1.IngotHost, seen *lifecycle.Observation) {
+			h.Spec.Claim, seen.Power, seen.Machine = claim(infrav1.ClaimProvisioned), infrav1.PowerStateOn, lifecycle.MachineExists
 		}), "Healthy"},
-		"to be inspected": {hostAs(func(h *infrav1.IngotHost, _ *inventory.Observation) { h.Spec.Record = nil }), "Progressing"},
-		"being released": {hostAs(func(h *infrav1.IngotHost, seen *inventory.Observation) {
+		"to be inspected": {hostAs(func(h *infrav1.IngotHost, _ *lifecycle.Observation) { h.Spec.Record = nil }), "Progressing"},
+		"being released": {hostAs(func(h *infrav1.IngotHost, seen *lifecycle.Observation) {
 			h.Spec.Claim, seen.Power = claim(infrav1.ClaimReleasing), infrav1.PowerStateOn
 		}), "Progressing"},
-		"in maintenance": {hostAs(func(h *infrav1.IngotHost, _ *inventory.Observation) { h.Spec.Maintenance = ptr.To(true) }), "Suspended"},
-		"kept off":       {hostAs(func(h *infrav1.IngotHost, _ *inventory.Observation) { h.Spec.Power = infrav1.PowerIntentOff }), "Suspended"},
-		"without a BMC":  {hostAs(func(h *infrav1.IngotHost, _ *inventory.Observation) { h.Spec.BMC = nil }), "Suspended"},
-		"found on":       {hostAs(func(_ *infrav1.IngotHost, seen *inventory.Observation) { seen.Power = infrav1.PowerStateOn }), "Degraded"},
-		"silent BMC":     {hostAs(func(_ *infrav1.IngotHost, seen *inventory.Observation) { seen.BMC = inventory.BMCUnreachable }), "Degraded"},
-		"wrong password": {hostAs(func(_ *infrav1.IngotHost, seen *inventory.Observation) { seen.BMC = inventory.BMCUnauthorized }), "Degraded"},
-		"a duplicate":    {hostAs(func(_ *infrav1.IngotHost, seen *inventory.Observation) { seen.DuplicateOf = "r1-02" }), "Degraded"},
-		"in quarantine": {hostAs(func(h *infrav1.IngotHost, _ *inventory.Observation) {
+		"in maintenance": {hostAs(func(h *infrav1.IngotHost, _ *lifecycle.Observation) { h.Spec.Maintenance = ptr.To(true) }), "Suspended"},
+		"kept off":       {hostAs(func(h *infrav1.IngotHost, _ *lifecycle.Observation) { h.Spec.Power = infrav1.PowerIntentOff }), "Suspended"},
+		"without a BMC":  {hostAs(func(h *infrav1.IngotHost, _ *lifecycle.Observation) { h.Spec.BMC = nil }), "Suspended"},
+		"found on":       {hostAs(func(_ *infrav1.IngotHost, seen *lifecycle.Observation) { seen.Power = infrav1.PowerStateOn }), "Degraded"},
+		"silent BMC":     {hostAs(func(_ *infrav1.IngotHost, seen *lifecycle.Observation) { seen.BMC = lifecycle.BMCUnreachable }), "Degraded"},
+		"wrong password": {hostAs(func(_ *infrav1.IngotHost, seen *lifecycle.Observation) { seen.BMC = lifecycle.BMCUnauthorized }), "Degraded"},
+		"a duplicate":    {hostAs(func(_ *infrav1.IngotHost, seen *lifecycle.Observation) { seen.DuplicateOf = "r1-02" }), "Degraded"},
+		"in quarantine": {hostAs(func(h *infrav1.IngotHost, _ *lifecycle.Observation) {
 			h.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineInstallFailed}
 		}), "Degraded"},
-		"changed just now": {hostAs(func(h *infrav1.IngotHost, _ *inventory.Observation) { h.Generation = 5 }), "Progressing"},
+		"changed just now": {hostAs(func(h *infrav1.IngotHost, _ *lifecycle.Observation) { h.Generation = 5 }), "Progressing"},
 		"paused": {conditioned(&infrav1.IngotHost{}, new(int64), ready("True", "Available"),
 			metav1.Condition{Type: infrav1.PausedCondition, Status: "True", Reason: "Paused", Message: "why"}), "Suspended"},
 	} {

@@ -44,7 +44,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/test/eventually"
 	"github.com/ingot-metal/ingot/test/testscheme"
@@ -206,7 +206,7 @@ func (p *plane) run() {
 		p.t.Fatal(err)
 	}
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
-	policy := inventory.DefaultPolicy()
+	policy := lifecycle.DefaultPolicy()
 	policy.ResetInterval = time.Second
 	for _, setup := range []error{
 		(&host.Reconciler{

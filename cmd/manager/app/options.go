@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/node"
 	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/reservation"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
@@ -90,7 +90,7 @@ type Options struct {
 	BootClientConnections int
 
 	PowerPoll time.Duration
-	Policy    inventory.Policy
+	Policy    lifecycle.Policy
 	MoveRest  time.Duration
 	// BMCSources are entries as bmc.ParseSources reads them.
 	BMCSources []string
@@ -135,7 +135,7 @@ func DefaultOptions() *Options {
 		AgentListen:  ":8843",
 		BootHTTPPort: 8880, BootClientConnections: httpd.DefaultMaxConnsPerClient, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
-		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
+		PowerPoll: time.Minute, Policy: lifecycle.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
 		BootWaits:        bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
 		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(), RemediationWaits: remediation.DefaultWaits(), NodeWaits: node.DefaultWaits(),
