@@ -99,10 +99,6 @@ func ListSome(words []string, n int) string {
 // clock returns a time as RFC 3339 in UTC, as messages show times.
 func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// MaxMessage is how many characters the message of a condition has at most, so that a
-// terminal shows all of it. Details go into the event and the log.
-const MaxMessage = 200
-
 // maxMessage is how many characters the schema allows a message in the spec of a host.
 const maxMessage = 1024
 

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,6 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
@@ -283,11 +281,6 @@ func (y *yard) get(name string) *infrav1.IngotHost {
 	}
 	if err != nil {
 		y.t.Fatal(err)
-	}
-	for _, c := range host.Status.Conditions {
-		if n := utf8.RuneCountInString(c.Message); n > inventory.MaxMessage {
-			y.t.Errorf("the message of %s %s has %d characters, want at most %d: %s", c.Type, c.Reason, n, inventory.MaxMessage, c.Message)
-		}
 	}
 	return host
 }
