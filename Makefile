@@ -39,8 +39,40 @@ CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # test/cluster) are among them, and skip without the variables that their targets set.
 MODULES = github.com/ingot-metal/ingot/...
 PACKAGES = $$(go list $(MODULES) | grep -v '/test/qemu')
-# What has a step of its own in test-full: many hosts with short deadlines.
-CROWDED = /test/qemu|/test/soak|/test/bootstorm
+# The parts of make test-full, each at most 25 minutes on two idle cores. docs/book/develop.md says
+# which part to run for which change.
+FULL_PARTS = verify host inventory controllers admission drivers boot lab lifecycle site move rollout \
+  other fuzz restore gitops storm boot-storm rest qemu-agent qemu-install qemu-network
+FULL = env INGOT_CAPI=1 INGOT_FULL=1
+RACE = $(FULL) go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
+# These measure, and need the machine to themselves, without the race detector.
+ALONE = $(FULL) go test -count=1 -timeout 60m -v $(TESTFLAGS)
+QEMU = $(FULL) INGOT_QEMU=all go test -count=1 -timeout 60m $(TESTFLAGS) ./test/qemu/... -run
+PACKAGES_host = ./controllers/host
+PACKAGES_inventory = ./inventory/...
+PACKAGES_controllers = $$(go list ./controllers/... ./internal/... | grep -v '/controllers/host$$')
+PACKAGES_admission = ./webhooks/... ./runtimehooks/... ./test/validation ./test/hooks
+PACKAGES_drivers = ./bmc/... ./lab/bmc/... ./lab/ipmi/... ./lab/sushy/... ./lab/vendorbmc/...
+PACKAGES_boot = ./pxe/... ./agent/... ./agentapi/... ./test/dhcpclients ./test/cloudinit
+PACKAGES_lab = $$(go list ./lab/... | grep -vE '/lab/(bmc|ipmi|sushy|vendorbmc)')
+PACKAGES_lifecycle = ./test/lifecycle
+PACKAGES_site = ./test/site ./test/simulated
+PACKAGES_move = ./test/move
+PACKAGES_rollout = ./test/rollout ./test/idle
+RACED = host inventory controllers admission drivers boot lab lifecycle site move rollout
+# What none of the parts above has, and no drill below.
+PACKAGES_other = $$(go list $(MODULES) | grep -vxFf <(go list $(foreach part,$(RACED),$(PACKAGES_$(part))) ./test/qemu/... ./test/soak ./test/bootstorm ./test/restore ./test/gitops))
+$(foreach part,$(RACED) other,$(eval FULL_$(part) = $$(RACE) -skip TestCrowdAtRest $$(PACKAGES_$(part))))
+FULL_verify = $(MAKE) --no-print-directory verify vet lint
+FULL_fuzz = hack/fuzz.sh $(SHORT_FUZZTIME)
+FULL_restore = $(MAKE) --no-print-directory test-restore
+FULL_gitops = $(ALONE) ./test/gitops
+FULL_storm = $(ALONE) ./test/soak
+FULL_boot-storm = $(ALONE) ./test/bootstorm
+FULL_rest = $(ALONE) -run TestCrowdAtRest ./test/idle
+FULL_qemu-agent = $(QEMU) '^Test(Agent|Erase|Black|FirstBoot|Mirror|Live|Ignition|WithoutDisk)'
+FULL_qemu-install = $(QEMU) '^Test(WholeLine|LocalDisk|SecureBoot)'
+FULL_qemu-network = $(QEMU) '^Test(Network|Virtual|Unified)'
 
 ##@ Everyday
 
@@ -58,7 +90,15 @@ demo: packages-demo tools agent-image test-image ## Show the whole line in a vir
 test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
 
 .PHONY: test-full
-test-full: packages-test-full tools verify vet unit-full storm boot-storm rest test-restore fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
+test-full: packages-test-full $(addprefix test-full-,$(FULL_PARTS)) ## Run all tests, hours of them, part by part; make test-full-PART for one part.
+
+.PHONY: test-full-parts
+test-full-parts: ## List the parts of test-full.
+	@printf '%s\n' $(FULL_PARTS)
+
+.PHONY: $(addprefix test-full-,$(FULL_PARTS))
+$(addprefix test-full-,$(FULL_PARTS)): test-full-%: packages-test-full tools tools-etcd agent-image test-image ignition-image
+	@hack/part.sh $* $(FULL_$*)
 
 .PHONY: e2e-clusterctl
 e2e-clusterctl: packages-e2e-clusterctl tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
@@ -200,7 +240,7 @@ test-image: ## Build the bootable Debian image that tests and demo install.
 	go run ./hack/images $(FORCED) os
 
 .PHONY: ignition-image
-ignition-image: ## Build the bootable Debian image that Ignition sets up, for one test of qemu-all.
+ignition-image: ## Build the bootable Debian image that Ignition sets up, for one test of test-full-qemu-agent.
 	hack/packages.sh test-image
 	go run ./hack/images $(FORCED) ignition
 
@@ -247,26 +287,15 @@ vet:
 unit: agent-image
 	INGOT_CAPI=1 go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
-.PHONY: unit-full
-unit-full: agent-image
-	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) -skip TestCrowdAtRest $$(go list $(MODULES) | grep -Ev '$(CROWDED)')
-
-# These measure, and need the machine to themselves, without the race detector.
 .PHONY: storm
-storm:
-	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/soak
+storm: test-full-storm ## Run 500 hosts with failing BMCs against the manager; needs the machine to itself.
 
 .PHONY: gitops
 gitops: packages-test tools ## Delete, prune and replace as Argo CD, Flux and people do, with the real kube-controller-manager and Cluster API's managers; part of test-full.
-	INGOT_CAPI=1 INGOT_FULL=1 go test -count=1 -timeout 25m -v $(TESTFLAGS) ./test/gitops
-
-.PHONY: boot-storm
-boot-storm:
-	INGOT_FULL=1 go test -count=1 -timeout 30m -v $(TESTFLAGS) ./test/bootstorm
+	$(FULL_gitops)
 
 .PHONY: rest
-rest:
-	INGOT_FULL=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) -run TestCrowdAtRest ./test/idle
+rest: test-full-rest ## Count requests and writes of 1,000 hosts at rest; needs the machine to itself.
 
 .PHONY: fuzz-short
 fuzz-short:
@@ -277,7 +306,3 @@ fuzz-short:
 .PHONY: qemu-bios
 qemu-bios: agent-image test-image
 	INGOT_QEMU=bios go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./test/qemu/...
-
-.PHONY: qemu-all
-qemu-all: agent-image test-image ignition-image
-	INGOT_QEMU=all INGOT_FULL=1 go test -count=1 -timeout 120m $(TESTFLAGS) ./test/qemu/...
