@@ -57,7 +57,7 @@ var (
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := []string{filepath.Join(root, "README.md")}
-	for _, under := range []string{"*.md", "book/*.md", "decisions/*.md"} {
+	for _, under := range []string{"*.md", "book/*.md", "book/*/*.md", "decisions/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, "docs", under))
 		if err != nil {
 			t.Fatal(err)
