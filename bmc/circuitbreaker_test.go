@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestContact pins when a BMC rests and for how long, call by call.
@@ -71,27 +69,6 @@ func TestContact(t *testing.T) {
 }
 
 var errCanceled = fmt.Errorf("given up: %w", context.Canceled)
-
-func TestBucket(t *testing.T) {
-	o := PaceOptions{Rate: 2, Burst: 3}
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var b bucket
-	var got []time.Duration
-	for _, after := range []time.Duration{0, 0, 0, 0, 0, time.Second, time.Hour, 0} {
-		at = at.Add(after)
-		got = append(got, b.take(at, o))
-	}
-	want := []time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second, 500 * time.Millisecond, 0, 0}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("waits (-want +got):\n%s", diff)
-	}
-	if b.full(at, o) || !b.full(at.Add(time.Second), o) {
-		t.Error("full at the wrong time")
-	}
-	if wait := b.take(at, PaceOptions{Rate: -1}); wait != 0 {
-		t.Errorf("unbounded, and waits %s", wait)
-	}
-}
 
 func TestRetryAfterOf(t *testing.T) {
 	for _, tc := range []struct {

@@ -286,7 +286,7 @@ func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 	if !ok {
 		d, known := p.dealings[address]
 		if !known {
-			d = &dealings{}
+			d = &dealings{limiter: p.opts.Pace.limiter()}
 			p.dealings[address] = d
 		}
 		e = newEntry(d)
@@ -383,7 +383,7 @@ func (p *Pool) retire(address string, e *entry) {
 		e.forgotten = false
 		if e.waiting == 0 && p.entries[address] == e {
 			delete(p.entries, address)
-			if e.dealings.void(time.Now(), p.opts.Pace) && p.dealings[address] == e.dealings {
+			if e.dealings.void(time.Now()) && p.dealings[address] == e.dealings {
 				delete(p.dealings, address)
 			}
 		}
@@ -457,7 +457,7 @@ func (p *Pool) closeSession(e *entry) error {
 // observe runs one call under its deadline, tells the observer, and remembers how
 // it went, if that says how the BMC fares.
 func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, paced{e.dealings, p.opts.Pace}), timeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, e.dealings.limiter), timeout)
 	defer cancel()
 	if name.mayBeCut() && !isUnhurried(ctx) {
 		limited := p.patience.watch(ctx, e.dealings.fails())

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Defaults of PaceOptions: a BMC at rest gets a request a minute, and the reading
@@ -36,35 +38,19 @@ func (o PaceOptions) filled() PaceOptions {
 	return o
 }
 
-// bucket holds tokens, one per request. It starts full.
-type bucket struct {
-	// spent tokens at the moment at; they come back at the rate.
-	spent float64
-	at    time.Time
-}
-
-// take spends a token and returns how long to wait before using it.
-func (b *bucket) take(now time.Time, o PaceOptions) time.Duration {
+// limiter returns a limiter for one BMC; its burst is available at once.
+func (o PaceOptions) limiter() *rate.Limiter {
 	if o.Rate < 0 {
-		return 0
+		return rate.NewLimiter(rate.Inf, 0)
 	}
-	if passed := now.Sub(b.at); passed > 0 {
-		b.spent = max(0, b.spent-passed.Seconds()*o.Rate)
-		b.at = now
-	}
-	b.spent++
-	return max(0, time.Duration((b.spent-float64(o.Burst))/o.Rate*float64(time.Second)))
-}
-
-// full says whether nothing would be lost with the bucket.
-func (b *bucket) full(now time.Time, o PaceOptions) bool {
-	return now.Sub(b.at).Seconds()*o.Rate >= b.spent
+	return rate.NewLimiter(rate.Limit(o.Rate), o.Burst)
 }
 
 // dealings are what a Pool remembers of a BMC beyond its session.
 type dealings struct {
+	limiter *rate.Limiter // of requests; safe for concurrent use
+
 	mu      sync.Mutex
-	bucket  bucket
 	contact Contact
 	// target of the last call: failures of other credentials say nothing.
 	target Target
@@ -131,7 +117,7 @@ func (d *dealings) remains() *dealings {
 	if len(d.left) == 0 {
 		return nil
 	}
-	rest := &dealings{left: d.left}
+	rest := &dealings{limiter: d.limiter, left: d.left}
 	d.left = nil
 	return rest
 }
@@ -144,41 +130,34 @@ func (d *dealings) fails() bool {
 }
 
 // void says that there is nothing to remember.
-func (d *dealings) void(now time.Time, o PaceOptions) bool {
+func (d *dealings) void(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.contact.Failures == 0 && len(d.left) == 0 && d.bucket.full(now, o)
+	return d.contact.Failures == 0 && len(d.left) == 0 && d.limiter.TokensAt(now) >= float64(d.limiter.Burst())
 }
 
 type paceKey struct{}
-
-// paced is what a context carries for Pace.
-type paced struct {
-	dealings *dealings
-	options  PaceOptions
-}
 
 // Pace waits until the BMC of a call may get another request, or until the call's
 // context ends, whose error it then returns. Drivers call it before each request;
 // outside a Pool it does not wait.
 func Pace(ctx context.Context) error {
-	p, ok := ctx.Value(paceKey{}).(paced)
+	limiter, ok := ctx.Value(paceKey{}).(*rate.Limiter)
 	if !ok {
 		return nil
 	}
-	p.dealings.mu.Lock()
-	wait := p.dealings.bucket.take(time.Now(), p.options)
-	p.dealings.mu.Unlock()
-	if wait == 0 {
+	turn := limiter.Reserve() // Wait would fail at once where the deadline comes first
+	if turn.Delay() == 0 {
 		return nil
 	}
-	t := time.NewTimer(wait)
+	t := time.NewTimer(turn.Delay())
 	defer t.Stop()
 	select {
 	case <-t.C:
 		Heard(ctx) // it was not asked while we waited
 		return nil
 	case <-ctx.Done():
+		turn.Cancel()
 		return ctx.Err()
 	}
 }

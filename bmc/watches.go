@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Defaults of WatchOptions.
@@ -114,7 +116,7 @@ type watch struct {
 	live bool
 	// recheck is when a BMC without events is asked again; zero: it may have some.
 	recheck time.Time
-	tokens  bucket
+	limiter *rate.Limiter
 	pending *time.Timer
 }
 
@@ -139,7 +141,7 @@ func (w *Watches) Want(key string, target Target) {
 		w.stop(have)
 	}
 	ctx, cancel := context.WithCancel(w.base)
-	fresh := &watch{key: key, target: target, cancel: cancel}
+	fresh := &watch{key: key, target: target, cancel: cancel, limiter: rate.NewLimiter(rate.Every(w.opts.Interval), w.opts.Burst)}
 	w.watches[key] = fresh
 	w.work.Go(func() {
 		defer cancel()
@@ -318,7 +320,7 @@ func (w *Watches) happened(have *watch, _ Event) {
 		w.mu.Unlock()
 		return
 	}
-	wait := have.tokens.take(time.Now(), PaceOptions{Rate: 1 / w.opts.Interval.Seconds(), Burst: w.opts.Burst})
+	wait := have.limiter.Reserve().Delay()
 	if wait > 0 {
 		have.pending = time.AfterFunc(wait, func() { w.due(have) })
 	}
