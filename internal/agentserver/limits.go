@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -30,9 +29,10 @@ const (
 	// maxValues bounds the values of a body: two bytes of JSON can be a whole struct in
 	// memory. Facts of thousands of disks have less.
 	maxValues = 64 << 10
-	// maxConnections of all, some 33 KiB each: an agent has one for as long as it works. A
-	// boot server lets no address have more than a few.
-	maxConnections = 8192
+	// MaxConnections is how many connections a listener of the agent API should accept at a
+	// time, about 33 KiB of memory each. An agent has one for as long as it works; a boot
+	// server lets no address have more than a few.
+	MaxConnections = 8192
 	// patience is how long a request waits for a place before it is asked to come again.
 	patience = 10 * time.Second
 	// bodyTimeout is for a body, less than the patience of those who wait for its place: an
@@ -151,54 +151,4 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 		_ = control.SetReadDeadline(time.Now().Add(readTimeout))
 	}
 	return body, err
-}
-
-// limited is a listener with so many connections at most; others wait in the backlog.
-type limited struct {
-	net.Listener
-	slots  chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func limitListener(inner net.Listener, most int) net.Listener {
-	return &limited{Listener: inner, slots: make(chan struct{}, most), closed: make(chan struct{})}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, release: func() { <-l.slots }}, nil
-}
-
-// Close implements net.Listener.
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// limitedConn gives its place back when it is closed first.
-type limitedConn struct {
-	net.Conn
-	once    sync.Once
-	release func()
-}
-
-// NetConn returns the connection within.
-func (c *limitedConn) NetConn() net.Conn { return c.Conn }
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(c.release)
-	return err
 }

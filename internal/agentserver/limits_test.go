@@ -7,9 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -191,36 +189,5 @@ func TestPlaces(t *testing.T) {
 	}
 	if len(p.used) != 0 || len(p.all) != 0 {
 		t.Errorf("%d addresses, %d places are held", len(p.used), len(p.all))
-	}
-}
-
-// A connection gives its place back once, and a listener that is closed waits for none.
-func TestLimitListener(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limitListener(inner, 1)
-	for range 2 {
-		client, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = conn.Close(), conn.Close()
-		_ = client.Close()
-	}
-	l.(*limited).slots <- struct{}{} // all are taken
-	done := make(chan error)
-	go func() {
-		_, err := l.Accept()
-		done <- err
-	}()
-	_ = l.Close()
-	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("accept: %v", err)
 	}
 }

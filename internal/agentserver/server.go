@@ -136,7 +136,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 			return context.WithValue(ctx, connKey{}, conn)
 		},
 	}
-	both := newEither(limitListener(listener, maxConnections), &tls.Config{
+	both := newEither(listener, &tls.Config{
 		Certificates: []tls.Certificate{certificate},
 		MinVersion:   tls.VersionTLS13,
 		NextProtos:   []string{"http/1.1"},

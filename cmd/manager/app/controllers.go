@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -173,6 +174,7 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 	log := mgr.GetLogger().WithName("agent-api")
 	listeners := sockets.agents()
 	for i := range listeners {
+		listeners[i] = netutil.LimitListener(listeners[i], agentserver.MaxConnections)
 		if o.AgentProxyProtocol {
 			listeners[i] = passthrough.Listen(listeners[i], passthrough.ListenConfig{
 				Sealed: id.keys.Sealed, Log: slog.New(logr.ToSlogHandler(log)),
