@@ -6,12 +6,12 @@ package conformance
 // mutantGroups are the mutants in Go. Those of a group break different things, so that each
 // is found by its own rule.
 var mutantGroups = []mutantGroup{
-	{name: "server 1", mutants: serverMutants1},
-	{name: "server 2", mutants: serverMutants2},
-	{name: "server 3", mutants: serverMutants3},
-	{name: "run 1", live: true, mutants: runMutants1},
-	{name: "run 2", live: true, mutants: runMutants2},
-	{name: "run 3", live: true, mutants: runMutants3},
+	{name: "server-1", mutants: serverMutants1},
+	{name: "server-2", mutants: serverMutants2},
+	{name: "server-3", mutants: serverMutants3},
+	{name: "run-1", live: true, mutants: runMutants1},
+	{name: "run-2", live: true, mutants: runMutants2},
+	{name: "run-3", live: true, mutants: runMutants3},
 }
 
 const (
