@@ -159,7 +159,7 @@ func testVirtualMedia(t *testing.T, on *ground) {
 			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
 		}
 		// The process is gone, and a person has changed the method meanwhile.
-		y.contacts = contacts{}
+		y.memory = hostMemory{}
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMethod = "" })
 		y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
 		y.clock.Step(10 * time.Minute)
@@ -238,14 +238,14 @@ func testEjection(t *testing.T, on *ground) {
 		y := newBootYard(t, on, byMedia)
 		y.bmc.set(func(f *fakeBMC) { f.writeErr, f.drive.ejectErr = bmc.ErrProtocol, bmc.ErrProtocol })
 		y.untilWrites("h")
-		before := y.contacts.of(y.get("h")).orders
+		before := y.memory.bmcOf(y.get("h")).acks
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMethod = "" })
 		y.clock.Step(10 * time.Minute)
 		if got := y.untilWrites("h"); got != "eject /1" {
 			t.Fatalf("got %q", got)
 		}
 		y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
-		if after := y.contacts.of(y.get("h")).orders; after != before || after == (orders{}) {
+		if after := y.memory.bmcOf(y.get("h")).acks; after != before || after == (powerAcks{}) {
 			t.Errorf("orders %+v, and before the ejection %+v", after, before)
 		}
 	})

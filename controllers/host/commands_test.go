@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -159,7 +160,7 @@ func testOutage(t *testing.T, on *ground) {
 	y.untilBoot("h", infrav1.OrderInspect)
 	y.step("h")
 	y.clock.Step(time.Hour)
-	y.Reconciler = &Reconciler{Client: y.Client, Live: y.Live, BMC: y.BMC, Recorder: y.Recorder, Clock: y.Clock, Policy: y.Policy, Poll: y.Poll, NewID: y.NewID}
+	y.Reconciler = &Reconciler{Client: y.Client, Live: y.Live, BMC: y.BMC, Recorder: y.Recorder, Clock: y.Clock, Policy: y.Policy, Poll: y.Poll, NewID: y.NewID, Addresses: &ipam.Memory{}}
 	y.step("h")
 	y.clock.Step(y.Policy.RetryMax - time.Second)
 	y.step("h")

@@ -8,89 +8,95 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"maps"
+	"net"
+	"net/url"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/internal/bmccredentials"
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
+	"github.com/ingot-metal/ingot/pxe"
 )
-
-// settle is how soon the power state is read again after a switch.
-const settle = 3 * time.Second
-
-// soon is how soon a reconcile that met a newer version starts over, should the
-// watch not have brought it first.
-const soon = time.Second
 
 // errStale: the host has changed since it was read; the step is not taken.
 var errStale = errors.New("the host has changed meanwhile")
 
-// isRetry says whether an error only means that the reconcile starts over.
+// isRetry reports whether an error only means that the reconcile starts over.
 func isRetry(err error) bool {
 	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, bmccredentials.ErrStale) ||
 		errors.Is(err, ipam.ErrStale) || errors.Is(err, rotation.ErrStale)
 }
 
-// execute takes the step. It returns when to come again; 0 leaves that to again.
-// base is the host as it was read; what is saved on the way is saved in it too.
+// execute takes the step of the decision. It returns when to reconcile again; 0 leaves that
+// to requeueAfter. base is the host as it was read; what is saved on the way is saved in it
+// too. The decision changes if the step failed.
 func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
-	ctx = r.onServer(ctx, host, seen)
+	ctx = r.withIdentityGuard(ctx, host, seen)
+	switch step := decision.Step.(type) {
+	case lifecycle.PowerOn, lifecycle.PowerOff, lifecycle.Restart, lifecycle.BootAgent:
+		return r.executePower(ctx, host, base, seen, decision)
+	case lifecycle.EjectMedia:
+		return r.ejectMedia(ctx, host, seen, decision)
+	case lifecycle.SaveLedger:
+		return r.waits().Soon, r.saveLedger(ctx, host, step, decision.Refuses)
+	case lifecycle.RecordAddress:
+		return r.recordAddress(ctx, host, seen, decision)
+	case lifecycle.Forget:
+		return r.waits().Soon, r.removeFinalizer(ctx, host)
+	}
 	if firmware.Is(decision.Step) {
 		return r.executeFirmware(ctx, host, seen, decision)
 	}
-	if _, ok := decision.Step.(lifecycle.EjectMedia); ok {
-		return r.ejectMedia(ctx, host, seen, decision)
-	}
-	if !isPhysical(decision.Step) {
-		return r.executeLedger(ctx, host, seen, decision)
-	}
+	return 0, nil // Idle, Wait
+}
+
+// executePower switches the server. What must survive a crash is saved before the BMC is
+// called.
+func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
 	if _, ok := decision.Step.(lifecycle.Restart); ok {
-		// That it is carried out is saved first: a reboot that is lost is seen and asked for
-		// again, one that is repeated is not.
+		// That the command is carried out is saved first: people notice a lost reboot and ask
+		// again, but not a repeated one.
 		next := host.DeepCopy()
 		inventory.TakeCommand(next, infrav1.RebootAnnotation)
 		if err := r.saveCommands(ctx, next, host); err != nil {
 			return r.waits().Soon, err
 		}
 	}
-	if lifecycle.IsHeld(base) { // seen off: boot servers answer it as its order says again
+	if lifecycle.IsHeld(base) { // seen off: boot servers may answer it again as its order says
 		host.Status.Power = seen.Power
 	}
-	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
+	if err := r.saveResetTime(ctx, host, base, decision.Step); err != nil {
 		return 0, err
 	}
 	viewOf(host, seen).Forget()
 	r.keepFirmware(host, seen)
 	ctrl.LoggerFrom(ctx).Info("Switching the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
-	err := r.switchHost(ctx, host, seen, decision.Step)
+	err := r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
+		return r.callPower(ctx, conn, host, decision.Step)
+	})
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
-		return r.switchFailed(host, seen, decision, err), nil
+		return r.powerFailed(host, seen, decision, err), nil
 	}
-	known := r.contacts.of(host)
-	known.booting = known.booting.took(host.Spec.Order, decision.Step, r.Clock.Now())
-	known.orders = known.orders.after(decision.Step)
+	known := r.memory.bmcOf(host)
+	known.boots = known.boots.took(host.Spec.Order, decision.Step, r.Clock.Now())
+	known.acks = known.acks.sent(decision.Step)
 	if err != nil {
-		known.orders = known.orders.lost(seen.Power)
+		known.acks = known.acks.unanswered(seen.Power)
 	}
 	if off, isOff := decision.Step.(lifecycle.PowerOff); isOff {
 		if off.Graceful {
@@ -100,113 +106,50 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 			known.offProof = known.offProof.Ordered(host)
 		}
 	}
-	r.contacts.keep(host, known)
-	// A write without an answer may have taken effect: it is not replayed, and the
+	r.memory.keepBMC(host, known)
+	// A write without an answer may have had its effect: it is not repeated, and the power
 	// state is read again (I17).
 	return r.waits().Settle, nil
 }
 
-// noteSwitch saves that the host is about to be switched, before the BMC is called:
-// after a crash between the two nothing is switched twice at once. That the system was
-// asked to shut down is saved after the BMC took it: one that is asked twice is warned
-// twice, one that is not asked at all would lose its power without a warning (I7).
-func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHost, step lifecycle.Step) error {
-	now := metav1.NewTime(r.Clock.Now())
-	host.Status.LastResetTime = now
+// saveResetTime saves that the host is about to be switched: after a crash nothing is
+// switched twice at once. That the system was asked to shut down is saved only after the BMC
+// accepted it: a system that is asked twice is warned twice, but one that is not asked would
+// lose its power without a warning (I7).
+func (r *Reconciler) saveResetTime(ctx context.Context, host, base *infrav1.IngotHost, step lifecycle.Step) error {
+	host.Status.LastResetTime = metav1.NewTime(r.Clock.Now())
 	if _, isOff := step.(lifecycle.PowerOff); !isOff {
 		host.Status.SoftPowerOffTime = metav1.Time{}
 	}
+	take := func(to *infrav1.IngotHost) {
+		to.Status.LastResetTime, to.Status.SoftPowerOffTime, to.Status.Power = host.Status.LastResetTime, host.Status.SoftPowerOffTime, host.Status.Power
+	}
 	noted := base.DeepCopy()
-	noted.Status.LastResetTime, noted.Status.SoftPowerOffTime = host.Status.LastResetTime, host.Status.SoftPowerOffTime
-	noted.Status.Power = host.Status.Power
+	take(noted)
 	if err := r.Client.Status().Patch(ctx, noted, client.MergeFrom(base)); err != nil {
-		return fmt.Errorf("noting a switch of %s: %w", client.ObjectKeyFromObject(host), err)
+		return fmt.Errorf("noting a switch of %s: %w", keyOf(host), err)
 	}
-	base.Status.LastResetTime, base.Status.SoftPowerOffTime = host.Status.LastResetTime, host.Status.SoftPowerOffTime
-	base.Status.Power = host.Status.Power
+	take(base)
 	return nil
 }
 
-// isPhysical says whether a step reaches the BMC.
-func isPhysical(step lifecycle.Step) bool {
-	switch step.(type) {
-	case lifecycle.PowerOn, lifecycle.PowerOff, lifecycle.Restart, lifecycle.BootAgent:
-		return true
+// callPower makes the BMC calls of a power step.
+func (r *Reconciler) callPower(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, step lifecycle.Step) error {
+	switch step := step.(type) {
+	case lifecycle.BootAgent:
+		return r.bootAgent(ctx, conn, host)
+	case lifecycle.PowerOn:
+		return conn.SetPower(ctx, bmc.ActionOn)
+	case lifecycle.PowerOff:
+		return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulOff, bmc.ActionForceOff)
+	case lifecycle.Restart:
+		return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulRestart, bmc.ActionForceRestart)
 	}
-	return false
+	return fmt.Errorf("step %T is no power step", step)
 }
 
-// mustBeCurrent reads the host live: nothing physical happens on an old view (I2).
-func (r *Reconciler) mustBeCurrent(ctx context.Context, host *infrav1.IngotHost) error {
-	live := &infrav1.IngotHost{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), live); err != nil {
-		if apierrors.IsNotFound(err) {
-			return errStale
-		}
-		return fmt.Errorf("live read before a switch: %w", err)
-	}
-	if !sameForSwitch(live, host) {
-		return errStale
-	}
-	return r.mustNotBePaused(ctx, host)
-}
-
-// mustNotBePaused looks at the Clusters: from the moment of their pause on no BMC
-// hears of us (I10), though a large namespace's hosts get their own pause over some
-// seconds. The Cluster of a claim is read live; a free host looks at all of them, in
-// the cache. A pause of the host itself is in its annotations.
-func (r *Reconciler) mustNotBePaused(ctx context.Context, host *infrav1.IngotHost) error {
-	if host.Spec.Claim == nil {
-		clusters := &clusterv1.ClusterList{}
-		if err := r.Client.List(ctx, clusters, client.InNamespace(host.Namespace)); err != nil {
-			return fmt.Errorf("clusters of the namespace before a switch: %w", err)
-		}
-		if move.StateOf(clusters.Items) == move.Standstill {
-			return errStale
-		}
-		return nil
-	}
-	cluster := &clusterv1.Cluster{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("live read of the Cluster before a switch: %w", err)
-	}
-	if ptr.Deref(cluster.Spec.Paused, false) {
-		return errStale
-	}
-	return nil
-}
-
-// sameForSwitch says whether two versions of a host are the same in all that a
-// switch depends on: spec and deletion, what people ask for by annotation (a pause
-// too, I10), and when it was last switched. The agent's progress is not.
-func sameForSwitch(live, host *infrav1.IngotHost) bool {
-	return live.UID == host.UID && live.Generation == host.Generation &&
-		live.DeletionTimestamp.IsZero() == host.DeletionTimestamp.IsZero() &&
-		maps.Equal(live.Annotations, host.Annotations) &&
-		live.Status.LastResetTime.Equal(&host.Status.LastResetTime) &&
-		live.Status.SoftPowerOffTime.Equal(&host.Status.SoftPowerOffTime)
-}
-
-// switchHost makes the BMC calls of a physical step.
-func (r *Reconciler) switchHost(ctx context.Context, host *infrav1.IngotHost, seen *observation, step lifecycle.Step) error {
-	return r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
-		switch step := step.(type) {
-		case lifecycle.BootAgent:
-			return r.bootAgent(ctx, conn, host)
-		case lifecycle.PowerOn:
-			return conn.SetPower(ctx, bmc.ActionOn)
-		case lifecycle.PowerOff:
-			return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulOff, bmc.ActionForceOff)
-		case lifecycle.Restart:
-			return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulRestart, bmc.ActionForceRestart)
-		}
-		return fmt.Errorf("step %T is not physical", step)
-	})
-}
-
-// setPower asks gracefully where that is wanted; a BMC that knows no graceful way
-// is told the hard one, as it would be after the deadline.
+// setPower sends the graceful action if it is wanted and supported, else the hard one, as
+// after the deadline.
 func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.PowerAction) error {
 	if graceful {
 		err := conn.SetPower(ctx, soft)
@@ -217,67 +160,51 @@ func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.
 	return conn.SetPower(ctx, hard)
 }
 
-// readBack looks what became of an override whose answer was lost (I17): a BMC that
-// loses every answer would otherwise never be asked to switch the host on.
-func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost error) error {
-	now, err := conn.BootOverride(ctx)
-	switch {
-	case err != nil:
-		return err
-	case now.Target != want.Target:
-		return fmt.Errorf("%w: it shows %q: %v", bmc.ErrNotApplied, now.Target, lost) //nolint:errorlint // the outcome is known now
-	}
-	return nil
-}
-
-// switchFailed shows the failure of a switch as the BMC's, and backs off.
-func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, err error) time.Duration {
-	known := r.failed(host, seen.known, refusal(decision.Step, err), r.Clock.Now())
-	known.orders = known.orders.refusedBy(decision.Step, seen.Power).failedAs(known)
-	known.booting = known.booting.refused(decision.Step)
+// powerFailed counts and shows a power action that the BMC refused.
+func (r *Reconciler) powerFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, err error) time.Duration {
+	known := r.failed(host, seen.known, powerError(decision.Step, err), r.Clock.Now())
+	known.acks = known.acks.refused(decision.Step, seen.Power).failedAs(known)
+	known.boots = known.boots.refused(decision.Step)
 	switch off, isOff := decision.Step.(lifecycle.PowerOff); {
 	case isOff && off.Graceful:
-		known.asking = known.asking.refused(r.Clock.Now())
+		known.softOff = known.softOff.refused(r.Clock.Now())
 	case isOff && seen.Power == infrav1.PowerStateOff && (errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrProtocol)):
 		known.offProof = known.offProof.Refused(host)
 	}
 	return r.bmcFailed(host, seen, decision, known)
 }
 
-// bmcFailed shows a failure as the BMC's, and says when to come again.
-func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, known contact) time.Duration {
-	r.contacts.keep(host, known)
-	seen.contact(host, known)
+// bmcFailed shows a failure as the BMC's, and returns when to reconcile again.
+func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, known bmcState) time.Duration {
+	r.memory.keepBMC(host, known)
+	seen.setBMC(host, known)
 	*decision = lifecycle.Next(host, seen.Observation, r.Policy)
 	return max(seen.RetryAt.Sub(r.Clock.Now()), r.waits().Soon)
 }
 
-// executeLedger takes the steps that write to the API server only.
-func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
-	switch step := decision.Step.(type) {
-	case lifecycle.SaveLedger:
-		return r.waits().Soon, r.saveLedger(ctx, host, step, decision.Refuses)
-	case lifecycle.RecordAddress:
-		problem, err := r.book().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
-		if problem.Message != "" {
-			seen.AddressReason, seen.AddressProblem = problem.Reason, problem.Message
-			*decision = lifecycle.Next(host, seen.Observation, r.Policy)
-			return r.Poll, nil
-		}
-		return r.waits().Soon, err
-	case lifecycle.Forget:
-		if err := r.rotator(nil).Keep(ctx, host); err != nil {
-			return soon, err
-		}
-		let := host.DeepCopy()
-		controllerutil.RemoveFinalizer(let, infrav1.HostFinalizer)
-		return r.waits().Soon, r.patchLocked(ctx, let, host)
+// recordAddress records the address of the boot NIC.
+func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
+	problem, err := r.addressBook().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
+	if problem.Message != "" {
+		seen.AddressReason, seen.AddressProblem = problem.Reason, problem.Message
+		*decision = lifecycle.Next(host, seen.Observation, r.Policy)
+		return r.Poll, nil
 	}
-	return 0, nil
+	return r.waits().Soon, err
 }
 
-// saveLedger writes the ledger on the version that was decided on. refuses: the commands in
-// it were not carried out.
+// removeFinalizer lets the deletion of the host finish.
+func (r *Reconciler) removeFinalizer(ctx context.Context, host *infrav1.IngotHost) error {
+	if err := r.rotator(nil).Keep(ctx, host); err != nil {
+		return err
+	}
+	next := host.DeepCopy()
+	controllerutil.RemoveFinalizer(next, infrav1.HostFinalizer)
+	return r.patchLocked(ctx, next, host)
+}
+
+// saveLedger writes claim, record and order on the version that was decided on. refuses: the
+// commands in them were not carried out.
 func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step lifecycle.SaveLedger, refuses bool) error {
 	next := host.DeepCopy()
 	step.Ledger.Apply(next)
@@ -294,66 +221,221 @@ func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, st
 		return err
 	}
 	for _, c := range inventory.NewCommands(host, next) {
-		logCommand(ctx, "Refusing a command", host, c)
+		logCommand(ctx, "Refusing a command", c)
 	}
 	return nil
 }
 
-// saveCommands is patchLocked, and records events of the commands that it carries out.
+// saveCommands is patchLocked that also records events of the commands it carries out.
 func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.IngotHost) error {
 	commands := inventory.NewCommands(host, next)
 	if err := r.patchLocked(ctx, next, host); err != nil {
 		return err
 	}
 	for _, c := range commands {
-		logCommand(ctx, "Carrying out a command", host, c)
-		r.note(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, given at %s by %s.",
+		logCommand(ctx, "Carrying out a command", c)
+		r.recordNormal(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, given at %s by %s.",
 			c.Name, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.User, "an unknown user")))
 	}
 	return nil
 }
 
-func logCommand(ctx context.Context, what string, host *infrav1.IngotHost, c infrav1.HostCommand) {
-	ctrl.LoggerFrom(ctx).Info(what, "host", client.ObjectKeyFromObject(host).String(), "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
+func logCommand(ctx context.Context, message string, c infrav1.HostCommand) {
+	ctrl.LoggerFrom(ctx).Info(message, "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
 }
 
-// patchLocked writes by optimistic lock. A conflict means that the decision was
-// made on an old view: the reconcile starts over.
+// patchLocked writes the host by optimistic lock. A conflict means that the decision was made
+// on an old view: the reconcile starts over.
 func (r *Reconciler) patchLocked(ctx context.Context, next, host *infrav1.IngotHost) error {
 	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errStale
 	}
 	if err != nil {
-		return fmt.Errorf("writing the ledger of %s: %w", client.ObjectKeyFromObject(host), err)
+		return fmt.Errorf("writing the ledger of %s: %w", keyOf(host), err)
 	}
 	return nil
 }
 
-// again says when to look at the host again, when nothing else brings it up.
-func (r *Reconciler) again(host *infrav1.IngotHost, obs lifecycle.Observation, decision lifecycle.Decision) time.Duration {
-	switch step := decision.Step.(type) {
-	case lifecycle.Forget:
-		return 0
-	case lifecycle.Wait:
-		if !step.Until.IsZero() {
-			return min(r.Poll, max(step.Until.Sub(obs.Now), r.waits().Soon))
-		}
+// bootAgent has the host boot the agent once, by the boot method of its spec, and switches
+// it on.
+func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
+	if err := r.ensureSecureBoot(ctx, conn, host); err != nil {
+		return err
 	}
-	return untilTurn(host.UID, r.Clock.Now(), r.pollOf(host, obs))
+	overrides, err := r.bootOverrides(ctx, conn, host)
+	if err != nil {
+		return err
+	}
+	if err := r.setBootOverride(ctx, conn, host, overrides); err != nil {
+		return err
+	}
+	return conn.SetPower(ctx, bmc.ActionOn)
 }
 
-// untilTurn is how long it is to the host's own moment in every poll, by its UID,
-// and between a half and one and a half polls: what brings up all hosts at once, as
-// the start of a manager or the end of a pause, does not have all BMCs asked at the
-// same moment from then on.
-func untilTurn(uid types.UID, now time.Time, poll time.Duration) time.Duration {
-	digest := fnv.New64a()
-	_, _ = digest.Write([]byte(uid)) // it never fails
-	own := time.Duration(digest.Sum64() % uint64(poll))
-	wait := (own - time.Duration(now.UnixNano()%int64(poll)) + poll) % poll
-	if wait <= poll/2 {
-		wait += poll
+// ensureSecureBoot switches Secure Boot on if spec.bootMode asks for it. It fails if the BMC
+// cannot confirm it: the boot would be worth less than the operator is told.
+func (r *Reconciler) ensureSecureBoot(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
+	if host.Spec.BootMode != infrav1.BootModeUEFISecureBoot {
+		return nil
 	}
-	return wait
+	state, err := conn.SecureBoot(ctx)
+	if err != nil {
+		return err
+	}
+	if !state.Enforced() {
+		return fmt.Errorf("%w: Secure Boot is in %s, where the firmware starts what nobody has signed; enrol a platform key in its setup", bmc.ErrNotSupported, state.Mode)
+	}
+	if state.Enabled {
+		return nil
+	}
+	r.recordWarning(host, infrav1.ReasonSecureBootOff, "Secure Boot is off, and spec.bootMode asks for it. Ingot has the BMC switch it on for the next start")
+	return conn.SetSecureBoot(ctx, true)
+}
+
+// bootOverrides inserts the CD image if the host boots from virtual media, and returns the
+// overrides to try, the best first.
+func (r *Reconciler) bootOverrides(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) ([]bmc.BootOverride, error) {
+	mode := bmc.BootMode(host.Spec.BootMode)
+	if host.Spec.BootMode == infrav1.BootModeUEFISecureBoot {
+		mode = bmc.ModeUEFI
+	}
+	switch lifecycle.BootMethodOf(host) {
+	case infrav1.BootMethodHTTP:
+		mac, err := net.ParseMAC(host.Spec.BootMACAddress)
+		if err != nil {
+			return nil, fmt.Errorf("spec.bootMACAddress: %w", err)
+		}
+		// If the BMC takes no URL, the firmware gets it by DHCP.
+		return []bmc.BootOverride{
+			{Target: bmc.BootHTTP, Mode: mode, HTTPBootURI: r.Boot.URL + pxe.UnifiedPath(mac)},
+			{Target: bmc.BootHTTP, Mode: mode},
+		}, nil
+	case infrav1.BootMethodVirtualMedia:
+		if err := insertMedia(ctx, conn, r.Boot.URL+pxe.DiscPath(r.Boot.Ticket(host))); err != nil {
+			return nil, err
+		}
+		return []bmc.BootOverride{{Target: bmc.BootCD, Mode: mode}}, nil
+	default:
+		return []bmc.BootOverride{{Target: bmc.BootPXE, Mode: mode}}, nil
+	}
+}
+
+// insertMedia inserts an image into the virtual drive. If the answer is lost, it looks
+// whether the image is there (I17).
+func insertMedia(ctx context.Context, conn bmc.Conn, image string) error {
+	_, err := conn.InsertMedia(ctx, bmc.MediaCD, image)
+	if !errors.Is(err, bmc.ErrUnknownOutcome) {
+		return err
+	}
+	slots, readErr := conn.MediaSlots(ctx)
+	if readErr != nil {
+		return readErr
+	}
+	for _, slot := range slots {
+		if slot.Inserted && slot.Image == image {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the drive does not show the image: %v", bmc.ErrNotApplied, err) //nolint:errorlint // the outcome is known now
+}
+
+// setBootOverride sets the first override that the BMC accepts. A PXE boot continues without
+// one: by its own boot order the server asks Ingot's boot server (field notes). Any other
+// boot fails, and the host stays off: without an override it could start something else
+// (docs/decisions/0151).
+func (r *Reconciler) setBootOverride(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, overrides []bmc.BootOverride) error {
+	var err error
+	for _, override := range overrides {
+		err = conn.SetBootOverride(ctx, override)
+		if errors.Is(err, bmc.ErrUnknownOutcome) {
+			err = readBackOverride(ctx, conn, override, err)
+		}
+		if errors.Is(err, bmc.ErrOverrideStays) {
+			r.recordWarning(host, infrav1.ReasonBootOverrideNotApplied, "The BMC keeps the boot override for every start, not for one. Ingot boots the agent; "+
+				"later starts reach the disk, since Ingot ejects its CD, or its boot server starts the disk")
+			return nil
+		}
+		if !errors.Is(err, bmc.ErrNotSupported) && !errors.Is(err, bmc.ErrNotApplied) {
+			return err
+		}
+	}
+	if method := lifecycle.BootMethodOf(host); method != infrav1.BootMethodPXE {
+		return fmt.Errorf("the %s boot for the next start: %w; the host stays off, since its own boot order may begin elsewhere", method, err)
+	}
+	r.recordWarning(host, infrav1.ReasonBootOverrideNotApplied, fmt.Sprintf("The BMC did not take the PXE boot for the next start: %v"+
+		". Ingot powers the host on all the same; its own boot order must have the network first", err))
+	return nil
+}
+
+// readBackOverride reads what became of an override whose answer was lost (I17): otherwise a
+// BMC that loses every answer would never switch the host on.
+func readBackOverride(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost error) error {
+	now, err := conn.BootOverride(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.Target != want.Target:
+		return fmt.Errorf("%w: it shows %q: %v", bmc.ErrNotApplied, now.Target, lost) //nolint:errorlint // the outcome is known now
+	}
+	return nil
+}
+
+// maxEjections is how often a BMC is asked to empty its virtual drive.
+const maxEjections = 4
+
+// ejectMedia takes Ingot's image out of the virtual drive, and then removes it from the
+// record. If the BMC cannot, or does not in maxEjections tries, one event reports it and
+// Ingot goes on: the address of the image ends with its order, and fencing and deadlines
+// must not wait for this.
+func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
+	if err := r.mustBeCurrent(ctx, host); err != nil {
+		return r.waits().Soon, err
+	}
+	err := r.do(ctx, seen.target, emptyDrives)
+	known := r.memory.bmcOf(host)
+	known.ejections++
+	last := err == nil || known.ejections >= maxEjections || errors.Is(err, bmc.ErrNotSupported)
+	if last {
+		known.ejections = 0
+	}
+	r.memory.keepBMC(host, known)
+	seen.known.ejections = known.ejections
+	switch {
+	case err != nil && last:
+		r.recordWarning(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive: "+err.Error()+
+			". Take it out by hand: it boots nothing any more, and may keep the server from its disk")
+	case errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, bmc.ErrNotApplied):
+		return r.waits().Settle, nil // the next try looks again (I17)
+	case err != nil:
+		// This is no power action: those continue to count as they are.
+		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, err, r.Clock.Now())), nil
+	}
+	return r.waits().Soon, r.saveLedger(ctx, host, lifecycle.SaveLedger{Ledger: lifecycle.WithoutMedia(host)}, false)
+}
+
+// emptyDrives ejects Ingot's images, and leaves those that a person inserted. If no drive
+// shows an image of Ingot's, and one is not empty but does not show where its image is from,
+// it fails with bmc.ErrNotSupported: that may be Ingot's, and another look shows no more.
+func emptyDrives(ctx context.Context, conn bmc.Conn) error {
+	slots, err := conn.MediaSlots(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var unclear string
+	for _, slot := range slots {
+		image, err := url.Parse(slot.Image)
+		switch {
+		case !slot.Inserted:
+		case err == nil && pxe.IsDiscPath(image.Path):
+			errs = append(errs, conn.EjectMedia(ctx, slot.ID))
+		case slices.Contains(slot.Kinds, bmc.MediaCD) && (err != nil || image.Host == ""):
+			unclear = slot.ID
+		}
+	}
+	if len(errs) == 0 && unclear != "" {
+		return fmt.Errorf("%w: drive %s is not empty and does not show where its image is from", bmc.ErrNotSupported, unclear)
+	}
+	return errors.Join(errs...)
 }

@@ -170,7 +170,7 @@ func testBreaker(t *testing.T, on *ground) {
 					t.Errorf("message %q, want %q in it", ready.Message, want)
 				}
 			}
-			m.Reconciler.contacts = contacts{} // a manager that starts
+			m.Reconciler.memory = hostMemory{} // a manager that starts
 			before := m.get("h")
 			m.step("h")
 			if text := conditions.Get(m.get("h"), infrav1.ReadyCondition).Message; before.Status.Conditions[0].LastTransitionTime != m.get("h").Status.Conditions[0].LastTransitionTime {

@@ -20,7 +20,7 @@ import (
 )
 
 // What is worse is told at once, what is better once it has lasted.
-func TestFelt(t *testing.T) {
+func TestHealthImprovesLate(t *testing.T) {
 	const ok, warning, critical, unknown = lifecycle.HealthOK, lifecycle.HealthWarning, lifecycle.HealthCritical, lifecycle.HealthUnknown
 	w := DefaultWaits()
 	for name, tc := range map[string]struct {
@@ -35,11 +35,11 @@ func TestFelt(t *testing.T) {
 		"silent and well":    {[]lifecycle.Health{ok, unknown, ok}, []lifecycle.Health{ok, unknown, ok}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var h health
+			var h healthState
 			var got []lifecycle.Health
 			at := time.Unix(1000, 0)
 			for _, felt := range tc.felt {
-				h = h.felt(felt, at, w)
+				h = h.reported(felt, at, w)
 				got = append(got, h.state)
 				at = at.Add(time.Minute)
 			}
@@ -50,7 +50,7 @@ func TestFelt(t *testing.T) {
 	}
 }
 
-func TestAiling(t *testing.T) {
+func TestUnhealthy(t *testing.T) {
 	var parts []bmc.ComponentHealth
 	for i := range 9 {
 		parts = append(parts, bmc.ComponentHealth{Kind: "Drive", Name: fmt.Sprint(i), State: bmc.HealthWarning})
@@ -58,7 +58,7 @@ func TestAiling(t *testing.T) {
 	parts = append(parts,
 		bmc.ComponentHealth{Kind: "Fan", Name: "2", State: bmc.HealthCritical, Reading: "0 RPM"},
 		bmc.ComponentHealth{Kind: "Fan", Name: "1", State: bmc.HealthOK, Reading: "4200 RPM"})
-	names, readings := ailing(parts)
+	names, readings := unhealthy(parts)
 	if !strings.HasPrefix(names, `Fan "2" is Critical, Drive "0" is Warning`) || !strings.HasSuffix(names, "and 2 more") || strings.Contains(names, "RPM") {
 		t.Errorf("names: %s", names)
 	}
@@ -81,7 +81,7 @@ func (a *ailment) Health(context.Context) (bmc.HealthReport, error) {
 
 // The parts of a slow BMC are read on at the next poll, and those of another that fails
 // are left for a while.
-func TestPartsThatAreNotRead(t *testing.T) {
+func TestHealthWithoutComponents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err   error
 		asked int
@@ -93,7 +93,7 @@ func TestPartsThatAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := testclock.NewFakeClock(time.Unix(10_000, 0))
 			r, conn := &Reconciler{Clock: clock}, &ailment{err: tc.err}
-			h := r.readHealth(t.Context(), conn, health{}, lifecycle.HealthWarning)
+			h := r.readHealth(t.Context(), conn, healthState{}, lifecycle.HealthWarning)
 			clock.SetTime(clock.Now().Add(time.Minute))
 			if h = r.readHealth(t.Context(), conn, h, lifecycle.HealthWarning); conn.asked != tc.asked {
 				t.Errorf("asked %d times in two polls, want %d", conn.asked, tc.asked)
@@ -133,7 +133,7 @@ func testHealth(t *testing.T, on *ground) {
 	}
 
 	// A manager that starts tells nothing again, and reads the parts once.
-	y.Reconciler.contacts = contacts{}
+	y.Reconciler.memory = hostMemory{}
 	y.atRest("h")
 	y.toldOnce(infrav1.ReasonHealthCritical)
 	if y.bmc.details != 2 {
@@ -149,10 +149,10 @@ func testHealth(t *testing.T, on *ground) {
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionFalse, infrav1.ReasonHealthCritical)
 	y.toldOnce(infrav1.ReasonHealthCritical)
 
-	y.clock.Step(detailEvery)
+	y.clock.Step(DefaultWaits().DetailEvery)
 	y.step("h")
 	if y.bmc.details != 3 {
-		t.Errorf("%d detailed readings, want one more after %s", y.bmc.details, detailEvery)
+		t.Errorf("%d detailed readings, want one more after %s", y.bmc.details, DefaultWaits().DetailEvery)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.health, f.parts = bmc.HealthOK, nil })
 	for range 7 {

@@ -4,18 +4,18 @@
 package host
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"hash/fnv"
 	"net/http"
+	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,9 +30,9 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/status,verbs=patch
-// Its IngotHardware holds up the deletion of its host (OwnerReferencesPermissionEnforcement):
+// An IngotHardware blocks the deletion of its host (OwnerReferencesPermissionEnforcement):
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/finalizers,verbs=update
-// Who puts the owner of an IngotHardware back must be allowed to delete it, by the same plugin:
+// To restore the owner of an IngotHardware, the same plugin requires permission to delete it:
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch
@@ -40,15 +40,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// action of the events of this package: what the controller was doing.
-const action = "ReconcileHost"
-
-// Pool runs a function on the one session that there may be with a BMC.
-type Pool interface {
-	Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error
-}
-
-// Reconciler reconciles IngotHosts. All exported fields are needed.
+// Reconciler reconciles IngotHosts. Exported fields are required unless they say otherwise.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
@@ -57,164 +49,257 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.Clock
 	Policy   lifecycle.Policy
-	// Fingerprint looks at the certificate that host:port presents, and sends nothing.
+	// Fingerprint reads the certificate that host:port presents, and sends nothing.
 	Fingerprint func(ctx context.Context, address string) (string, error)
-	// Poll is how often a host at rest is asked for its power state, each at a moment
-	// of its own.
+	// Poll is how often the power state of a host is read, each at a moment of its own.
 	Poll time.Duration
-	// Watches tell of hosts that are polled the less for it; nil: there are none. They
-	// bring their news to Heard.
+	// Watches are event streams of BMCs, whose hosts are polled less often. They report to
+	// Heard. Nil: there are none.
 	Watches Watches
-	// Waits of its own; the zero value means DefaultWaits.
+	// Waits are the delays of this package; zero fields mean DefaultWaits.
 	Waits Waits
-	// Images reads images of firmware, from where the operator allows; nil: none are read.
+	// Images downloads firmware images, from where the operator allows it; nil: none.
 	Images *http.Client
 	// Continuity is since when the state of hosts can be trusted; nil: always.
 	Continuity Continuity
 	// Nodes of workload clusters confirm what runs on a host; nil: none do.
 	Nodes NodeReports
-	// Boot is where BMCs and firmware find a boot server; the zero value: it is not known,
-	// and hosts boot by PXE only.
+	// Boot is where BMCs and firmware find a boot server. Zero: unknown, and hosts boot by
+	// PXE only.
 	Boot BootServer
-	// NewID mints the UUIDs of orders.
+	// NewID creates the UUIDs of orders.
 	NewID func() string
-	// WatchFilterValue selects the objects to reconcile by label.
+	// WatchFilterValue selects the objects to reconcile by label; empty: all.
 	WatchFilterValue string
-	// Addresses is what hosts were given a moment ago, and machines' systems, in one; nil:
-	// the reconciler has one of its own.
+	// Addresses are the addresses that hosts and machines were just given; the reconciler of
+	// machines has the same.
 	Addresses *ipam.Memory
 
-	began       beginning
-	contacts    contacts
-	peers       peers
-	hearing     hearing
-	addresses   ipam.Memory
-	wakes       wakes
-	works       firmware.Works
-	generations generations
+	memory hostMemory
+	// queue is the controller's; nil until the controller starts.
+	queue atomic.Pointer[requestQueue]
 }
 
-// Reconcile takes one step in the life of a host.
+// Pool runs calls in the one session that there may be with a BMC.
+type Pool interface {
+	Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error
+}
+
+// Watches keep event streams of BMCs, by host (bmc.Watches).
+type Watches interface {
+	// Want opens a stream unless it is open; it is called at every poll.
+	Want(key string, target bmc.Target)
+	Drop(key string)
+	// Watched reports whether the stream is open.
+	Watched(key string) bool
+}
+
+// Continuity is since when managers have watched the state of hosts without a gap (I21).
+type Continuity interface {
+	Since() time.Time
+	// Known reports whether Since is known; a manager that just started looks it up.
+	Known() bool
+	// Break is called when a host went back to an earlier state.
+	Break()
+}
+
+// NodeReports returns when the Node of a host's claim last reported; zero: never.
+type NodeReports interface {
+	Heard(ctx context.Context, host *infrav1.IngotHost) (time.Time, error)
+}
+
+// BootServer is where BMCs and firmware find a boot server.
+type BootServer struct {
+	// URL is its HTTP address as http://host:port, without a slash at the end.
+	URL string
+	// Ticket makes the secret part of the address of a host's CD image, for the present
+	// order of the host.
+	Ticket func(host *infrav1.IngotHost) string
+}
+
+// Waits are the delays of this package; zero fields mean the defaults. What an operator may
+// want to change is a flag of the manager instead (lifecycle.Policy, Poll): tests of many
+// hosts shorten all Waits by one factor.
+type Waits struct {
+	// Turn limits all calls to a BMC in one reconcile, including the wait for its session: a
+	// BMC that hangs must not keep a worker (I13).
+	Turn time.Duration
+	// BackoffFirst and BackoffCap are the first and the longest delay before a BMC that fails
+	// is tried again (I13).
+	BackoffFirst, BackoffCap time.Duration
+	// Settle is when the power state is read again after a power action.
+	Settle time.Duration
+	// HealthSettle is how long a better health must last before it is shown: a sensor at its
+	// threshold would change the status at every poll.
+	HealthSettle time.Duration
+	// DetailEvery is how often the components of an unhealthy server are read again, which
+	// may take 80 requests. DetailLeast is the shortest time between two reads when the state
+	// changes.
+	DetailEvery, DetailLeast time.Duration
+	// ImageTime limits the download of a firmware image; ImageAge is how long its result is
+	// used.
+	ImageTime, ImageAge time.Duration
+	// PushTime limits the push of an image to a BMC.
+	PushTime time.Duration
+	// Soon is when a reconcile that met a newer version of the host starts over, unless a
+	// watch triggers it before.
+	Soon time.Duration
+}
+
+// DefaultWaits returns the Waits as shipped.
+func DefaultWaits() Waits {
+	return Waits{
+		Turn: time.Minute, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: 3 * time.Second, Soon: time.Second,
+		HealthSettle: 5 * time.Minute, DetailEvery: 6 * time.Hour, DetailLeast: 10 * time.Minute,
+		ImageTime: firmware.DefaultImageTime, ImageAge: firmware.DefaultImageAge, PushTime: firmware.DefaultPushTime,
+	}
+}
+
+// waits returns r.Waits with its zero fields filled.
+func (r *Reconciler) waits() Waits {
+	w, d := r.Waits, DefaultWaits()
+	return Waits{
+		Turn: cmp.Or(w.Turn, d.Turn), BackoffFirst: cmp.Or(w.BackoffFirst, d.BackoffFirst), BackoffCap: cmp.Or(w.BackoffCap, d.BackoffCap),
+		Settle: cmp.Or(w.Settle, d.Settle), Soon: cmp.Or(w.Soon, d.Soon),
+		HealthSettle: cmp.Or(w.HealthSettle, d.HealthSettle), DetailEvery: cmp.Or(w.DetailEvery, d.DetailEvery), DetailLeast: cmp.Or(w.DetailLeast, d.DetailLeast),
+		ImageTime: cmp.Or(w.ImageTime, d.ImageTime), ImageAge: cmp.Or(w.ImageAge, d.ImageAge), PushTime: cmp.Or(w.PushTime, d.PushTime),
+	}
+}
+
+// Reconcile takes one step in the life of a host, if the host may be acted on now.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	host := &infrav1.IngotHost{}
 	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.let(req.NamespacedName)
+			r.dropState(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	r.lookBack(ctx, host)
-	if leaves(host) {
-		r.let(req.NamespacedName)
-		return ctrl.Result{}, nil // clusterctl moves the object: nothing physical (I9)
+	r.noticeRestore(ctx, host)
+	if isMovingAway(host) {
+		r.dropState(req.NamespacedName)
+		return ctrl.Result{}, nil // the server belongs to the other management cluster now (I9)
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {
-		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
+		return ctrl.Result{}, nil // another manager's; a watched object triggered this (M41)
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, infrav1.HostFinalizer); err != nil || added {
-		return ctrl.Result{RequeueAfter: r.waits().Soon}, err // the watch holds such changes back
+		return ctrl.Result{RequeueAfter: r.waits().Soon}, err // such a change does not trigger a reconcile
 	}
-	cluster, err := r.clusterOf(ctx, host)
-	if err != nil {
-		return ctrl.Result{}, err
+	if ok, retryAfter, err := r.preconditions(ctx, host); err != nil || !ok {
+		return ctrl.Result{RequeueAfter: retryAfter}, err
 	}
-	isPaused, wait, err := r.pause(ctx, host, cluster)
-	if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	after, err := r.takeStep(ctx, host)
+	if isRetry(err) {
+		after, err = r.waits().Soon, nil // the host has changed; nothing was done, and there is nothing to show
 	}
-	if isPaused {
-		r.unwatch(req.NamespacedName) // the BMC may be another's now (I10)
-		r.works.Cancel(req.NamespacedName)
-	}
-	if isPaused && wait == 0 {
-		wait = r.Poll // its Cluster may go without a word
-	}
-	if wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
+	return ctrl.Result{RequeueAfter: after}, err
+}
 
-	if r.Continuity != nil && !r.Continuity.Known() {
-		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil
-	}
-	if wrote, err := r.heedClock(ctx, host); err != nil || wrote {
-		// What was written is newer than what pause has looked at (I10).
-		return ctrl.Result{RequeueAfter: r.waits().Soon}, client.IgnoreNotFound(err)
-	}
+// takeStep observes the host, decides, executes one step, shows the result in the status,
+// and returns when to reconcile again.
+func (r *Reconciler) takeStep(ctx context.Context, host *infrav1.IngotHost) (time.Duration, error) {
 	base := host.DeepCopy()
 	seen, err := r.observe(ctx, host)
-	if isRetry(err) {
-		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil
-	}
-	if err != nil || r.stops() {
-		return ctrl.Result{}, err
+	if err != nil || r.poolClosed() {
+		return 0, err
 	}
 	decision := r.decide(ctx, host, seen)
 	after, err := r.execute(ctx, host, base, seen, &decision)
-	if isRetry(err) {
-		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil // nothing was done, and there is nothing to tell
-	}
-	if err != nil || r.stops() {
-		return ctrl.Result{}, err
+	if err != nil || r.poolClosed() {
+		return 0, err
 	}
 	if decision.Aside {
-		r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
-		return ctrl.Result{RequeueAfter: after}, nil
+		r.recordDecision(host, decision)
+		return after, nil
 	}
-	told := r.told(host, seen, decision)
-	r.summarize(host, seen, told)
-	if err := r.saveStatus(ctx, host, base, told); err != nil {
-		return ctrl.Result{}, err
+	shown := r.displayDecision(host, seen, decision)
+	r.summarize(host, seen, shown)
+	if err := r.saveStatus(ctx, host, base, shown); err != nil {
+		return 0, err
 	}
-	r.tellHealth(host, seen)
+	r.recordHealth(host, seen)
 	r.watch(host, seen)
 	if after == 0 {
-		after = r.again(host, seen.Observation, decision)
+		after = r.requeueAfter(host, seen.Observation, decision)
 	}
-	return ctrl.Result{RequeueAfter: after}, nil
+	return after, nil
 }
 
-// stops reports that the sessions at BMCs were closed, which is before controllers are told
-// that the manager stops: what no BMC was asked any more is no news of the host.
-func (r *Reconciler) stops() bool {
-	pool, can := r.BMC.(interface{ Closed() bool })
-	return can && pool.Closed()
+// decide asks lifecycle.Next, and again after reading settings and firmware if it wants to
+// know them.
+func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) lifecycle.Decision {
+	defer r.keepFirmware(host, seen)
+	decision, deferred := r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
+	if _, ok := decision.Step.(lifecycle.LookInside); !ok || deferred {
+		return decision
+	}
+	r.readFirmware(ctx, host, seen)
+	decision, _ = r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
+	return decision
 }
 
-// clusterOf is the Cluster of the host's claim: it pauses the host (I10).
-func (r *Reconciler) clusterOf(ctx context.Context, host *infrav1.IngotHost) (*clusterv1.Cluster, error) {
-	if host.Spec.Claim == nil {
-		return nil, nil
+// dropState forgets a host that was deleted or moved away, and ends the session with its BMC.
+func (r *Reconciler) dropState(host types.NamespacedName) {
+	r.unwatch(host)
+	address := r.memory.forget(host)
+	if pool, can := r.BMC.(interface{ Forget(address string) }); can && address != "" {
+		pool.Forget(address)
 	}
-	cluster, err := util.GetClusterByName(ctx, r.Client, host.Namespace, host.Spec.Claim.ClusterName)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("cluster %s of the claim: %w", host.Spec.Claim.ClusterName, err)
-	}
-	return cluster, nil // nil where there is none
 }
 
-// saveStatus writes the status if it changed, and tells people what is new.
-func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision lifecycle.Decision) error {
-	news := readyChanged(base, host)
-	host.Status.ObservedGeneration = base.Generation
-	if !equality.Semantic.DeepEqual(base.Status, host.Status) {
-		patched := base.DeepCopy()
-		patched.Status = host.Status
-		if err := r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)); err != nil {
-			return client.IgnoreNotFound(err)
+// A host is polled less often than Reconciler.Poll if it needs less attention.
+const (
+	// restFactor is for a provisioned host on which nothing is under way and nothing is
+	// unhealthy: a MachineHealthCheck watches its Node more closely than Ingot could.
+	restFactor = 3
+	// watchedFactor is for a host whose BMC sends events.
+	watchedFactor = 10
+)
+
+// requeueAfter is when to reconcile the host again if nothing else triggers it.
+func (r *Reconciler) requeueAfter(host *infrav1.IngotHost, obs lifecycle.Observation, decision lifecycle.Decision) time.Duration {
+	switch step := decision.Step.(type) {
+	case lifecycle.Forget:
+		return 0
+	case lifecycle.Wait:
+		if !step.Until.IsZero() {
+			return min(r.Poll, max(step.Until.Sub(obs.Now), r.waits().Soon))
 		}
 	}
-	if decision.Event != "" && news {
-		r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
+	return untilPoll(host.UID, r.Clock.Now(), r.pollInterval(host, obs))
+}
+
+// pollInterval is how often the host is polled.
+func (r *Reconciler) pollInterval(host *infrav1.IngotHost, obs lifecycle.Observation) time.Duration {
+	switch {
+	case obs.BMC != lifecycle.BMCOK:
+		return r.Poll
+	case r.Watches != nil && r.Watches.Watched(keyOf(host).String()):
+		return watchedFactor * r.Poll
+	case isAtRest(host, obs):
+		return restFactor * r.Poll
 	}
-	return nil
+	return r.Poll
 }
 
-// note tells people of something that went as it should.
-func (r *Reconciler) note(host *infrav1.IngotHost, reason, message string) {
-	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, reason, action, "%s", message)
+// isAtRest reports whether a host is provisioned, on and healthy, and has no work to do.
+func isAtRest(host *infrav1.IngotHost, obs lifecycle.Observation) bool {
+	claim := host.Spec.Claim
+	return claim != nil && claim.State == infrav1.ClaimProvisioned && host.Spec.Order == nil && obs.Power == infrav1.PowerStateOn &&
+		!obs.Health.Ails() && !obs.Deleting && !ptr.Deref(host.Spec.Maintenance, false)
 }
 
-// event tells people of something that the decision did not foresee.
-func (r *Reconciler) event(host *infrav1.IngotHost, reason, message string) {
-	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, "%s", message)
+// untilPoll is how long it is to the host's own moment in the poll interval, by its UID: half
+// an interval to one and a half. After a start of the manager or the end of a pause, which
+// trigger all hosts at once, the polls spread over the interval again.
+func untilPoll(uid types.UID, now time.Time, interval time.Duration) time.Duration {
+	digest := fnv.New64a()
+	_, _ = digest.Write([]byte(uid)) // it never fails
+	own := time.Duration(digest.Sum64() % uint64(interval))
+	wait := (own - time.Duration(now.UnixNano()%int64(interval)) + interval) % interval
+	if wait <= interval/2 {
+		wait += interval
+	}
+	return wait
 }

@@ -56,7 +56,7 @@ func testLife(t *testing.T, on *ground) {
 	if writes := y.bmc.took(); writes != string(bmc.ActionGracefulOff) {
 		t.Errorf("fenced by %q, want a soft power-off first", writes)
 	}
-	y.clock.Step(settle)
+	y.clock.Step(DefaultWaits().Settle)
 	if after := y.step("h").RequeueAfter; after != y.Policy.ShutdownPoll {
 		t.Errorf("while it shuts down it is looked at after %s", after)
 	}
@@ -102,7 +102,7 @@ func testStale(t *testing.T, on *ground) {
 			if writes := y.bmc.took(); writes != "" {
 				t.Errorf("switched on an old view: %s", writes)
 			}
-			if result.RequeueAfter != soon || y.get("h").ResourceVersion != before.ResourceVersion {
+			if result.RequeueAfter != DefaultWaits().Soon || y.get("h").ResourceVersion != before.ResourceVersion {
 				t.Errorf("requeue %s, and the status was written on an old view", result.RequeueAfter)
 			}
 		})
@@ -129,7 +129,7 @@ func testStale(t *testing.T, on *ground) {
 		y.edit("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{"a": "b"} })
 		before := y.get("h")
 		y.clock.Step(time.Minute)
-		if result := y.step("h"); result.RequeueAfter != soon {
+		if result := y.step("h"); result.RequeueAfter != DefaultWaits().Soon {
 			t.Errorf("requeue after %s", result.RequeueAfter)
 		}
 		if after := y.get("h"); after.ResourceVersion != before.ResourceVersion || len(y.all()) != 0 {

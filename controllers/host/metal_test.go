@@ -26,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/bmc/trust"
+	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/internal/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
@@ -101,7 +102,7 @@ func (m *metal) restart(dies int) {
 	r := m.Reconciler
 	api := &mortalClient{Client: m.api, mortal: m.mort}
 	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Images: &http.Client{}, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
-		Waits: r.Waits, NewID: r.NewID, Fingerprint: func(ctx context.Context, address string) (string, error) {
+		Waits: r.Waits, NewID: r.NewID, Addresses: &ipam.Memory{}, Fingerprint: func(ctx context.Context, address string) (string, error) {
 			return trust.Probe(ctx, bmc.Target{}, address)
 		}}
 }

@@ -18,10 +18,13 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/bmccredentials"
 	"github.com/ingot-metal/ingot/internal/hardware"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/internal/networkuse"
 	"github.com/ingot-metal/ingot/internal/owner"
+	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
@@ -35,18 +38,21 @@ type observation struct {
 	addressLost bool
 	target      bmc.Target
 	// known is what is remembered of the BMC after it was asked.
-	known contact
+	known bmcState
 	// networkAllowed shows whether the network lets the host boot on it; nil: not known.
 	networkAllowed *metav1.Condition
-	// rotated is what there is to tell of a change of the BMC's password; nil: nothing.
+	// rotated reports on a change of the BMC's password; nil: there is nothing to report.
 	rotated *metav1.Condition
 }
 
-// factsLater is how long after a host its IngotHardware may be restored from a backup.
-const factsLater = time.Minute
+// factsGrace is how long after a host its IngotHardware may be restored from a backup.
+const factsGrace = time.Minute
 
-// observe gathers what there is to know. Only the API server's failure is an
-// error: what is wrong with the host is part of the observation.
+// maxConditionMessage is in characters.
+const maxConditionMessage = 200
+
+// observe gathers what the decision needs. Only failures of the API server are errors: what
+// is wrong with the host is part of the observation.
 func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*observation, error) {
 	seen := &observation{Observation: lifecycle.Observation{
 		Now:       r.Clock.Now(),
@@ -55,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		SoftOffAt: host.Status.SoftPowerOffTime.Time,
 		Deleting:  !host.DeletionTimestamp.IsZero(),
 
-		ListeningSince:    r.began.of(r.Clock.Now()),
+		ListeningSince:    r.memory.listeningSince(r.Clock.Now()),
 		BootServerUnknown: r.Boot.URL == "",
 	}}
 	if paused := conditions.Get(host, infrav1.PausedCondition); paused != nil {
@@ -72,16 +78,16 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 	}
 	seen.LastContact = lifecycle.LastContact(host)
 	r.observeContinuity(ctx, host, seen)
-	return seen, r.observeSilence(ctx, host, seen)
+	return seen, r.observeAgentSilence(ctx, host, seen)
 }
 
-// observeHardware reads the facts, the network and the recorded address.
+// observeHardware reads the hardware facts, the network and the recorded address.
 func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	facts := &infrav1.IngotHardware{}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(host), facts)
+	err := r.Client.Get(ctx, keyOf(host), facts)
 	switch {
 	case err == nil && ofAnother(host, facts):
-		// What a deleted host of this name left behind is about to be collected.
+		// A deleted host of this name left it behind, to be garbage-collected.
 	case err == nil:
 		if err := r.ownHardware(ctx, host, facts); err != nil {
 			return err
@@ -90,7 +96,7 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("hardware of the host: %w", err)
 	}
-	seen.FactsAwaitedUntil = host.CreationTimestamp.Add(factsLater)
+	seen.FactsAwaitedUntil = host.CreationTimestamp.Add(factsGrace)
 	seen.FactsMissing = seen.hardware == nil || !inventory.IsDescribed(seen.hardware.Spec)
 	network := &infrav1.IngotNetwork{}
 	err = r.Client.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network)
@@ -104,13 +110,13 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	if err := r.observeNetworkUse(ctx, host, network, seen); err != nil || seen.NetworkRefused != "" {
 		return err
 	}
-	held, err := r.book().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
+	held, err := r.addressBook().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
 	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = held.Hardware, network, held.Lost, held.Recorded
 	return err
 }
 
-// observeNetworkUse finds out whether the network lets the host boot on it. A host that was
-// there before goes on, and its condition says what is missing.
+// observeNetworkUse finds out whether the network lets the host boot on it. A host that
+// booted there before continues, and its condition shows what is missing.
 func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, seen *observation) error {
 	why, err := networkuse.Check(ctx, r.Client, host, network)
 	if err != nil {
@@ -134,27 +140,19 @@ func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotH
 	return nil
 }
 
-// maxConditionMessage is how long such a message may be, in characters.
-const maxConditionMessage = 200
-
-// book is where the addresses of hosts stand.
-func (r *Reconciler) book() *ipam.Book {
-	memory := r.Addresses
-	if memory == nil {
-		memory = &r.addresses
-	}
-	return &ipam.Book{Client: r.Client, Clock: r.Clock, Warn: r.event, Memory: memory}
+// addressBook assigns the addresses of boot NICs.
+func (r *Reconciler) addressBook() *ipam.Book {
+	return &ipam.Book{Client: r.Client, Clock: r.Clock, Warn: r.recordWarning, Memory: r.Addresses}
 }
 
-// ofAnother says whether an object belongs to another host, one of the same name
-// that was deleted.
+// ofAnother reports whether hardware facts belong to a deleted host of the same name.
 func ofAnother(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
 	owner := metav1.GetControllerOf(facts)
 	return owner != nil && owner.UID != host.UID
 }
 
-// ownHardware puts back that the facts belong to the host and are kept as long as the host
-// (I23), which a backup or a person may have removed.
+// ownHardware restores the owner and finalizer of the hardware facts, which are kept as long
+// as the host (I23). A backup or a person may have removed them.
 func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) error {
 	held := !facts.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(facts, infrav1.InUseFinalizer)
 	if !host.DeletionTimestamp.IsZero() || held && hardware.IsOwner(host, facts) && metav1.IsControlledBy(facts, host) {
@@ -164,14 +162,11 @@ func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, f
 	if !held {
 		controllerutil.AddFinalizer(facts, infrav1.InUseFinalizer)
 	}
-	if err := controllerutil.SetControllerReference(host, facts, r.Client.Scheme()); err != nil {
-		return fmt.Errorf("owner of the hardware: %w", err)
+	err := controllerutil.SetControllerReference(host, facts, r.Client.Scheme())
+	if err == nil {
+		err = r.Client.Patch(ctx, facts, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	}
-	err := r.Client.Patch(ctx, facts, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) {
-		return nil // the facts are what was read; the next reconcile tries again
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsConflict(err) { // after a conflict the next reconcile tries again
 		return fmt.Errorf("owner of the hardware: %w", err)
 	}
 	return nil
@@ -179,40 +174,162 @@ func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, f
 
 // observeDuplicates looks for another host that is the same server (I8).
 func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	twins, err := r.twins(ctx, host, seen.hardware)
+	duplicates, err := r.duplicates(ctx, host, seen.hardware)
 	if err != nil {
 		return err
 	}
 	var same []types.NamespacedName
-	for _, twin := range twins {
-		// One that is let go is nobody's twin any more, but while its firmware is written
-		// nobody else switches the server.
-		if counts(host, twin) && (twin.DeletionTimestamp.IsZero() || isUpdating(twin)) {
-			same = append(same, keyOf(twin))
+	for _, other := range duplicates {
+		// A host that is being deleted is no duplicate, but while its firmware is written
+		// no other host may switch the server.
+		if isDisabledBy(host, other) && (other.DeletionTimestamp.IsZero() || isUpdating(other)) {
+			same = append(same, keyOf(other))
 		}
 	}
-	byName, err := r.samePeer(ctx, host)
+	byName, err := r.sameBMCByName(ctx, host)
 	if err != nil {
 		return err
 	}
-	for _, twin := range byName {
-		if twin.DeletionTimestamp.IsZero() && precedes(twin, host) {
-			same = append(same, keyOf(twin))
+	for _, other := range byName {
+		if other.DeletionTimestamp.IsZero() && precedes(other, host) {
+			same = append(same, keyOf(other))
 		}
 	}
 	seen.DuplicateOf = inventory.ListHosts(host.Namespace, same)
 	return nil
 }
 
-// isUpdating says whether an update of the host's firmware is under way.
+// duplicates finds the other hosts that are the same server: by boot MAC address, by the
+// system at the BMC and, if hardware is known, by UUID and serial number.
+func (r *Reconciler) duplicates(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
+	var found []*infrav1.IngotHost
+	for _, by := range []struct {
+		field, value string
+		isSame       func(*infrav1.IngotHost) bool
+	}{
+		{index.HostByMAC, host.Spec.BootMACAddress, func(*infrav1.IngotHost) bool { return true }},
+		{index.HostByBMC, index.BMC(host), func(other *infrav1.IngotHost) bool { return index.SameBMC(host, other) }},
+	} {
+		if by.value == "" {
+			continue
+		}
+		hosts := &infrav1.IngotHostList{}
+		if err := r.Client.List(ctx, hosts, client.MatchingFields{by.field: by.value}); err != nil {
+			return nil, fmt.Errorf("hosts with the same %s: %w", by.field, err)
+		}
+		for i := range hosts.Items {
+			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && by.isSame(other) && !hasMovedAway(other) {
+				found = append(found, other)
+			}
+		}
+	}
+	if hardware == nil {
+		return found, nil
+	}
+	more, err := r.sameSystem(ctx, hardware)
+	return append(found, more...), err
+}
+
+// sameSystem finds the other hosts whose firmware reports the same UUID and serial number.
+func (r *Reconciler) sameSystem(ctx context.Context, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
+	system := index.System(hardware)
+	if system == "" {
+		return nil, nil
+	}
+	list := &infrav1.IngotHardwareList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{index.HardwareBySystem: system}); err != nil {
+		return nil, fmt.Errorf("hosts with the same UUID and serial number: %w", err)
+	}
+	var hosts []*infrav1.IngotHost
+	for i := range list.Items {
+		key := client.ObjectKeyFromObject(&list.Items[i])
+		if key == client.ObjectKeyFromObject(hardware) {
+			continue
+		}
+		host := &infrav1.IngotHost{}
+		err := r.Client.Get(ctx, key, host)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("host of the same system: %w", err)
+		}
+		if err == nil && !ofAnother(host, &list.Items[i]) && !hasMovedAway(host) { // else a deleted host left it behind
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, nil
+}
+
+// sameBMCByName finds the other hosts whose BMC addresses lead to the same system by
+// another name. The index finds those with the same name.
+func (r *Reconciler) sameBMCByName(ctx context.Context, host *infrav1.IngotHost) ([]*infrav1.IngotHost, error) {
+	where, known := r.memory.resolvedOf(host)
+	if !known {
+		return nil, nil
+	}
+	var found []*infrav1.IngotHost
+	add := func(other *infrav1.IngotHost) {
+		if there, known := r.memory.resolvedOf(other); known && keyOf(other) != keyOf(host) && where.SameSystem(there) && !hasMovedAway(other) && !index.SameBMC(host, other) {
+			found = append(found, other)
+		}
+	}
+	literal := &infrav1.IngotHostList{}
+	if err := r.Client.List(ctx, literal, client.MatchingFields{index.HostByBMC: where.Key()}); err != nil {
+		return nil, fmt.Errorf("hosts with the BMC %s: %w", where.Host, err)
+	}
+	for i := range literal.Items {
+		add(&literal.Items[i])
+	}
+	for _, key := range r.memory.resolvedTo(where.Key(), keyOf(host)) {
+		other := &infrav1.IngotHost{}
+		err := r.Client.Get(ctx, key, other)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("host with the BMC %s: %w", where.Host, err)
+		}
+		if err == nil && other.Spec.BMC != nil && index.BMC(other) != where.Key() { // listed above
+			add(other)
+		}
+	}
+	return found, nil
+}
+
+// precedes reports whether another host keeps a BMC to which this host leads by another
+// name. A name alone must not take a server from its host: the host in use comes first, then
+// the older one.
+func precedes(other, host *infrav1.IngotHost) bool {
+	if (other.Spec.Claim != nil) != (host.Spec.Claim != nil) {
+		return other.Spec.Claim != nil
+	}
+	if isEnrolled(other) != isEnrolled(host) {
+		return isEnrolled(host)
+	}
+	if !other.CreationTimestamp.Equal(&host.CreationTimestamp) {
+		return other.CreationTimestamp.Before(&host.CreationTimestamp)
+	}
+	return keyOf(other).String() < keyOf(host).String()
+}
+
+// isDisabledBy reports whether a duplicate keeps the host from being used. What an unknown
+// client reports about itself must not disable a registered server: until it is approved,
+// an enrolled host is only shown as a duplicate.
+func isDisabledBy(host, duplicate *infrav1.IngotHost) bool {
+	return isEnrolled(host) || !isEnrolled(duplicate)
+}
+
+// isEnrolled reports whether the host waits for approval. A host with persistent state does
+// not, whatever its labels.
+func isEnrolled(host *infrav1.IngotHost) bool {
+	_, enrolled := host.Labels[infrav1.EnrolledLabel]
+	return enrolled && host.Spec.Claim == nil && host.Spec.Record == nil && host.Spec.Order == nil
+}
+
+// isUpdating reports whether an update of the host's firmware is under way.
 func isUpdating(host *infrav1.IngotHost) bool {
 	record := host.Spec.Record
 	return record != nil && record.Preparation != nil && record.Preparation.Update != nil
 }
 
-// observeMachine looks for the machine that the claim names. It must name this host
-// and this instance in turn: one that does not, since it was made anew under its
-// old name for example, is not the claim's. Only a live read may say so (I6).
+// observeMachine looks for the machine of the claim. The machine must name this host and
+// instance in turn: one that was created again under its name does not. Only a live read may
+// say that there is none (I6).
 func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	claim := host.Spec.Claim
 	if claim == nil {
@@ -229,16 +346,16 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 		}
 		if err == nil && machine.Spec.ProviderID == id {
 			seen.Machine = lifecycle.MachineExists
-			return r.observeMachineEnd(ctx, host, machine, seen)
+			return r.observeMachineDeletion(ctx, host, machine, seen)
 		}
 	}
 	return nil
 }
 
-// observeMachineEnd looks whether the machine of a host that is to be released by force is
-// on its way out: the Machine may be drained for hours before its IngotMachine is deleted.
-// It reads live, since people delete the one and annotate the other in one breath.
-func (r *Reconciler) observeMachineEnd(ctx context.Context, host *infrav1.IngotHost, machine *infrav1.IngotMachine, seen *observation) error {
+// observeMachineDeletion finds out whether the machine of a host that is to be released by
+// force is being deleted. The Machine may be drained for hours before its IngotMachine is
+// deleted. Reads are live, since people delete the one and annotate the other at once.
+func (r *Reconciler) observeMachineDeletion(ctx context.Context, host *infrav1.IngotHost, machine *infrav1.IngotMachine, seen *observation) error {
 	if _, forced := inventory.PendingCommand(host, infrav1.ForceReleaseAnnotation); !forced {
 		return nil
 	}
@@ -260,5 +377,105 @@ func (r *Reconciler) observeMachineEnd(ctx context.Context, host *infrav1.IngotH
 		return fmt.Errorf("live read of Machine %s: %w", ref.Name, err)
 	}
 	seen.MachineDeleting = err != nil || !above.DeletionTimestamp.IsZero()
+	return nil
+}
+
+// observeBMC reads power state, health and, at first contact, NICs. It writes nothing to the
+// server (I8). After a failure it leaves the BMC alone until the backoff is over, or
+// spec.bmc, credentials or CA change.
+func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
+	if host.Spec.BMC == nil {
+		return r.finder().Withdraw(ctx, host)
+	}
+	found, err := r.finder().Find(ctx, host, seen.hardware)
+	if err != nil {
+		return err
+	}
+	if seen.hardware, err = r.finder().Unpin(ctx, host, seen.hardware); err != nil {
+		return err
+	}
+	seen.target = found.Target
+	seen.target.Connecting = r.connecting(context.WithoutCancel(ctx), host)
+	before := r.memory.bmcOf(host)
+	known := before.withKey(accessKey(host, found.Version))
+	if before.key != "" && before.key != known.key && found.Problem == lifecycle.BMCOK {
+		r.forgive(seen.target)
+	}
+	pushed, pushing := r.memory.jobs.PushingTo(seen.target)
+	same := found.Problem == lifecycle.BMCOK || (found.Problem == known.problem && found.Message == known.message)
+	switch {
+	case same && seen.Now.Before(known.retryAt):
+	case found.Problem != lifecycle.BMCOK:
+		known = known.failed(found.Problem, found.Message, seen.Now, r.waits())
+	case pushing: // one call at a time
+	default:
+		known, err = r.contactBMC(ctx, host, seen, found, known)
+		if ctx.Err() != nil { // the manager stops, which says nothing about the BMC
+			return ctx.Err()
+		}
+	}
+	known.liveOff, seen.OffUnsure = known.liveOff.seen(host.Spec.Order, seen.Power, seen.Now, r.Policy.ResetInterval)
+	known.offProof = known.offProof.Seen(host, seen.Power)
+	seen.OffProven, seen.SeenOn = known.offProof.Holds(host), known.offProof.SeenOn(host)
+	seen.AskRefused = known.softOff.lasted(r.Policy.SoftPowerOff)
+	r.memory.keepBMC(host, known)
+	seen.setBMC(host, known)
+	if pushing && seen.BMC == lifecycle.BMCOK {
+		r.showPush(host, seen, pushed)
+	}
+	return err
+}
+
+// contactBMC trusts the BMC at its first use, finishes a change of its password, reads it,
+// and starts a change of its password if an operator asks for one. An error is not the BMC's.
+func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, found bmccredentials.Access, known bmcState) (bmcState, error) {
+	if found.Unpinned {
+		refused, err := r.pin(ctx, host, seen)
+		if err != nil {
+			return known, err
+		}
+		if refused != nil {
+			seen.Now = r.Clock.Now()
+			return r.failed(host, known, refused, seen.Now), nil
+		}
+	}
+	pending := rotation.IsPending(host, found.Secret)
+	if pending {
+		after, settled, err := r.rotate(ctx, host, seen, found.Secret, known)
+		if err != nil || !settled {
+			return after, err
+		}
+		known = after
+	}
+	known = r.readBMC(ctx, host, seen, known)
+	// A BMC may demand a new password before it answers anything (docs/decisions/0315).
+	demanded := known.problem == lifecycle.BMCPasswordChange && rotation.IsAsked(host, &seen.Observation, false)
+	switch {
+	case pending, known.problem != lifecycle.BMCOK && !demanded:
+		return known, nil
+	case !rotation.IsAsked(host, &seen.Observation, pending):
+		seen.rotated = rotation.Last(host, found.Secret)
+		return known, nil
+	}
+	seen.setBMC(host, known)
+	known, _, err := r.rotate(ctx, host, seen, found.Secret, known)
+	return known, err
+}
+
+// observeAgentSilence notes when the host's agent was heard. If the host is about to be given
+// up, it counts the hosts of its network that wait for an agent too.
+func (r *Reconciler) observeAgentSilence(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
+	network := host.Spec.NetworkRef.Name
+	if order := host.Spec.Order; order != nil && order.AgentKey != "" && !seen.LastContact.IsZero() {
+		r.memory.agentHeard(network, seen.LastContact)
+	}
+	if !lifecycle.SilenceDue(host, seen.Observation, r.Policy) {
+		return nil
+	}
+	hosts := &infrav1.IngotHostList{}
+	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: network}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("hosts on network %s: %w", network, err)
+	}
+	seen.SilentPeers = lifecycle.SilentPeers(host, hosts.Items, r.memory.lastAgent(network), seen.Now, r.Policy)
 	return nil
 }

@@ -39,7 +39,7 @@ func testOffProof(t *testing.T, on *ground) {
 			y.bmc.mu.Lock()
 			y.bmc.power = bmc.PowerOff
 			y.bmc.mu.Unlock()
-			y.Reconciler.contacts = contacts{}
+			y.Reconciler.memory = hostMemory{}
 		}, []string{asks}, 5 * time.Second},
 		"refuses to cut, since it is off": {refuses(fmt.Errorf("412: %w", bmc.ErrProtocol)), []string{cuts, cuts, cuts}, 4 * time.Minute},
 		"gives no answer":                 {refuses(fmt.Errorf("reset: %w", bmc.ErrUnknownOutcome)), nil, 0},

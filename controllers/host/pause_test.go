@@ -96,11 +96,11 @@ func testMovePause(t *testing.T, on *ground) {
 	if y.blocked("idle") {
 		t.Error("a host at rest still blocks the move")
 	}
-	if after := y.step("wiped").RequeueAfter; after <= 0 || after > agentStops || !y.blocked("wiped") {
+	if after := y.step("wiped").RequeueAfter; after <= 0 || after > agentStopTime || !y.blocked("wiped") {
 		t.Errorf("looked at again after %s; blocks the move: %t", after, y.blocked("wiped"))
 	}
 	y.want("wiped", infrav1.PausedCondition, metav1.ConditionTrue, infrav1.ReasonMovePaused)
-	y.clock.Step(agentStops)
+	y.clock.Step(agentStopTime)
 	y.step("wiped")
 	if y.blocked("wiped") {
 		t.Error("blocks the move though its agent has had its time")
@@ -221,7 +221,7 @@ func testStandstill(t *testing.T, on *ground) {
 }
 
 // A pause that holds up the deletion of a host says so.
-func TestPauseSaysWhatItHolds(t *testing.T) {
+func TestPauseShowsWhatItHolds(t *testing.T) {
 	const says = "the deletion of the host waits until the pause ends"
 	host := &infrav1.IngotHost{}
 	host.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-11-20T12:00:00Z"}

@@ -31,7 +31,7 @@ func testCycleInterrupted(t *testing.T, on *ground) {
 		}, ""},
 		"another manager": {func(y *yard) {
 			y.clock.Step(3 * time.Hour)
-			y.Reconciler.contacts, y.Reconciler.began = contacts{}, beginning{}
+			y.Reconciler.memory = hostMemory{}
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

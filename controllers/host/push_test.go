@@ -41,7 +41,7 @@ func slowImage(t *testing.T) (url, checksum string) {
 func (m *metal) worksEnd() {
 	m.t.Helper()
 	eventually.Wait{Interval: time.Millisecond}.Until(m.t, "the end of a push", eventually.Holds(func() bool {
-		_, pushing := m.works.Pushing(keyOf(m.get("h")))
+		_, pushing := m.memory.jobs.Pushing(keyOf(m.get("h")))
 		return !pushing
 	}))
 }
@@ -160,7 +160,7 @@ func testFirmwarePushPaused(t *testing.T, on *ground) {
 	})
 	m.lives("let go", func(h *infrav1.IngotHost) bool {
 		_, blocked := h.Annotations[clusterctlv1.BlockMoveAnnotation]
-		if _, pushing := m.works.Pushing(keyOf(h)); pushing && !blocked {
+		if _, pushing := m.memory.jobs.Pushing(keyOf(h)); pushing && !blocked {
 			t.Error("the move is let go on while an image is pushed")
 		}
 		return !blocked

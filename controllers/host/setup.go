@@ -5,9 +5,16 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -22,60 +29,56 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
 	"github.com/ingot-metal/ingot/internal/networkuse"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// SetupWithManager registers the reconciler. The indexes of package index are set
-// up already.
+// SetupWithManager registers the reconciler. The indexes of package index must exist.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
-	twins, identity := r.twinsOf()
-	found, facts := r.twinsOfHardware()
-	if err := mgr.Add(&r.works); err != nil {
+	if err := mgr.Add(&r.memory.jobs); err != nil {
 		return err
 	}
 	log := mgr.GetLogger().WithValues("controller", "ingothost")
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged(), predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Owns(&infrav1.IngotHardware{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.IngotHost{}, twins, builder.WithPredicates(identity)).
-		Watches(&infrav1.IngotHardware{}, found, builder.WithPredicates(facts)).
+		Watches(&infrav1.IngotHost{}, r.duplicatesOfHost(), builder.WithPredicates(identityChanged())).
+		Watches(&infrav1.IngotHardware{}, r.duplicatesOfHardware(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCredentials), builder.WithPredicates(dataChanged())).
 		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCASecret), builder.WithPredicates(dataChanged())).
 		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle), builder.WithPredicates(dataChanged())).
-		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
+		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(claimAnswered())).
 		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(networkuse.Namespace(), r.hostsOfNamespace(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		WatchesRawSource(source.Func(r.wakes.start)).
+		WatchesRawSource(source.Func(r.setQueue)).
 		WithOptions(options)
-	if pool.Installed(mgr.GetRESTMapper()) { // where it comes later, claims are looked at by the polls
+	if pool.Installed(mgr.GetRESTMapper()) { // if it is installed later, polls notice claims
 		b = b.Owns(&ipamv1.IPAddressClaim{})
 	}
 	return b.Complete(r)
 }
 
-// specChanged lets spec, labels, annotations and deletion through, and holds back
-// the agent's progress in status, which changes nothing that is decided.
+// specChanged passes changes of spec, labels, annotations and deletion. It holds back the
+// agent's progress in status, which changes no decision.
 func specChanged() predicate.Predicate {
 	return predicate.Or(
 		predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{},
 		predicate.LabelChangedPredicate{},
-		predicate.Funcs{UpdateFunc: statusLost},
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // a status that was lost is filled again at once
+			host, ok := e.ObjectNew.(*infrav1.IngotHost)
+			return ok && host.Status.Phase == ""
+		}},
 	)
 }
 
-// statusLost says whether the status was emptied: it is filled again at once.
-func statusLost(e event.UpdateEvent) bool {
-	host, ok := e.ObjectNew.(*infrav1.IngotHost)
-	return ok && host.Status.Phase == ""
-}
-
-// comesOrGoes lets through what changes whether a claim's machine is there, and
-// whether it means the claim.
-func comesOrGoes() predicate.Predicate {
+// claimAnswered passes changes of whether a claim's machine exists and names its host.
+func claimAnswered() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotMachine)
 		after, both := e.ObjectNew.(*infrav1.IngotMachine)
@@ -84,8 +87,8 @@ func comesOrGoes() predicate.Predicate {
 	}}
 }
 
-// dataChanged holds back a change of labels or owners: hundreds of hosts may share
-// a Secret, and each of them adopts it.
+// dataChanged holds back changes of labels and owners: hundreds of hosts may share a Secret,
+// and each of them becomes an owner.
 func dataChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		switch after := e.ObjectNew.(type) {
@@ -98,6 +101,71 @@ func dataChanged() predicate.Predicate {
 		}
 		return true
 	}}
+}
+
+// identityChanged passes changes that make a host a duplicate, or end that.
+func identityChanged() predicate.Predicate {
+	address := func(host *infrav1.IngotHost) string { // whole: the systems of one BMC differ
+		if host.Spec.BMC == nil {
+			return ""
+		}
+		return host.Spec.BMC.Address
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, both := e.ObjectNew.(*infrav1.IngotHost)
+		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || address(before) != address(after) ||
+			isEnrolled(before) != isEnrolled(after) || isMovingAway(before) != isMovingAway(after) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	}}
+}
+
+// duplicatesOfHost maps a host to its duplicates: none is used from now on, and none waits
+// after the other is gone.
+func (r *Reconciler) duplicatesOfHost() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		host, ok := o.(*infrav1.IngotHost)
+		if !ok {
+			return nil
+		}
+		hardware := &infrav1.IngotHardware{}
+		err := r.Client.Get(ctx, keyOf(host), hardware)
+		if err != nil {
+			hardware = nil
+		}
+		var duplicates, byName []*infrav1.IngotHost
+		if client.IgnoreNotFound(err) == nil {
+			duplicates, err = r.duplicates(ctx, host, hardware)
+		}
+		if err == nil {
+			byName, err = r.sameBMCByName(ctx, host)
+		}
+		return requestsFor(ctx, append(duplicates, byName...), err)
+	})
+}
+
+// duplicatesOfHardware maps hardware facts to the hosts that have the same system.
+func (r *Reconciler) duplicatesOfHardware() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		hardware, ok := o.(*infrav1.IngotHardware)
+		if !ok {
+			return nil
+		}
+		duplicates, err := r.sameSystem(ctx, hardware)
+		return requestsFor(ctx, duplicates, err)
+	})
+}
+
+func requestsFor(ctx context.Context, hosts []*infrav1.IngotHost, err error) []reconcile.Request {
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not look for hosts that are the same server")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(hosts))
+	for _, host := range hosts {
+		requests = append(requests, reconcile.Request{NamespacedName: keyOf(host)})
+	}
+	return requests
 }
 
 // hostsBy maps an object to the hosts that name it, by index.
@@ -113,7 +181,7 @@ func (r *Reconciler) hostsByNetwork() handler.EventHandler {
 	})
 }
 
-// hostsOfNamespace maps a namespace to its hosts: its labels say on which networks they boot.
+// hostsOfNamespace maps a namespace to its hosts: its labels allow them their networks.
 func (r *Reconciler) hostsOfNamespace() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.InNamespace(o.GetName()))
@@ -127,4 +195,119 @@ func (r *Reconciler) hostsOfCluster() handler.EventHandler {
 			return host.Spec.Claim != nil && host.Spec.Claim.ClusterName == o.GetName()
 		}, client.InNamespace(o.GetNamespace()))
 	})
+}
+
+type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// setQueue is a source of the controller, which tells Heard its queue.
+func (r *Reconciler) setQueue(_ context.Context, queue requestQueue) error {
+	r.queue.Store(&queue)
+	return nil
+}
+
+// Heard takes a report of a BMC's event stream. An event triggers a reconcile at once. The
+// end of a stream triggers one within a poll, at random: when a network breaks, all streams
+// end at the same moment.
+func (r *Reconciler) Heard(key string, kind bmc.NewsKind) {
+	queue := r.queue.Load()
+	namespace, name, ok := strings.Cut(key, string(types.Separator))
+	if queue == nil || !ok {
+		return
+	}
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	switch kind {
+	case bmc.NewsHappened:
+		(*queue).Add(request)
+	case bmc.NewsEnded:
+		(*queue).AddAfter(request, rand.N(max(r.Poll, 1)))
+	case bmc.NewsBegun: // the next poll finds the host watched
+	}
+}
+
+// watch opens the event stream of a BMC that may be polled. Two hosts that are the same
+// server get none: they would take the one stream from each other.
+func (r *Reconciler) watch(host *infrav1.IngotHost, seen *observation) {
+	switch {
+	case host.Spec.BMC == nil, seen.Deleting, seen.DuplicateOf != "", seen.BMC == lifecycle.BMCCredentialsMissing, seen.BMC == lifecycle.BMCCAMissing:
+		r.unwatch(keyOf(host))
+	case r.Watches != nil && seen.BMC == lifecycle.BMCOK:
+		r.Watches.Want(keyOf(host).String(), seen.target)
+	}
+}
+
+func (r *Reconciler) unwatch(host types.NamespacedName) {
+	if r.Watches != nil {
+		r.Watches.Drop(host.String())
+	}
+}
+
+// The gauges count the hosts of each phase, and of each state of each condition.
+var (
+	hostsOfPhase = prometheus.NewDesc("ingot_hosts",
+		"Hosts, by namespace and phase.", []string{"namespace", "phase"}, nil)
+	hostsOfCondition = prometheus.NewDesc("ingot_host_conditions",
+		"Hosts that have a condition, by namespace, type, status and reason.", []string{"namespace", "type", "status", "reason"}, nil)
+)
+
+// Census counts hosts at each scrape of Prometheus. It names no host: the number of series
+// does not grow with the number of hosts.
+type Census struct {
+	hosts client.Reader
+	leads atomic.Bool
+}
+
+// NewCensus registers the gauges, and replaces those of an earlier manager in this process.
+// hosts is read at each scrape: a cache.
+func NewCensus(hosts client.Reader, registry prometheus.Registerer) (*Census, error) {
+	c := &Census{hosts: hosts}
+	if err := collect.Replace(registry, c); err != nil {
+		return nil, fmt.Errorf("metrics of hosts: %w", err)
+	}
+	return c, nil
+}
+
+// Start implements manager.Runnable. The manager runs it while it leads, and hosts are
+// counted only then: otherwise each replica would count all of them.
+func (c *Census) Start(ctx context.Context) error {
+	c.leads.Store(true)
+	<-ctx.Done()
+	c.leads.Store(false)
+	return nil
+}
+
+// Describe implements prometheus.Collector.
+func (c *Census) Describe(out chan<- *prometheus.Desc) {
+	out <- hostsOfPhase
+	out <- hostsOfCondition
+}
+
+// Collect implements prometheus.Collector.
+func (c *Census) Collect(out chan<- prometheus.Metric) {
+	if !c.leads.Load() {
+		return
+	}
+	hosts := &infrav1.IngotHostList{}
+	if err := c.hosts.List(context.Background(), hosts, client.UnsafeDisableDeepCopy); err != nil { // nothing in them is changed
+		out <- prometheus.NewInvalidMetric(hostsOfPhase, err)
+		return
+	}
+	phases, states := map[[2]string]int{}, map[[4]string]int{}
+	for i := range hosts.Items {
+		host := &hosts.Items[i]
+		// A namespace with a host reports 0 for the other phases: an alert that no host is
+		// free must not end when the last one goes.
+		for _, phase := range infrav1.HostPhases {
+			phases[[2]string{host.Namespace, string(phase)}] += 0
+		}
+		phases[[2]string{host.Namespace, string(host.Status.Phase)}]++
+		for _, c := range host.Status.Conditions {
+			states[[4]string{host.Namespace, c.Type, string(c.Status), c.Reason}]++
+		}
+	}
+	for labels, count := range phases {
+		out <- prometheus.MustNewConstMetric(hostsOfPhase, prometheus.GaugeValue, float64(count), labels[:]...)
+	}
+	for labels, count := range states {
+		out <- prometheus.MustNewConstMetric(hostsOfCondition, prometheus.GaugeValue, float64(count), labels[:]...)
+	}
 }

@@ -4,25 +4,60 @@
 package host
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// Steps of an operation outside of the agent's own.
+// action is in the events of this package.
+const action = "ReconcileHost"
+
+// Steps of an operation that the agent does not report.
 const (
 	stepBooting     = "Booting"
 	stepPoweringOff = "PoweringOff"
 )
 
-// summarize computes the whole status from what was seen and decided.
+// displayDecision returns the decision as conditions and events show it. If the BMC did not
+// carry out power actions, the next one is still sent, since it may have its effect. Until
+// one has, the failure of the BMC is shown, or it would be shown and taken back at every
+// try. A host that is ready needs nothing from its BMC, and an idle host shows its own reason.
+func (r *Reconciler) displayDecision(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) lifecycle.Decision {
+	known := r.memory.bmcOf(host)
+	if host.Spec.BMC == nil || seen.BMC != lifecycle.BMCOK || known.acks.problem == lifecycle.BMCOK ||
+		decision.Reason == infrav1.ReasonAvailable || decision.Reason == infrav1.ReasonProvisioned {
+		return decision
+	}
+	known.problem, known.message = known.acks.problem, known.acks.message
+	power := seen.Power
+	seen.setBMC(host, known)
+	if _, idle := decision.Step.(lifecycle.Idle); idle {
+		seen.Power = power
+		return decision
+	}
+	shown := lifecycle.Next(host, seen.Observation, r.Policy)
+	shown.RecordContact = decision.RecordContact
+	return shown
+}
+
+// summarize computes the whole status from what was observed and decided.
 func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) {
 	status := &host.Status
 	status.Phase = decision.Phase
@@ -39,11 +74,15 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if seen.rotated != nil {
 		conditions.Set(host, *seen.rotated)
 	}
-	conditions.Set(host, pausedCondition(host, nil)) // not paused, or nobody would have decided; of this generation
+	conditions.Set(host, pausedCondition(host, nil)) // a paused host does not get here; of this generation
 	if seen.hardware != nil {
 		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))
 	}
-	r.forgetAsked(host, seen, decision)
+	if seen.Power == infrav1.PowerStateOff || seen.Power == infrav1.PowerStateOn && !decision.ShutsDown {
+		// The shutdown is done, or not wanted any more: it must not shorten the next one.
+		status.SoftPowerOffTime = metav1.Time{}
+		r.memory.changeBMC(keyOf(host), func(s *bmcState) { s.softOff = softPowerOff{} })
+	}
 	if status.Operation = operationOf(host); status.Operation == nil {
 		status.Operation = firmware.Operation(host, seen.Observation)
 	}
@@ -53,9 +92,8 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	showBooted(host, seen.hardware)
 }
 
-// showBooted shows the report of the system that the claim installed, and none of
-// another's. A system reports once: what IngotHardware keeps brings it back after the
-// status was lost.
+// showBooted shows the report of the system that the claim installed, and no other. A system
+// reports once: after the status was lost, IngotHardware brings the report back.
 func showBooted(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) {
 	claim, status := host.Spec.Claim, &host.Status
 	if claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {
@@ -70,8 +108,7 @@ func showBooted(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) {
 	}
 }
 
-// operationOf shows the order under way. Progress that the agent has reported is
-// kept.
+// operationOf shows the order under way, with the progress that its agent reported.
 func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
 	order := host.Spec.Order
 	if order == nil {
@@ -90,12 +127,168 @@ func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
 	return operation
 }
 
-// readyChanged says whether people have not been told yet what the Ready
-// condition now says.
-func readyChanged(before, after *infrav1.IngotHost) bool {
+// saveStatus writes the status if it changed, and records the event of a new reason.
+func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision lifecycle.Decision) error {
+	changed := isReadyChanged(base, host)
+	host.Status.ObservedGeneration = base.Generation
+	if !equality.Semantic.DeepEqual(base.Status, host.Status) {
+		patched := base.DeepCopy()
+		patched.Status = host.Status
+		if err := r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if decision.Event != "" && changed {
+		r.recordDecision(host, decision)
+	}
+	return nil
+}
+
+// isReadyChanged reports whether status or reason of the Ready condition changed.
+func isReadyChanged(before, after *infrav1.IngotHost) bool {
 	was, is := conditions.Get(before, infrav1.ReadyCondition), conditions.Get(after, infrav1.ReadyCondition)
 	if was == nil || is == nil {
 		return was != is
 	}
 	return was.Status != is.Status || was.Reason != is.Reason
+}
+
+func (r *Reconciler) recordDecision(host *infrav1.IngotHost, decision lifecycle.Decision) {
+	r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
+}
+
+// recordNormal records an event of something that succeeded.
+func (r *Reconciler) recordNormal(host *infrav1.IngotHost, reason, message string) {
+	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, reason, action, "%s", message)
+}
+
+// recordWarning records an event of something that the decision did not foresee.
+func (r *Reconciler) recordWarning(host *infrav1.IngotHost, reason, message string) {
+	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, "%s", message)
+}
+
+// maxUnhealthy is how many components a message names.
+const maxUnhealthy = 8
+
+// healthState is the health of a server as it is shown, which lags behind an improvement.
+type healthState struct {
+	// state that is shown; empty: none yet.
+	state lifecycle.Health
+	// betterSince is since when the BMC reports a better state; zero: it does not.
+	betterSince time.Time
+	// detail names the unhealthy components; readings names them with their readings, which
+	// change each time. Both were read at detailAt, for the state detailOf.
+	detail, readings string
+	detailAt         time.Time
+	detailOf         lifecycle.Health
+	// recorded is the state that the last event reported.
+	recorded lifecycle.Health
+}
+
+// healthOf is what is known of the host's health; after a restart, what its status shows.
+func (s bmcState) healthOf(host *infrav1.IngotHost) healthState {
+	if s.health.state == "" {
+		shown := lifecycle.HealthOf(host)
+		return healthState{state: shown, recorded: shown}
+	}
+	return s.health
+}
+
+// reported takes over what the BMC reports: a worse state at once, a better one once it has
+// lasted.
+func (h healthState) reported(now lifecycle.Health, at time.Time, w Waits) healthState {
+	switch {
+	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.Ails():
+		h.state, h.betterSince = now, time.Time{}
+	case h.betterSince.IsZero():
+		h.betterSince = at
+	case at.Sub(h.betterSince) >= w.HealthSettle:
+		h.state, h.betterSince = now, time.Time{}
+	}
+	if !h.state.Ails() {
+		h.detail, h.readings = "", ""
+	}
+	return h
+}
+
+// isDetailDue reports whether the components are to be read.
+func (h healthState) isDetailDue(at time.Time, w Waits) bool {
+	if !h.state.Ails() {
+		return false
+	}
+	age := at.Sub(h.detailAt)
+	return h.detailAt.IsZero() || age >= w.DetailEvery || (h.detailOf != h.state && age >= w.DetailLeast)
+}
+
+// readHealth reads the components if they are due. A failure is not the BMC's, which has
+// just answered.
+func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h healthState, now lifecycle.Health) healthState {
+	at := r.Clock.Now()
+	h = h.reported(now, at, r.waits())
+	if !h.isDetailDue(at, r.waits()) {
+		return h
+	}
+	h.detailAt, h.detailOf = at, h.state
+	switch report, err := conn.Health(ctx); {
+	case err == nil:
+		h.detail, h.readings = unhealthy(report.Components)
+	case errors.Is(err, bmc.ErrUnfinished):
+		h.detailAt = time.Time{} // the next poll continues
+	}
+	return h
+}
+
+// unhealthy names the components that are not healthy, the worst first, without and with
+// their readings.
+func unhealthy(components []bmc.ComponentHealth) (names, readings string) {
+	ill := slices.DeleteFunc(slices.Clone(components), func(c bmc.ComponentHealth) bool { return !lifecycle.Health(c.State).Ails() })
+	slices.SortFunc(ill, func(a, b bmc.ComponentHealth) int {
+		worst := 0
+		if a.State != b.State {
+			worst = 1
+			if a.State == bmc.HealthCritical {
+				worst = -1
+			}
+		}
+		return cmp.Or(worst, strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	var with, without []string
+	for i, c := range ill {
+		if i == maxUnhealthy {
+			more := fmt.Sprintf("and %d more", len(ill)-i)
+			with, without = append(with, more), append(without, more)
+			break
+		}
+		name := fmt.Sprintf("%s %q is %s", c.Kind, c.Name, c.State)
+		without = append(without, name)
+		if c.Reading != "" {
+			name += " (" + c.Reading + ")"
+		}
+		with = append(with, name)
+	}
+	return strings.Join(without, ", "), strings.Join(with, ", ")
+}
+
+// recordHealth records an event of a changed health. It follows the write of the status, so
+// that a manager that starts does not record the event again.
+func (r *Reconciler) recordHealth(host *infrav1.IngotHost, seen *observation) {
+	h := seen.known.health
+	if h.state == "" || h.state == lifecycle.HealthUnknown || h.state == h.recorded || seen.BMC != lifecycle.BMCOK {
+		return
+	}
+	was := h.recorded
+	h.recorded = h.state
+	r.memory.changeBMC(keyOf(host), func(s *bmcState) { s.health = h }) // nothing else: acks were counted since
+	message := fmt.Sprintf("The BMC reports %s", h.state)
+	if h.readings != "" {
+		message += ": " + h.readings
+	}
+	switch {
+	case h.state == lifecycle.HealthCritical:
+		r.recordWarning(host, infrav1.ReasonHealthCritical, message)
+	case h.state == lifecycle.HealthWarning:
+		r.recordWarning(host, infrav1.ReasonHealthWarning, message)
+	case was.Ails():
+		r.recordNormal(host, infrav1.ReasonHealthOK, "The BMC reports no fault any more")
+	}
 }

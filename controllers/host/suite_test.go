@@ -28,6 +28,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
@@ -195,7 +196,7 @@ func newYard(t *testing.T, on *ground) *yard {
 	y := &yard{t: t, ctx: t.Context(), ns: fmt.Sprintf("yard-%d", number()), api: api, bmc: &fakeBMC{power: bmc.PowerOff},
 		clock: testclock.NewFakeClock(time.Now().Truncate(time.Second)), events: events.NewFakeRecorder(1000)}
 	y.Reconciler = &Reconciler{Client: api, Live: api, BMC: y.bmc, Recorder: y.events, Clock: y.clock,
-		Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString}
+		Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString, Addresses: &ipam.Memory{}}
 	t.Cleanup(y.clear)
 	y.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.ns, Labels: map[string]string{infrav1.NetworksLabel: infrav1.NetworksAllowed}}})
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: y.ns}, Spec: infrav1.IngotNetworkSpec{

@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
@@ -34,7 +35,7 @@ func testWatches(t *testing.T, on *ground) {
 	must(y, err)
 	must(y, index.Setup(t.Context(), mgr.GetFieldIndexer()))
 	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: y.bmc, Recorder: y.events, Clock: clock.RealClock{},
-		Policy: y.Policy, Poll: time.Hour, NewID: y.NewID}
+		Policy: y.Policy, Poll: time.Hour, NewID: y.NewID, Addresses: &ipam.Memory{}}
 	must(y, r.SetupWithManager(mgr, controller.Options{}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

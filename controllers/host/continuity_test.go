@@ -40,9 +40,9 @@ func (f *fakeNodes) Heard(context.Context, *infrav1.IngotHost) (time.Time, error
 	return f.heard, f.err
 }
 
-// TestRestored: a host that goes back to an earlier generation was restored from a backup,
+// TestNoticeRestore: a host that goes back to an earlier generation was restored from a backup,
 // under a manager that runs on. One that was deleted and made again was not.
-func TestRestored(t *testing.T) {
+func TestNoticeRestore(t *testing.T) {
 	watch := &fakeContinuity{}
 	r := &Reconciler{Continuity: watch}
 	for _, step := range []struct {
@@ -51,7 +51,7 @@ func TestRestored(t *testing.T) {
 		breaks     int
 	}{{"a", 5, 0}, {"a", 5, 0}, {"a", 7, 0}, {"a", 6, 1}, {"a", 6, 1}, {"a", 8, 1}, {"b", 1, 1}, {"b", 2, 1}, {"b", 1, 2}} {
 		host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: types.UID(step.uid), Generation: step.generation}}
-		r.lookBack(t.Context(), host)
+		r.noticeRestore(t.Context(), host)
 		if watch.breaks != step.breaks {
 			t.Errorf("%s at generation %d: %d breaks, want %d", step.uid, step.generation, watch.breaks, step.breaks)
 		}

@@ -86,7 +86,7 @@ func testMovedTwin(t *testing.T, on *ground) {
 }
 
 // One that is in the ledger is a twin, whoever labels it.
-func TestLabelHidesNobodyInUse(t *testing.T) {
+func TestLabelHidesNoHostInUse(t *testing.T) {
 	labelled := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{infrav1.EnrolledLabel: ""}}}
 		change(h)
@@ -105,7 +105,7 @@ func TestLabelHidesNobodyInUse(t *testing.T) {
 		"seen by one that waits":     {labelled(func(*infrav1.IngotHost) {}), registered, true},
 		"two that wait for approval": {labelled(func(*infrav1.IngotHost) {}), labelled(func(*infrav1.IngotHost) {}), true},
 	} {
-		if got := counts(tc.host, tc.twin); got != tc.want {
+		if got := isDisabledBy(tc.host, tc.twin); got != tc.want {
 			t.Errorf("%s: counts %t, want %t", name, got, tc.want)
 		}
 	}

@@ -20,15 +20,15 @@ import (
 // What is sent by a session that was opened since the server was seen reaches the same
 // server or none: a call of the worker, and one that goes on beside it with what the
 // worker's context held.
-func TestGuard(t *testing.T) {
+func TestIdentityGuard(t *testing.T) {
 	server, other := bmc.Identity{UUID: "u-1", Serial: "A1"}, bmc.Identity{UUID: "u-2", Serial: "B2"}
 	send := func(ctx context.Context, conn bmc.Conn) error { return conn.SetPower(ctx, bmc.ActionForceOff) }
 	calls := map[string]func(context.Context, *Reconciler, bmc.Target) error{
 		"worker": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
-			return turns{r}.Do(ctx, target, send)
+			return firmwareBMC{r}.Do(ctx, target, send)
 		},
 		"beside": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
-			return turns{r}.DoWithin(ctx, target, time.Minute, send)
+			return firmwareBMC{r}.DoWithin(ctx, target, time.Minute, send)
 		},
 	}
 	for name, call := range calls {
@@ -49,15 +49,15 @@ func TestGuard(t *testing.T) {
 				}
 				metal := &sessioned{identified: &identified{fakeBMC: &fakeBMC{}, identity: tc.now}, session: tc.session}
 				r := &Reconciler{BMC: metal}
-				seen := &observation{target: bmc.Target{Address: "redfish://bmc", Username: "root", Password: canary}, known: contact{
-					uid: "1", listed: true, session: 7, identity: inventory.SystemIdentity{UUID: "u-1", SerialNumber: "A1"},
+				seen := &observation{target: bmc.Target{Address: "redfish://bmc", Username: "root", Password: canary}, known: bmcState{
+					listed: true, session: 7, identity: inventory.SystemIdentity{UUID: "u-1", SerialNumber: "A1"},
 				}}
-				r.contacts.keep(host, seen.known)
-				err := call(r.onServer(t.Context(), host, seen), r, seen.target)
+				r.memory.keepBMC(host, seen.known)
+				err := call(r.withIdentityGuard(t.Context(), host, seen), r, seen.target)
 				if sent := len(metal.writes) > 0; sent != tc.sent || tc.sent != (err == nil) || !tc.sent && !errors.Is(err, bmc.ErrBusy) {
 					t.Errorf("sent %t, %v; want %t", sent, err, tc.sent)
 				}
-				if r.contacts.of(host).listed != tc.sent {
+				if r.memory.bmcOf(host).listed != tc.sent {
 					t.Error("another server is not looked at, or ours is looked at once more")
 				}
 				if name == "beside" && !seen.known.listed {
@@ -70,10 +70,10 @@ func TestGuard(t *testing.T) {
 
 // The list by which a server was held for another's is replaced only by one of the same
 // server that lists something (I8).
-func TestSoughtAgain(t *testing.T) {
+func TestMissingNICIsSoughtAgain(t *testing.T) {
 	server, other := bmc.Identity{UUID: "u-1", Serial: "A1"}, bmc.Identity{UUID: "u-2", Serial: "B2"}
 	now := time.Unix(10_000, 0)
-	before := contact{
+	before := bmcState{
 		listed: true, macs: []string{"52:54:00:ff:ff:01"}, identity: identityOf(server),
 		sought: "52:54:00:00:00:01", soughtAt: now.Add(-relistAfter),
 	}
@@ -98,7 +98,7 @@ func TestSoughtAgain(t *testing.T) {
 			if tc.mac != "" {
 				wanted = tc.mac
 			}
-			got := before.soughtAgain(t.Context(), &tc.metal, wanted, now)
+			got := before.withMissingNICSought(t.Context(), &tc.metal, wanted, now)
 			if tc.metal.listed != tc.asked || got.listed != tc.listed {
 				t.Errorf("asked %d times, want %d; listed %t, want %t", tc.metal.listed, tc.asked, got.listed, tc.listed)
 			}
@@ -106,7 +106,7 @@ func TestSoughtAgain(t *testing.T) {
 				t.Errorf("NICs (-want +got):\n%s", diff)
 			}
 			tc.metal.listed = 0
-			if got.soughtAgain(t.Context(), &tc.metal, wanted, now.Add(relistAfter-time.Second)); (tc.metal.listed != 0) != tc.soon {
+			if got.withMissingNICSought(t.Context(), &tc.metal, wanted, now.Add(relistAfter-time.Second)); (tc.metal.listed != 0) != tc.soon {
 				t.Errorf("asked again soon: %t, want %t", tc.metal.listed != 0, tc.soon)
 			}
 		})

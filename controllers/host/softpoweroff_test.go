@@ -14,7 +14,7 @@ import (
 )
 
 // A request counts as refused for long only by tries that lie so far apart.
-func TestAsking(t *testing.T) {
+func TestSoftPowerOff(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
 	for name, tc := range map[string]struct {
 		refused []int // seconds
@@ -27,7 +27,7 @@ func TestAsking(t *testing.T) {
 		"before and after": {[]int{0, 3600}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a asking
+			var a softPowerOff
 			for _, s := range tc.refused {
 				a = a.refused(at(s))
 			}

@@ -71,7 +71,7 @@ func testLostFacts(t *testing.T, on *ground) {
 				})
 			}
 			y.lose("h")
-			y.clock.Step(2 * factsLater)
+			y.clock.Step(2 * factsGrace)
 			for range 5 {
 				y.step("h")
 			}

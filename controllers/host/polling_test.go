@@ -39,7 +39,7 @@ func (w *fakeWatches) Watched(key string) bool {
 }
 
 // Which hosts are asked how often.
-func TestPollOf(t *testing.T) {
+func TestPollInterval(t *testing.T) {
 	provisioned := func(h *infrav1.IngotHost) { h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned} }
 	well := lifecycle.Observation{Power: infrav1.PowerStateOn, Health: lifecycle.HealthOK}
 	with := func(change func(*lifecycle.Observation)) lifecycle.Observation {
@@ -73,7 +73,7 @@ func TestPollOf(t *testing.T) {
 			watches := &fakeWatches{watched: tc.watched}
 			watches.Want("n/h", bmc.Target{})
 			r := &Reconciler{Poll: time.Minute, Watches: watches}
-			if got := r.pollOf(host, tc.obs); got != time.Duration(tc.want)*time.Minute {
+			if got := r.pollInterval(host, tc.obs); got != time.Duration(tc.want)*time.Minute {
 				t.Errorf("asked every %s, want %d minutes", got, tc.want)
 			}
 		})
@@ -92,9 +92,9 @@ func TestRequestsPerHost(t *testing.T) {
 		total, most, seconds := 0, 0, make([]int, int(window/time.Second))
 		for n := range hosts {
 			uid, start := types.UID(fmt.Sprintf("host-%d", n)), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-			now := start.Add(untilTurn(uid, start, poll)) // all came up together
+			now := start.Add(untilPoll(uid, start, poll)) // all came up together
 			asked := 0
-			for from := now; now.Sub(from) < window; now = now.Add(untilTurn(uid, now, poll)) {
+			for from := now; now.Sub(from) < window; now = now.Add(untilPoll(uid, now, poll)) {
 				asked++
 				seconds[int(now.Sub(start)/time.Second)%len(seconds)]++
 			}
@@ -114,7 +114,7 @@ func TestHeard(t *testing.T) {
 	defer queue.ShutDown()
 	r := &Reconciler{Poll: time.Millisecond}
 	r.Heard("n/early", bmc.NewsHappened) // before the controller runs: lost, and the first poll is near
-	if err := r.wakes.start(t.Context(), queue); err != nil {
+	if err := r.setQueue(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []bmc.NewsKind{bmc.NewsHappened, bmc.NewsEnded} {
@@ -176,4 +176,29 @@ func testWatched(t *testing.T, on *ground) {
 		y.step("h")
 	}
 	wantWatched("gone", false)
+}
+
+// Hosts that all come up at once are asked at moments of their own from then on,
+// and each exactly once a poll.
+func TestUntilPoll(t *testing.T) {
+	const hosts, poll = 600, time.Minute
+	start := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	seconds := make([]int, 60)
+	for n := range hosts {
+		uid, now := types.UID(fmt.Sprintf("host-%d", n)), start
+		first := untilPoll(uid, now, poll)
+		if first <= poll/2 || first > 3*poll/2 {
+			t.Errorf("%s: first asked after %s", uid, first)
+		}
+		now = now.Add(first)
+		seconds[now.Second()]++
+		for _, late := range []time.Duration{0, time.Millisecond, time.Second, 10 * time.Second} {
+			if got := untilPoll(uid, now.Add(late), poll); got != poll-late {
+				t.Errorf("%s: %s after its moment it waits %s, want %s", uid, late, got, poll-late)
+			}
+		}
+	}
+	if busiest, quietest := slices.Max(seconds), slices.Min(seconds); busiest > 30 || quietest == 0 {
+		t.Errorf("%d hosts by second of the minute, want about 10 in each: %v", hosts, seconds)
+	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // What counts as an order that was not heeded, and when it is one too many.
-func TestOrders(t *testing.T) {
+func TestPowerAcks(t *testing.T) {
 	const on, off, unknown = infrav1.PowerStateOn, infrav1.PowerStateOff, infrav1.PowerStateUnknown
 	boot, hard, soft := lifecycle.BootAgent{}, lifecycle.PowerOff{}, lifecycle.PowerOff{Graceful: true}
 	for name, tc := range map[string]struct {
@@ -39,9 +39,9 @@ func TestOrders(t *testing.T) {
 		"restarts are no proof": {[]lifecycle.Step{lifecycle.Restart{}, lifecycle.Restart{}, lifecycle.Restart{}}, []infrav1.PowerState{off}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var o orders
+			var o powerAcks
 			for _, step := range tc.steps {
-				o = o.after(step)
+				o = o.sent(step)
 			}
 			fails := 0
 			for _, shown := range tc.shown {
@@ -58,7 +58,7 @@ func TestOrders(t *testing.T) {
 }
 
 // An order that is to prove what the BMC says is not heeded by its saying so again.
-func TestRefusedOrders(t *testing.T) {
+func TestRefusedPowerActions(t *testing.T) {
 	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
 	for name, tc := range map[string]struct {
 		step          lifecycle.Step
@@ -73,30 +73,32 @@ func TestRefusedOrders(t *testing.T) {
 		"a proof that is not needed now": {lifecycle.PowerOff{}, off, off, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := orders{}.refusedBy(tc.step, tc.before).seen(tc.shown, tc.unproven, false)
+			o, err := powerAcks{}.refused(tc.step, tc.before).seen(tc.shown, tc.unproven, false)
 			if err != nil || o.pending() != tc.left {
 				t.Errorf("%+v, %v", o, err)
 			}
 		})
 	}
-	if o, _ := (orders{}).refusedBy(lifecycle.PowerOff{}, off).after(lifecycle.PowerOff{}).seen(off, true, false); o != (orders{}) {
+	if o, _ := (powerAcks{}).refused(lifecycle.PowerOff{}, off).sent(lifecycle.PowerOff{}).seen(off, true, false); o != (powerAcks{}) {
 		t.Errorf("one that is taken then leaves %+v", o)
 	}
 }
 
 // What was refused is none of the orders that were taken; what was not answered is not said
 // to be taken; and nothing is concluded while BMCs lag.
-func TestOrdersInARow(t *testing.T) {
+func TestPowerActionsInARow(t *testing.T) {
 	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
 	boot, cut := lifecycle.BootAgent{}, lifecycle.PowerOff{}
-	took := func(step lifecycle.Step) func(orders) orders { return func(o orders) orders { return o.after(step) } }
-	refused := func(step lifecycle.Step, shown infrav1.PowerState) func(orders) orders {
-		return func(o orders) orders { return o.refusedBy(step, shown) }
+	took := func(step lifecycle.Step) func(powerAcks) powerAcks {
+		return func(o powerAcks) powerAcks { return o.sent(step) }
 	}
-	unanswered := func(step lifecycle.Step, shown infrav1.PowerState) func(orders) orders {
-		return func(o orders) orders { return o.after(step).lost(shown) }
+	refused := func(step lifecycle.Step, shown infrav1.PowerState) func(powerAcks) powerAcks {
+		return func(o powerAcks) powerAcks { return o.refused(step, shown) }
 	}
-	type all = []func(orders) orders
+	unanswered := func(step lifecycle.Step, shown infrav1.PowerState) func(powerAcks) powerAcks {
+		return func(o powerAcks) powerAcks { return o.sent(step).unanswered(shown) }
+	}
+	type all = []func(powerAcks) powerAcks
 	for name, tc := range map[string]struct {
 		given          all
 		shown          infrav1.PowerState
@@ -116,7 +118,7 @@ func TestOrdersInARow(t *testing.T) {
 		"no answer, and it goes off":           {all{unanswered(cut, on)}, off, true, false, lifecycle.BMCOK, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var o orders
+			var o powerAcks
 			for _, give := range tc.given {
 				o = give(o)
 			}
@@ -134,24 +136,24 @@ func TestOrdersInARow(t *testing.T) {
 
 // The time of a boot runs from the first order that the BMC took, of this order, with none
 // refused since.
-func TestBooting(t *testing.T) {
+func TestBootAcks(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }
 	order := &infrav1.HostOrder{ID: "1"}
 	boot := lifecycle.BootAgent{}
 	for name, tc := range map[string]struct {
-		b    booting
+		b    bootAcks
 		of   *infrav1.HostOrder
 		want time.Time
 	}{
-		"none":                        {booting{}, order, time.Time{}},
-		"taken twice":                 {booting{}.took(order, boot, at(1)).took(order, boot, at(2)), order, at(1)},
-		"one was refused":             {booting{}.took(order, boot, at(1)).refused(boot).took(order, boot, at(2)), order, at(2)},
-		"the last one was refused":    {booting{}.took(order, boot, at(1)).refused(boot), order, time.Time{}},
-		"a cut was refused":           {booting{}.took(order, boot, at(1)).refused(lifecycle.PowerOff{}), order, at(1)},
-		"a cut was taken":             {booting{}.took(order, lifecycle.PowerOff{}, at(1)), order, time.Time{}},
-		"of another order":            {booting{}.took(order, boot, at(1)), &infrav1.HostOrder{ID: "2"}, time.Time{}},
-		"of another order, and again": {booting{}.took(&infrav1.HostOrder{ID: "2"}, boot, at(1)).took(order, boot, at(2)), order, at(2)},
-		"without an order":            {booting{}.took(nil, boot, at(1)), nil, time.Time{}},
+		"none":                        {bootAcks{}, order, time.Time{}},
+		"taken twice":                 {bootAcks{}.took(order, boot, at(1)).took(order, boot, at(2)), order, at(1)},
+		"one was refused":             {bootAcks{}.took(order, boot, at(1)).refused(boot).took(order, boot, at(2)), order, at(2)},
+		"the last one was refused":    {bootAcks{}.took(order, boot, at(1)).refused(boot), order, time.Time{}},
+		"a cut was refused":           {bootAcks{}.took(order, boot, at(1)).refused(lifecycle.PowerOff{}), order, at(1)},
+		"a cut was taken":             {bootAcks{}.took(order, lifecycle.PowerOff{}, at(1)), order, time.Time{}},
+		"of another order":            {bootAcks{}.took(order, boot, at(1)), &infrav1.HostOrder{ID: "2"}, time.Time{}},
+		"of another order, and again": {bootAcks{}.took(&infrav1.HostOrder{ID: "2"}, boot, at(1)).took(order, boot, at(2)), order, at(2)},
+		"without an order":            {bootAcks{}.took(nil, boot, at(1)), nil, time.Time{}},
 	} {
 		if got := tc.b.of(tc.of); !got.Equal(tc.want) {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -213,7 +215,7 @@ func testUnheeded(t *testing.T, on *ground) {
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	took := y.ignoredFor(60, infrav1.ReasonBMCDisobeys)
-	if took < maxUnheeded || took > 30 {
+	if took < maxIgnored || took > 30 {
 		t.Errorf("%d orders in 60 reset intervals", took)
 	}
 	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCDisobeys).Message

@@ -15,7 +15,7 @@ import (
 
 // Who looks at hosts begins anew when the clock is set: before that agents may have spoken,
 // and their times are by another clock.
-func TestBeginning(t *testing.T) {
+func TestClockStart(t *testing.T) {
 	day := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		gone, drift time.Duration
@@ -28,24 +28,24 @@ func TestBeginning(t *testing.T) {
 		"asleep for ten minutes": {gone: 10*time.Minute + time.Second, drift: 10 * time.Minute, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var b beginning
-			if at := b.of(day); !at.Equal(day) {
+			var b clockStart
+			if at := b.since(day); !at.Equal(day) {
 				t.Fatalf("began at %s", at)
 			}
 			want := day
 			if tc.again {
 				want = day.Add(tc.gone)
 			}
-			if at := b.after(day.Add(tc.gone), tc.drift); !at.Equal(want) {
+			if at := b.withDrift(day.Add(tc.gone), tc.drift); !at.Equal(want) {
 				t.Errorf("began at %s, want %s", at, want)
 			}
-			if at := b.of(day.Add(tc.gone + time.Second)); !at.Equal(want) {
+			if at := b.since(day.Add(tc.gone + time.Second)); !at.Equal(want) {
 				t.Errorf("a second later: began at %s, want %s", at, want)
 			}
 		})
 	}
-	var running beginning
-	if first := running.of(time.Now()); !running.of(time.Now()).Equal(first) {
+	var running clockStart
+	if first := running.since(time.Now()); !running.since(time.Now()).Equal(first) {
 		t.Error("a clock that runs as it should begins anew")
 	}
 }
@@ -61,7 +61,7 @@ func testSetBack(t *testing.T, on *ground) {
 	host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInspect, StartedAt: now, LastContactTime: ahead}
 	must(m.yard, m.api.Status().Update(m.ctx, host))
 
-	if wrote, err := m.Reconciler.heedClock(m.ctx, host); err != nil || !wrote {
+	if wrote, err := m.Reconciler.correctFutureTimes(m.ctx, host); err != nil || !wrote {
 		t.Fatalf("wrote %t: %v", wrote, err)
 	}
 	status := m.get("h").Status
@@ -69,7 +69,7 @@ func testSetBack(t *testing.T, on *ground) {
 		t.Errorf("times (-want +got):\n%s", diff)
 	}
 	version := m.get("h").ResourceVersion
-	if wrote, err := m.Reconciler.heedClock(m.ctx, m.get("h")); err != nil || wrote || m.get("h").ResourceVersion != version {
+	if wrote, err := m.Reconciler.correctFutureTimes(m.ctx, m.get("h")); err != nil || wrote || m.get("h").ResourceVersion != version {
 		t.Error("times that are past are written again")
 	}
 
