@@ -34,7 +34,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Help:    "Duration of answers to Cluster API's hooks in seconds, by hook and outcome: success, blocked, failure.",
 		Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"hook", "outcome"})
-	if err := collect.Adopt(registry, &answers); err != nil {
+	if err := collect.RegisterOrGet(registry, &answers); err != nil {
 		return nil, fmt.Errorf("metric %s: %w", hookSeconds, err)
 	}
 	return &Metrics{answers: answers}, nil

@@ -25,7 +25,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Name: promisedHosts,
 		Help: "Hosts that were promised to a Cluster and that it has not claimed yet.",
 	}, []string{"namespace", "cluster"})
-	if err := collect.Adopt(registry, &hosts); err != nil {
+	if err := collect.RegisterOrGet(registry, &hosts); err != nil {
 		return nil, fmt.Errorf("metric %s: %w", promisedHosts, err)
 	}
 	return &Metrics{hosts: hosts}, nil

@@ -144,7 +144,7 @@ func startBootServer(t *testing.T, s *site, sw *network.Switch) {
 	must(t, err)
 	sockets.HTTP, err = stack.ListenTCP(bootserver.DefaultHTTPPort)
 	must(t, err)
-	sockets.Transfer = func() (net.PacketConn, error) { return stack.ListenUDP(0) }
+	sockets.DialTFTP = stack.DialUDP
 	agents, err := stack.ListenTCP(8843)
 	must(t, err)
 	api := agentserver.New(agentserver.Options{Client: s, Live: s, Keys: keys, Pins: pins, Address: agentServer,

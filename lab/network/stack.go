@@ -279,6 +279,11 @@ func (s *Stack) releaseAny() error {
 	return nil
 }
 
+// DialUDP opens a UDP socket on a free port that is connected to a peer.
+func (s *Stack) DialUDP(to netip.AddrPort) (net.Conn, error) {
+	return s.DialContext(context.Background(), "udp", to.String())
+}
+
 // DialContext connects to host:port, both numeric, over "tcp" or "udp". It
 // fits http.Transport.DialContext.
 func (s *Stack) DialContext(ctx context.Context, netw, addr string) (net.Conn, error) {

@@ -32,7 +32,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "ingot_boots_dropped_total",
 			Help: "Boots that are missing in the boot logs of their hosts, because the manager could not be reached for long, or there were too many of one host."}),
 	}
-	if err := errors.Join(collect.Adopt(registry, &m.stages), collect.Adopt(registry, &m.boots), collect.Adopt(registry, &m.dropped)); err != nil {
+	if err := errors.Join(collect.RegisterOrGet(registry, &m.stages), collect.RegisterOrGet(registry, &m.boots), collect.RegisterOrGet(registry, &m.dropped)); err != nil {
 		return nil, fmt.Errorf("register the metrics of boots: %w", err)
 	}
 	for _, stage := range []Stage{Loader, Script, Kernel, Initramfs, Agent} {

@@ -147,7 +147,7 @@ func startBootServer(t *testing.T, sw *network.Switch, hosts pxe.Directory, trac
 	must(t, err)
 	sockets.HTTP, err = stack.ListenTCP(bootserver.DefaultHTTPPort)
 	must(t, err)
-	sockets.Transfer = func() (net.PacketConn, error) { return stack.ListenUDP(0) }
+	sockets.DialTFTP = stack.DialUDP
 	for _, run := range []func(context.Context) error{tracker.Run, func(ctx context.Context) error { return srv.Run(ctx, sockets) }} {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)

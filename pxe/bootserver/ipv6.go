@@ -38,11 +38,9 @@ type SocketsIPv6 struct {
 	DHCP dhcp6.Conn
 	// RA is for router advertisements.
 	RA ra.Conn
-	// TFTP is bound to port 69, and HTTP to the configured port. Transfer opens a
-	// socket for one TFTP transfer.
-	TFTP     net.PacketConn
-	HTTP     net.Listener
-	Transfer func() (net.PacketConn, error)
+	// TFTP is bound to port 69, and HTTP to the configured port.
+	TFTP net.PacketConn
+	HTTP net.Listener
 }
 
 // Close closes what is open.
@@ -88,7 +86,7 @@ func (c ConfigIPv6) check() error {
 }
 
 // run6 serves IPv6 until ctx ends; at once where there is none to serve.
-func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, pathMTU func(netip.Addr) (int, error)) error {
+func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, dial func(netip.AddrPort) (net.Conn, error)) error {
 	cfg := s.cfg.IPv6
 	if !cfg.Address.IsValid() {
 		return nil
@@ -114,7 +112,7 @@ func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, pathMTU func(net
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
 	g.Go(func() error {
 		srv := tftp.Server{
-			Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: pathMTU,
+			Files: loaders, Absent: []string{dhcp.BootFromDisk}, Dial: dial,
 			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
 		}
 		return srv.Serve(ctx, sockets.TFTP)

@@ -113,8 +113,7 @@ func TestIPv6(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- srv.Run(ctx, bootserver.Sockets{DHCP: newWire(), BINL: newWire(), TFTP: tftp4, HTTP: l4,
-			Transfer: func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") },
-			IPv6:     bootserver.SocketsIPv6{DHCP: w, TFTP: tftp, HTTP: l, Transfer: udp}})
+			IPv6: bootserver.SocketsIPv6{DHCP: w, TFTP: tftp, HTTP: l}})
 	}()
 	defer func() {
 		cancel()

@@ -14,7 +14,6 @@ import (
 	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/pxe/dhcp6"
 	"github.com/ingot-metal/ingot/pxe/ra"
-	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
 // ListenHost opens all sockets on the host's network (or that of the namespace
@@ -48,13 +47,11 @@ func ListenHost(ctx context.Context, interfaces string, cfg Config) (Sockets, er
 	if s.HTTP, err = any4.Listen(ctx, "tcp4", at(port)); err != nil {
 		return fail("HTTP", err)
 	}
-	s.PathMTU = tftp.RouteMTU
 	if cfg.IPv6.Address.IsValid() {
 		if s.IPv6, err = listenIPv6(ctx, names(interfaces), cfg.IPv6.Address, port); err != nil {
 			return Sockets{}, errors.Join(err, s.Close())
 		}
 	}
-	s.Transfer = func() (net.PacketConn, error) { return any4.ListenPacket(ctx, "udp4", at(0)) }
 	return s, nil
 }
 
@@ -85,7 +82,6 @@ func listenIPv6(ctx context.Context, interfaces []string, address netip.Addr, ht
 	if s.HTTP, err = any6.Listen(ctx, "tcp6", at(httpPort)); err != nil {
 		return fail("HTTP", err)
 	}
-	s.Transfer = func() (net.PacketConn, error) { return any6.ListenPacket(ctx, "udp6", at(0)) }
 	return s, nil
 }
 

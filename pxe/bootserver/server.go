@@ -87,11 +87,9 @@ type Sockets struct {
 	BINL net.PacketConn
 	// TFTP is bound to port 69.
 	TFTP net.PacketConn
-	// Transfer opens a UDP socket for one TFTP transfer, on the server's
-	// address and any free port.
-	Transfer func() (net.PacketConn, error)
-	// PathMTU returns how large a packet to a client may be; nil: as on Ethernet.
-	PathMTU func(client netip.Addr) (int, error)
+	// DialTFTP opens the socket of one TFTP transfer, for IPv6 as well. Nil means a socket
+	// of the kernel, of the address of TFTP.
+	DialTFTP func(client netip.AddrPort) (net.Conn, error)
 	// HTTP listens on the configured port.
 	HTTP net.Listener
 	// IPv6 is needed where Config.IPv6 has an address.
@@ -177,7 +175,7 @@ func (s *Server) keepInMemory() error {
 // to another directory, cannot.
 func present(files tftp.Files, loaders dhcp.Loaders) (dhcp.Loaders, error) {
 	kept := loaders.Keep(func(name string) bool {
-		f, err := files.Open(name)
+		f, err := files.Open(netip.Addr{}, name)
 		if err == nil {
 			_ = f.Close()
 		}
@@ -187,7 +185,7 @@ func present(files tftp.Files, loaders dhcp.Loaders) (dhcp.Loaders, error) {
 		if slices.Contains(kept.Names(), name) {
 			continue
 		}
-		_, err := files.Open(name)
+		_, err := files.Open(netip.Addr{}, name)
 		return kept, fmt.Errorf("boot loader %s is missing (Debian: package ipxe): %w", name, err)
 	}
 	return kept, nil
@@ -223,7 +221,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
 	g.Go(func() error {
 		srv := tftp.Server{
-			Files: s.filesByTFTP(loaders), Absent: append(optionalFiles(), dhcp.BootFromDisk), ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
+			Files: s.filesByTFTP(loaders), Absent: append(optionalFiles(), dhcp.BootFromDisk), Dial: sockets.DialTFTP,
 			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
 		}
 		return srv.Serve(ctx, sockets.TFTP)
@@ -232,7 +230,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 		h := s.handler(loaders, s.baseURL, s.autoexec)
 		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{MaxConnsPerClient: s.cfg.MaxConnsPerClient, Log: s.cfg.Log})
 	})
-	g.Go(func() error { return s.run6(ctx, sockets.IPv6, sockets.PathMTU) })
+	g.Go(func() error { return s.run6(ctx, sockets.IPv6, sockets.DialTFTP) })
 	if s.cfg.Images != nil {
 		g.Go(func() error { return s.cfg.Images.Run(ctx) })
 	}

@@ -141,7 +141,7 @@ func startFor(t *testing.T, files *pxe.Files, dir pxe.Directory) running {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- srv.Run(ctx, bootserver.Sockets{DHCP: r.dhcp, BINL: r.binl, TFTP: tftp, Transfer: udp, HTTP: l})
+		done <- srv.Run(ctx, bootserver.Sockets{DHCP: r.dhcp, BINL: r.binl, TFTP: tftp, HTTP: l})
 	}()
 	t.Cleanup(func() {
 		cancel()

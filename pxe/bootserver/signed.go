@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/ingot-metal/ingot/pxe"
@@ -66,9 +65,8 @@ type grubFiles struct {
 	baseURL   string
 }
 
-// OpenFor implements tftp.ClientFiles. Scripts hold the boot token: they are for the
-// host alone.
-func (g *grubFiles) OpenFor(client netip.Addr, name string) (tftp.File, error) {
+// Open implements tftp.Files. Scripts hold the boot token: only the host may read its script.
+func (g *grubFiles) Open(client netip.Addr, name string) (*tftp.File, error) {
 	name = tftp.Clean(name)
 	if mac, ok := script.ParseScriptGRUB(name); ok {
 		host, known := g.directory.Lookup(mac)
@@ -80,10 +78,10 @@ func (g *grubFiles) OpenFor(client netip.Addr, name string) (tftp.File, error) {
 	if part := strings.Split(name, "/"); len(part) == 3 && part[0] == "files" {
 		return g.file(pxe.File{SHA256: part[1], Name: part[2]})
 	}
-	return g.Open(name)
+	return g.Dir.Open(client, name)
 }
 
-func (g *grubFiles) script(host pxe.Host) (tftp.File, error) {
+func (g *grubFiles) script(host pxe.Host) (*tftp.File, error) {
 	text, err := script.RenderGRUB(host, g.baseURL)
 	if errors.Is(err, script.ErrNoScript) {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
@@ -91,37 +89,20 @@ func (g *grubFiles) script(host pxe.Host) (tftp.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("boot script: %w", err)
 	}
-	return staged{tftp.InMemory([]byte(text)), pxe.StageScript, host.Plan.Loaded().String()}, nil
+	opened := tftp.InMemory([]byte(text))
+	opened.Stage, opened.Detail = pxe.StageScript, host.Plan.Loaded().String()
+	return opened, nil
 }
 
-func (g *grubFiles) file(file pxe.File) (tftp.File, error) {
+func (g *grubFiles) file(file pxe.File) (*tftp.File, error) {
 	src, _, err := g.files.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
-	info, err := src.Stat()
+	opened, err := tftp.OnDisk(src)
 	if err != nil {
-		_ = src.Close()
 		return nil, fmt.Errorf("boot file %s: %w", file.Name, err)
 	}
-	return staged{onDisk{src, info.Size()}, pxe.StageFile, file.Name}, nil
+	opened.Stage, opened.Detail = pxe.StageFile, file.Name
+	return opened, nil
 }
-
-// staged is a file that is a stage of its own.
-type staged struct {
-	tftp.File
-	stage  pxe.Stage
-	detail string
-}
-
-// Stage implements tftp.StagedFile.
-func (f staged) Stage() (pxe.Stage, string) { return f.stage, f.detail }
-
-// onDisk is an open file as TFTP serves it.
-type onDisk struct {
-	*os.File
-	size int64
-}
-
-// Size implements tftp.File.
-func (f onDisk) Size() int64 { return f.size }

@@ -19,9 +19,9 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
+	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
-	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
 // retained is how much memory the process holds on to, in bytes.
@@ -82,8 +82,8 @@ func TestFloods(t *testing.T) {
 			if grown := retained() - before; grown > 16<<20 {
 				t.Errorf("%d packets made it keep %d KiB", packets, grown>>10)
 			}
-			if n := d.memory.Len(); n > 2*expiring.Max {
-				t.Errorf("%d things are remembered, at most %d may be", n, 2*expiring.Max)
+			if n := d.memory.Len(); n > 2*ttlset.DefaultMax {
+				t.Errorf("%d things are remembered, at most %d may be", n, 2*ttlset.DefaultMax)
 			}
 			if lines := strings.Count(d.log.String(), "level=WARN"); lines > maxOthers+1 {
 				t.Errorf("%d warnings, want at most one for each of %d other servers, and one for the rest", lines, maxOthers)

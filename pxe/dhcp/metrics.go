@@ -63,7 +63,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		others: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
 			Help: "When a DHCP server that is not Ingot's answered one of its hosts last, by the server's address."}, []string{"server"}),
 	}
-	if err := errors.Join(collect.Adopt(registry, &m.messages), collect.Adopt(registry, &m.findings), collect.Adopt(registry, &m.others)); err != nil {
+	if err := errors.Join(collect.RegisterOrGet(registry, &m.messages), collect.RegisterOrGet(registry, &m.findings), collect.RegisterOrGet(registry, &m.others)); err != nil {
 		return nil, fmt.Errorf("register the metrics of DHCP: %w", err)
 	}
 	for t := range m.known {

@@ -30,7 +30,7 @@ const (
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcpv6_messages_total",
 		Help: "DHCPv6 messages received, by their type and what became of them."}, []string{"type", "outcome"})}
-	if err := collect.Adopt(registry, &m.messages); err != nil {
+	if err := collect.RegisterOrGet(registry, &m.messages); err != nil {
 		return nil, fmt.Errorf("register the metrics of DHCPv6: %w", err)
 	}
 	return m, nil

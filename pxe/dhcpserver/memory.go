@@ -9,8 +9,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/pxe"
-	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
 const (
@@ -27,8 +27,8 @@ const (
 // answer needs in order to be right, and nothing that other replicas must know.
 // The zero value is ready; it is safe for concurrent use.
 type Memory struct {
-	declined expiring.Set[netip.Addr]
-	told     expiring.Set[finding]
+	declined ttlset.Set[netip.Addr]
+	told     ttlset.Set[finding]
 }
 
 // finding is something that people are told once in a while.
@@ -44,7 +44,7 @@ func (m *Memory) Decline(address netip.Addr, now time.Time) {
 }
 
 // Use ends that: its host has the address.
-func (m *Memory) Use(address netip.Addr) { m.declined.Remove(address) }
+func (m *Memory) Use(address netip.Addr) { m.declined.Delete(address) }
 
 // Withheld says why an address is not given now; empty: it is.
 func (m *Memory) Withheld(address netip.Addr, now time.Time) string {

@@ -74,7 +74,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_boot_http_requests_in_flight",
 			Help: "Requests that the boot server's HTTP side answers now."}),
 	}
-	if err := errors.Join(collect.Adopt(registry, &m.requests), collect.Adopt(registry, &m.bytes), collect.Adopt(registry, &m.running)); err != nil {
+	if err := errors.Join(collect.RegisterOrGet(registry, &m.requests), collect.RegisterOrGet(registry, &m.bytes), collect.RegisterOrGet(registry, &m.running)); err != nil {
 		return nil, fmt.Errorf("register the metrics of HTTP: %w", err)
 	}
 	for k := range kinds {

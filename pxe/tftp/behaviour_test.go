@@ -6,7 +6,6 @@ package tftp_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -267,28 +266,31 @@ func TestClientsThatNeverAnswerMakeRoom(t *testing.T) {
 	}
 }
 
-// TestBlocksFitThePath: the largest block is one that needs no fragments.
+// userSpace is a socket that is not the kernel's, as far as the server can see.
+type userSpace struct{ net.Conn }
+
+// TestBlocksFitThePath: a block is no larger than what reaches the client in one packet.
 func TestBlocksFitThePath(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		mtu  func(netip.Addr) (int, error)
+	for name, tc := range map[string]struct {
+		dial func(netip.AddrPort) (net.Conn, error)
 		want string
 	}{
-		{"not known", nil, "1468"},
-		{"failing", func(netip.Addr) (int, error) { return 0, errors.New("no route") }, "1468"},
-		{"tunnel", func(netip.Addr) (int, error) { return 1400, nil }, "1368"},
-		{"jumbo frames", func(netip.Addr) (int, error) { return 9000, nil }, "8968"},
-		{"loopback", tftp.RouteMTU, "65464"},
-		{"absurd", func(netip.Addr) (int, error) { return 68, nil }, "512"},
+		"kernel": {nil, "65464"},
+		"user space": {func(client netip.AddrPort) (net.Conn, error) {
+			conn, err := net.Dial("udp4", client.String())
+			return userSpace{conn}, err
+		}, "1468"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			addr, _ := startServer(t, tftp.Server{Files: memory{"f": nil}, PathMTU: tc.mtu})
-			c := newClient(t, addr)
-			c.request("f", "octet", "blksize", "65464")
-			if got, want := c.expect(6, 0), "blksize\x00"+tc.want+"\x00"; got != want {
-				t.Errorf("accepted %q, want %q", got, want)
-			}
-		})
+		for _, single := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, single port %t", name, single), func(t *testing.T) {
+				addr, _ := startServer(t, tftp.Server{Files: memory{"f": nil}, Dial: tc.dial, SinglePort: single})
+				c := newClient(t, addr)
+				c.request("f", "octet", "blksize", "65464")
+				if got, want := c.expect(6, 0), "blksize\x00"+tc.want+"\x00"; got != want {
+					t.Errorf("accepted %q, want %q", got, want)
+				}
+			})
+		}
 	}
 }
 
@@ -329,8 +331,7 @@ func TestEndWaitsForTransfers(t *testing.T) {
 		t.Run(fmt.Sprintf("single port %t", single), func(t *testing.T) {
 			conn, want := listen(t), random(2000)
 			ctx, cancel := context.WithCancel(context.Background())
-			srv := tftp.Server{Files: memory{"f": want}, SinglePort: single, Drain: patience, Timeout: time.Hour,
-				ListenTransfer: func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }}
+			srv := tftp.Server{Files: memory{"f": want}, SinglePort: single, Drain: patience, Timeout: time.Hour}
 			done := make(chan error, 1)
 			go func() { done <- srv.Serve(ctx, conn) }()
 			c := newClient(t, conn.LocalAddr().String())
@@ -357,15 +358,13 @@ func TestEndWaitsForTransfers(t *testing.T) {
 	}
 }
 
-// shrinking is a file that is shorter than it was.
-type shrinking struct{ memoryFile }
-
-func (shrinking) Size() int64 { return 10_000 }
-
+// shrinkingFiles are shorter than they were.
 type shrinkingFiles struct{}
 
-func (shrinkingFiles) Open(string) (tftp.File, error) {
-	return shrinking{memoryFile{bytes.NewReader(make([]byte, 600))}}, nil
+func (shrinkingFiles) Open(netip.Addr, string) (*tftp.File, error) {
+	f := tftp.InMemory(make([]byte, 600))
+	f.Size = 10_000
+	return f, nil
 }
 
 func TestFileThatShrinks(t *testing.T) {

@@ -18,40 +18,49 @@ import (
 
 // Files is what the server serves.
 type Files interface {
-	// Open returns an error that wraps fs.ErrNotExist for an unknown name. It
-	// must not block on anything but a local disk.
-	Open(name string) (File, error)
+	// Open returns an error that wraps fs.ErrNotExist for a name that the client may not
+	// read. It must not block on anything but a local disk.
+	Open(client netip.Addr, name string) (*File, error)
 }
 
-// ClientFiles are Files of which some are for some clients only.
-type ClientFiles interface {
-	// OpenFor is Files.Open for the client at an address.
-	OpenFor(client netip.Addr, name string) (File, error)
-}
-
-// File is an open file of known size.
-type File interface {
+// File is an open file.
+type File struct {
 	io.ReaderAt
 	io.Closer
 	// Size is in bytes.
-	Size() int64
+	Size int64
+	// Stage and Detail go to the Observer when the file was sent. An empty Stage means
+	// pxe.StageLoader, with the file's name.
+	Stage  pxe.Stage
+	Detail string
 }
 
-// StagedFile is a File that is a stage of its own of the boot, and not a boot loader.
-type StagedFile interface {
-	File
-	// Stage is what Observers are told when the file was sent.
-	Stage() (stage pxe.Stage, detail string)
+// InMemory returns a file with this content.
+func InMemory(b []byte) *File {
+	return &File{ReaderAt: bytes.NewReader(b), Closer: io.NopCloser(nil), Size: int64(len(b))}
 }
 
-// Clean is a file's name as Dir understands it. Firmware writes names with slashes in
-// front, twice, or with backslashes; all mean the same file.
+// OnDisk returns the file, or closes it if it is not a regular one.
+func OnDisk(f *os.File) (*File, error) {
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &File{ReaderAt: f, Closer: f, Size: info.Size()}, nil
+}
+
+// Clean returns a file's name as Dir understands it. Firmware writes the same name with one
+// or two leading slashes, or with backslashes.
 func Clean(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, `\`, "/")), "/")
 }
 
-// Dir serves the files of one directory tree and some made in memory, which
-// win over files of the same name. Names never lead out of the directory.
+// Dir serves the files of one directory tree, and files in memory, which win over files of
+// the same name. Names never lead out of the directory.
 type Dir struct {
 	root   *os.Root
 	memory map[string][]byte
@@ -69,11 +78,11 @@ func OpenDir(dir string, memory map[string][]byte) (*Dir, error) {
 // Close releases the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// FS is the directory alone, for others who serve it.
+// FS returns the directory without the files in memory.
 func (d *Dir) FS() fs.FS { return d.root.FS() }
 
-// Open implements Files.
-func (d *Dir) Open(name string) (File, error) {
+// Open implements Files. All clients may read all files.
+func (d *Dir) Open(_ netip.Addr, name string) (*File, error) {
 	clean := Clean(name)
 	if b, ok := d.memory[clean]; ok {
 		return InMemory(b), nil
@@ -82,27 +91,9 @@ func (d *Dir) Open(name string) (File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", name, err)
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrNotExist
-	}
+	file, err := OnDisk(f)
 	if err != nil {
-		_ = f.Close()
 		return nil, fmt.Errorf("open %q: %w", name, err)
 	}
-	return diskFile{File: f, size: info.Size()}, nil
+	return file, nil
 }
-
-// InMemory is a file of these bytes.
-func InMemory(b []byte) File { return memoryFile{bytes.NewReader(b)} }
-
-type memoryFile struct{ *bytes.Reader }
-
-func (memoryFile) Close() error { return nil }
-
-type diskFile struct {
-	*os.File
-	size int64
-}
-
-func (f diskFile) Size() int64 { return f.size }

@@ -12,43 +12,26 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// ending is how a request ended.
-type ending int
-
+// The outcomes of requests.
 const (
-	// endSent: the client has the whole file.
-	endSent ending = iota
-	// endAborted: the client wanted no more, as UEFI that only asks for the size.
-	endAborted
-	// endSilent: the client stopped answering.
-	endSilent
-	// endSlow: the client took too little, and others waited.
-	endSlow
-	// endAbsent: a file that is refused on purpose (Server.Absent).
-	endAbsent
-	// endRefused: no such file, or not a request that is served.
-	endRefused
-	// endBusy: there was no place.
-	endBusy
-	// endFailed: any other failure.
-	endFailed
-	endings
+	outcomeSent    = "sent"    // the client has the whole file
+	outcomeAborted = "aborted" // the client wanted no more: UEFI asks for the size only
+	outcomeSilent  = "silent"  // the client stopped answering
+	outcomeSlow    = "slow"    // the client took less than minRate
+	outcomeAbsent  = "absent"  // a file that is refused on purpose (Server.Absent)
+	outcomeRefused = "refused" // no such file, or not a request that is served
+	outcomeBusy    = "busy"    // no slot became free
+	outcomeFailed  = "failed"  // any other failure
 )
 
-func (e ending) String() string {
-	return [endings]string{"sent", "aborted", "silent", "slow", "absent", "refused", "busy", "failed"}[e]
-}
-
-// Metrics count what is asked for and sent. No label comes from the network.
+// Metrics count requests and bytes. No label comes from the network.
 type Metrics struct {
 	transfers *prometheus.CounterVec
 	bytes     prometheus.Counter
 	running   prometheus.Gauge
-	ended     [endings]prometheus.Counter
 }
 
-// NewMetrics registers the metrics, or takes over those of an earlier server of the
-// process.
+// NewMetrics registers the metrics, or takes over those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_tftp_transfers_total",
@@ -58,48 +41,31 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_tftp_transfers_in_flight",
 			Help: "TFTP transfers that run now."}),
 	}
-	if err := errors.Join(collect.Adopt(registry, &m.transfers), collect.Adopt(registry, &m.bytes), collect.Adopt(registry, &m.running)); err != nil {
+	if err := errors.Join(collect.RegisterOrGet(registry, &m.transfers), collect.RegisterOrGet(registry, &m.bytes),
+		collect.RegisterOrGet(registry, &m.running)); err != nil {
 		return nil, fmt.Errorf("register the metrics of TFTP: %w", err)
 	}
-	for e := range endings {
-		m.ended[e] = m.transfers.WithLabelValues(e.String())
+	for _, outcome := range []string{outcomeSent, outcomeAborted, outcomeSilent, outcomeSlow, outcomeAbsent, outcomeRefused, outcomeBusy, outcomeFailed} {
+		m.count(outcome, 0) // so that all series exist
 	}
 	return m, nil
 }
 
-// count counts one request that ended; nil Metrics count nothing.
-func (m *Metrics) count(e ending) {
-	if m != nil {
-		m.ended[e].Inc()
-	}
+func (m *Metrics) count(outcome string, requests float64) {
+	m.transfers.WithLabelValues(outcome).Add(requests)
 }
 
-// begin counts a transfer that runs, until the function it returns is called.
-func (m *Metrics) begin() (end func()) {
-	if m == nil {
-		return func() {}
-	}
-	m.running.Inc()
-	return m.running.Dec
-}
-
-func (m *Metrics) sent(bytes int64) {
-	if m != nil && bytes > 0 {
-		m.bytes.Add(float64(bytes))
-	}
-}
-
-// endOf classifies the end of a transfer.
-func endOf(err error) ending {
+// outcomeOf classifies the end of a transfer.
+func outcomeOf(err error) string {
 	switch {
 	case err == nil:
-		return endSent
+		return outcomeSent
 	case errors.Is(err, errAborted):
-		return endAborted
+		return outcomeAborted
 	case errors.Is(err, errGone):
-		return endSilent
+		return outcomeSilent
 	case errors.Is(err, errSlow):
-		return endSlow
+		return outcomeSlow
 	}
-	return endFailed
+	return outcomeFailed
 }

@@ -5,6 +5,7 @@ package tftp
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,13 @@ func TestParseRequest(t *testing.T) {
 		{"mode in capitals", "\x00\x01a\x00OCTET\x00", readRequest{name: "a", mode: "octet"}, false},
 		// What OVMF of Debian 12 sends first, to learn the size.
 		{"OVMF", "\x00\x01snponly.efi\x00octet\x00tsize\x000\x00blksize\x001468\x00windowsize\x004\x00",
-			readRequest{name: "snponly.efi", mode: "octet", options: []option{{"tsize", "0"}, {"blksize", "1468"}, {"windowsize", "4"}}}, false},
-		{"option in capitals", "\x00\x01a\x00octet\x00BlkSize\x008\x00", readRequest{name: "a", mode: "octet", options: []option{{"blksize", "8"}}}, false},
+			readRequest{name: "snponly.efi", mode: "octet", options: []option{{"tsize", 0}, {"blksize", 1468}, {"windowsize", 4}}}, false},
+		{"option in capitals", "\x00\x01a\x00octet\x00BlkSize\x008\x00", readRequest{name: "a", mode: "octet", options: []option{{"blksize", 8}}}, false},
 		{"option without value", "\x00\x01a\x00octet\x00tsize\x00", readRequest{name: "a", mode: "octet"}, false},
 		{"padded", "\x00\x01a\x00octet\x00\x00\x00\x00", readRequest{name: "a", mode: "octet"}, false},
-		{"an option of others", "\x00\x01a\x00octet\x00multicast\x00\x00tsize\x000\x00", readRequest{name: "a", mode: "octet", options: []option{{"tsize", "0"}}}, false},
+		{"an option of others", "\x00\x01a\x00octet\x00multicast\x00\x00tsize\x000\x00", readRequest{name: "a", mode: "octet", options: []option{{"tsize", 0}}}, false},
 		{"the same again and again", "\x00\x01a\x00octet\x00" + strings.Repeat("tsize\x000\x00TSIZE\x001\x00", 100),
-			readRequest{name: "a", mode: "octet", options: []option{{"tsize", "0"}}}, false},
+			readRequest{name: "a", mode: "octet", options: []option{{"tsize", 0}}}, false},
 		{"empty", "", readRequest{}, true},
 		{"write request", "\x00\x02a\x00octet\x00", readRequest{}, true},
 		{"no name", "\x00\x01\x00octet\x00", readRequest{}, true},
@@ -54,45 +55,61 @@ func TestNegotiate(t *testing.T) {
 	with := func(change func(*terms)) terms { c := plain; change(&c); return c }
 	for _, tc := range []struct {
 		name  string
-		asked []option
+		asked [][2]string
 		want  terms
 	}{
 		{"nothing", nil, plain},
-		{"unknown", []option{{"multicast", ""}}, plain},
-		{"all", []option{{"blksize", "1024"}, {"windowsize", "4"}, {"timeout", "3"}, {"tsize", "0"}},
-			terms{1024, 4, 3 * time.Second, []option{{"blksize", "1024"}, {"windowsize", "4"}, {"timeout", "3"}, {"tsize", "5000"}}}},
-		{"block larger than a frame", []option{{"blksize", "65464"}},
-			with(func(c *terms) { c.blockSize, c.accepted = 1468, []option{{"blksize", "1468"}} })},
-		{"window too large", []option{{"windowsize", "65535"}},
-			with(func(c *terms) { c.window, c.accepted = maxWindow, []option{{"windowsize", "64"}} })},
-		{"window of large blocks, whatever the order", []option{{"windowsize", "64"}, {"blksize", "1468"}},
+		{"unknown", [][2]string{{"multicast", ""}}, plain},
+		{"all", [][2]string{{"blksize", "1024"}, {"windowsize", "4"}, {"timeout", "3"}, {"tsize", "0"}},
+			terms{1024, 4, 3 * time.Second, []option{{"blksize", 1024}, {"windowsize", 4}, {"timeout", 3}, {"tsize", 5000}}}},
+		{"block larger than a frame", [][2]string{{"blksize", "65464"}},
+			with(func(c *terms) { c.blockSize, c.accepted = 1468, []option{{"blksize", 1468}} })},
+		{"window too large", [][2]string{{"windowsize", "65535"}},
+			with(func(c *terms) { c.window, c.accepted = maxWindow, []option{{"windowsize", 64}} })},
+		{"window of large blocks, whatever the order", [][2]string{{"windowsize", "64"}, {"blksize", "1468"}},
 			with(func(c *terms) {
 				c.blockSize, c.window = 1468, 44
-				c.accepted = []option{{"windowsize", "44"}, {"blksize", "1468"}}
+				c.accepted = []option{{"windowsize", 44}, {"blksize", 1468}}
 			})},
-		{"an option twice", []option{{"blksize", "1024"}, {"tsize", "0"}, {"blksize", "16"}},
+		{"an option twice", [][2]string{{"blksize", "1024"}, {"tsize", "0"}, {"blksize", "16"}},
 			with(func(c *terms) {
-				c.blockSize, c.accepted = 1024, []option{{"blksize", "1024"}, {"tsize", "5000"}}
+				c.blockSize, c.accepted = 1024, []option{{"blksize", 1024}, {"tsize", 5000}}
 			})},
-		{"first senseless, then not", []option{{"blksize", "x"}, {"blksize", "16"}}, plain},
-		{"senseless values", []option{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "0"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
-		{"a timeout that holds the slot for long", []option{{"timeout", "9"}}, plain},
-		{"the longest timeout", []option{{"timeout", "8"}}, with(func(c *terms) { c.timeout, c.accepted = maxTimeout, []option{{"timeout", "8"}} })},
+		{"first senseless, then not", [][2]string{{"blksize", "x"}, {"blksize", "16"}}, plain},
+		{"senseless values", [][2]string{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "0"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
+		{"a timeout that holds the slot for long", [][2]string{{"timeout", "9"}}, plain},
+		{"the longest timeout", [][2]string{{"timeout", "8"}}, with(func(c *terms) { c.timeout, c.accepted = maxTimeout, []option{{"timeout", 8}} })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			packet := []byte("\x00\x01f\x00octet\x00")
 			for _, o := range tc.asked {
-				packet = append(packet, o.name+"\x00"+o.value+"\x00"...)
+				packet = append(packet, o[0]+"\x00"+o[1]+"\x00"...)
 			}
 			req, err := parseRequest(packet)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := negotiate(req, limits{size: 5000, maxBlock: 1468, timeout: time.Second})
+			got := negotiate(req, 5000, 1468, time.Second)
 			if diff := cmp.Diff(tc.want, got, unexported); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestMaxBlock(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	for name, tc := range map[string]struct {
+		mtu    int
+		client netip.Addr
+		want   int
+	}{
+		"Ethernet": {1500, v4, 1468}, "IPv6": {1500, v6, 1448}, "tunnel": {1400, v4, 1368}, "jumbo frames": {9000, v4, 8968},
+		"loopback": {65536, v4, 65464}, "absurd": {68, v4, 512},
+	} {
+		if got := maxBlock(tc.mtu, tc.client); got != tc.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, tc.want)
+		}
 	}
 }
 
@@ -111,7 +128,7 @@ func FuzzPackets(f *testing.F) {
 		if req.name == "" || len(req.name) > maxNameLength {
 			t.Errorf("name of %d bytes", len(req.name))
 		}
-		got := negotiate(req, limits{size: 1, maxBlock: maxBlockSize, timeout: time.Second})
+		got := negotiate(req, 1, maxBlockSize, time.Second)
 		if len(got.accepted) > 4 {
 			t.Errorf("%d options accepted", len(got.accepted))
 		}

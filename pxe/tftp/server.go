@@ -1,11 +1,20 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package tftp is a read-only TFTP server for boot loaders: RFC 1350 with the options of
+// RFC 2347 to 2349 (blksize, timeout, tsize) and RFC 7440 (windowsize). See decision 0021.
+//
+// The server refuses a missing file at once, because firmware (shim above all) asks for
+// optional files and waits for the answer. It knows no hosts and no boot plans.
+//
+//	files, err := tftp.OpenDir("/usr/lib/ipxe", map[string][]byte{"autoexec.ipxe": script})
+//	srv := tftp.Server{Files: files}
+//	err = srv.Serve(ctx, conn) // conn is bound to port 69
 package tftp
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,52 +26,48 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ingot-metal/ingot/pxe"
 )
 
 const (
-	// DefaultMaxTransfers bounds concurrent transfers. Each takes about 100 KiB and an
-	// open file.
+	// DefaultMaxTransfers bounds concurrent transfers. Each takes about 100 KiB and an open
+	// file.
 	DefaultMaxTransfers = 512
-	// DefaultMaxWaiting bounds the requests that wait for a slot, of one address a
-	// quarter. Each takes about 4 KiB.
+	// DefaultMaxWaiting bounds the requests that wait for a slot. Each takes about 4 KiB.
 	DefaultMaxWaiting = 8192
-	// DefaultMTU is Ethernet's, in bytes; it leaves blocks of 1468. Firmware
-	// cannot always reassemble fragments.
+	// DefaultMTU is Ethernet's, in bytes; it leaves blocks of 1468. Firmware cannot always
+	// reassemble fragments.
 	DefaultMTU = 1500
-	// DefaultTimeout is the first wait for an acknowledgement; it doubles.
+	// DefaultTimeout is the first wait for an acknowledgment; it doubles.
 	DefaultTimeout = time.Second
 	// DefaultRetries is how often one window is sent again.
 	DefaultRetries = 5
-	// shareOfOne is the part of all slots that one address may hold, so that one
-	// broken client does not starve the others.
+	// shareOfOne is the part of all slots that one address may hold, as a divisor: a broken
+	// client must not starve the others.
 	shareOfOne = 4
-	// maxRequest is the size of the largest request read, in bytes. RFC 2347 says
-	// 512.
+	// maxRequest is the size of the largest request read, in bytes. RFC 2347 says 512.
 	maxRequest = 2048
 	// readBuffer is for requests that wait to be read, in bytes.
 	readBuffer = 4 << 20
+	// inboxSize is how many packets wait for a transfer in single-port mode.
+	inboxSize = 8
 )
 
 // Server serves files on a socket that it is given.
 type Server struct {
-	// Files is what can be read; they may be ClientFiles. Required.
+	// Files is what can be read. Required.
 	Files Files
-	// Absent are names, as by Clean, that clients are given on purpose, or ask for by
-	// themselves, and that Files does not have: they are refused like any other, but
-	// that is no failure.
+	// Absent are names, as by Clean, that Files does not have and that clients ask for all
+	// the same. The server refuses them without reporting a failure.
 	Absent []string
-	// ListenTransfer opens the socket for one transfer: on the server's
-	// address, any free port (RFC 1350 §4: each transfer has its own). Required,
-	// but for SinglePort.
-	ListenTransfer func() (net.PacketConn, error)
-	// SinglePort sends all transfers from the socket of the requests, for networks
-	// whose firewalls let nothing else through. It is slower, and not what the RFC
-	// says, but clients do not mind.
+	// Dial opens the socket of one transfer, connected to its client, from the server's
+	// address and any free port. Nil means a socket of the kernel.
+	Dial func(client netip.AddrPort) (net.Conn, error)
+	// SinglePort sends all transfers from the socket of the requests, for networks whose
+	// firewalls let nothing else through. It is slower.
 	SinglePort bool
-	// PathMTU returns how many bytes a packet to a client may have, such as
-	// RouteMTU; nil, or an error: DefaultMTU.
-	PathMTU func(client netip.Addr) (int, error)
 	// MaxTransfers, MaxWaiting, Retries and Timeout: 0 means the default above.
 	MaxTransfers, MaxWaiting, Retries int
 	Timeout                           time.Duration
@@ -74,313 +79,232 @@ type Server struct {
 	Log      *slog.Logger
 }
 
-// Serve answers read requests until ctx ends or the socket breaks, and closes
-// the socket. All transfers have ended when it returns. A nil error means that
-// ctx ended.
-func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
-	run := newServing(s, conn)
+// serving is the state of one Serve.
+type serving struct {
+	Server
+	conn net.PacketConn
+	// ctx ends the transfers that are left after the drain.
+	ctx       context.Context
+	transfers sync.WaitGroup
+	slots     *slots
+}
+
+// Serve answers read requests until ctx ends or the socket breaks, and closes the socket. All
+// transfers have ended when it returns. A nil error means that ctx ended.
+func (s Server) Serve(ctx context.Context, conn net.PacketConn) error {
+	transfers, abort := context.WithCancel(context.Background())
+	run := &serving{Server: s.withDefaults(conn), conn: conn, ctx: transfers}
+	run.slots = newSlots(ctx, run.MaxTransfers, run.MaxWaiting)
+	if udp, ok := conn.(*net.UDPConn); ok {
+		_ = udp.SetReadBuffer(readBuffer) // all servers of a rack ask at once
+	}
 	defer run.transfers.Wait()
-	defer run.abort()
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		run.drain()
+	defer abort()
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() {
+		drain, cancel := context.WithTimeout(context.Background(), s.Drain)
+		defer cancel()
+		_ = run.slots.running.Acquire(drain, int64(run.MaxTransfers)) // all slots: no transfer runs
 		_ = conn.Close()
-	})
-	defer func() {
-		if !stop() {
-			<-ended
-		}
-		_ = conn.Close()
-	}()
+	})()
 	buf := make([]byte, maxRequest)
 	for {
-		n, from, err := readFrom(conn, run.udp, buf)
+		n, from, err := conn.ReadFrom(buf)
+		client, ok := from.(interface{ AddrPort() netip.AddrPort })
 		switch {
-		case err == nil:
-			run.packet(from, buf[:n])
+		case err == nil && ok:
+			run.packet(netip.AddrPortFrom(client.AddrPort().Addr().Unmap(), client.AddrPort().Port()), buf[:n])
+		case ctx.Err() != nil && errors.Is(err, net.ErrClosed):
+			return nil
 		case errors.Is(err, net.ErrClosed):
-			if ctx.Err() != nil {
-				return nil
-			}
 			return fmt.Errorf("read TFTP request: %w", err)
 		default:
-			s.log().Debug("TFTP read failed", "error", err)
+			run.Log.Debug("TFTP read failed", "error", err)
 			time.Sleep(10 * time.Millisecond) // not a hot loop
 		}
 	}
 }
 
-// serving is the state of one Serve.
-type serving struct {
-	*Server
-	conn net.PacketConn
-	udp  *net.UDPConn
-	// ctx ends the transfers that are left after the drain.
-	ctx       context.Context
-	abort     context.CancelFunc
-	transfers sync.WaitGroup
-	slots     *slots
-}
-
-func newServing(s *Server, conn net.PacketConn) *serving {
-	run := &serving{Server: s, conn: conn, slots: newSlots(
-		orDefault(s.MaxTransfers, DefaultMaxTransfers), orDefault(s.MaxWaiting, DefaultMaxWaiting))}
-	if run.udp, _ = conn.(*net.UDPConn); run.udp != nil {
-		// All servers of a rack ask at the same time. The kernel gives as much as it may.
-		_ = run.udp.SetReadBuffer(readBuffer)
+func (s Server) withDefaults(conn net.PacketConn) Server {
+	s.MaxTransfers, s.MaxWaiting = cmp.Or(s.MaxTransfers, DefaultMaxTransfers), cmp.Or(s.MaxWaiting, DefaultMaxWaiting)
+	s.Retries, s.Timeout = cmp.Or(s.Retries, DefaultRetries), cmp.Or(s.Timeout, DefaultTimeout)
+	if s.Dial == nil {
+		s.Dial = func(client netip.AddrPort) (net.Conn, error) {
+			local, _ := conn.LocalAddr().(*net.UDPAddr)
+			if local != nil {
+				local = &net.UDPAddr{IP: local.IP, Zone: local.Zone}
+			}
+			return net.DialUDP("udp", local, net.UDPAddrFromAddrPort(client))
+		}
 	}
-	run.ctx, run.abort = context.WithCancel(context.Background())
-	return run
-}
-
-// drain accepts no more requests, and waits up to Server.Drain for the running transfers.
-func (s *serving) drain() {
-	s.slots.close()
-	if s.Drain > 0 {
-		timer := time.AfterFunc(s.Drain, s.abort)
-		defer timer.Stop()
-	} else {
-		s.abort()
+	if s.Observer == nil {
+		s.Observer = pxe.ObserverFunc(func(pxe.BootEvent) {})
 	}
-	s.transfers.Wait()
+	if s.Metrics == nil {
+		s.Metrics, _ = NewMetrics(prometheus.NewRegistry()) // a new registry takes them
+	}
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	return s
 }
 
-// packet takes what came to the server's own socket.
+// packet handles what came to the server's own socket.
 func (s *serving) packet(from netip.AddrPort, p []byte) {
-	if len(p) >= 2 && binary.BigEndian.Uint16(p) != opRead {
-		s.noRequest(from, p)
+	if shared := s.slots.link(from); shared != nil && opcode(p) != opRead {
+		shared.deliver(p)
 		return
 	}
 	req, err := parseRequest(p)
 	switch {
-	case err != nil:
-		// Never answer an error with an error: two servers could play ping-pong.
-		s.log().Debug("TFTP request dropped", "from", from, "error", err)
-		return
-	case req.mode != "octet":
-		// netascii and mail (RFC 1350 §1) would change the bytes of a loader.
-		s.refuse(from, codeIllegal, "only octet mode is served")
-		s.Metrics.count(endRefused)
-		return
-	}
-	if s.slots.repeated(from, req) {
-		return
-	}
-	s.begin(from, req, false)
-}
-
-// noRequest handles a packet that is no read request: in single-port mode it
-// belongs to a transfer.
-func (s *serving) noRequest(from netip.AddrPort, p []byte) {
-	shared := s.slots.shared(from)
-	switch {
-	case shared != nil:
-		shared.deliver(p)
-	case binary.BigEndian.Uint16(p) == opWrite:
+	case opcode(p) == opWrite:
 		s.refuse(from, codeIllegal, "this server is read-only")
-		s.Metrics.count(endRefused)
-	default:
-		s.log().Debug("TFTP packet dropped", "from", from)
+		s.Metrics.count(outcomeRefused, 1)
+	case err != nil:
+		// Never answer an error with an error: two servers could do so forever.
+		s.Log.Debug("TFTP packet dropped", "from", from, "error", err)
+	case req.mode != "octet":
+		// netascii and mail (RFC 1350 section 1) change the bytes of a loader.
+		s.refuse(from, codeIllegal, "only octet mode is served")
+		s.Metrics.count(outcomeRefused, 1)
+	case !s.slots.repeated(from, req):
+		s.begin(from, req, false)
 	}
 }
 
-// open opens a file; one that panics is one that cannot be read.
-func (s *serving) open(from netip.AddrPort, name string) (f File, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log().Error("TFTP request panicked", "file", name, "panic", p, "stack", string(debug.Stack()))
-			f, err = nil, errPanic
-		}
-	}()
-	if files, ok := s.Files.(ClientFiles); ok {
-		return files.OpenFor(from.Addr(), name)
-	}
-	return s.Files.Open(name)
-}
-
-// begin admits a request and starts its session. It refuses a missing file at once,
-// however many transfers run: shim asks for optional files and waits for the answer.
+// begin admits a request and starts its session. It refuses a missing file at once, however
+// many transfers run. Thousands of sessions may wait, and hold no file open.
 func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
-	file, err := s.open(from, req.name)
+	defer s.survive(from, req.name)
+	file, err := s.Files.Open(from.Addr(), req.name)
 	if err != nil {
 		s.refuseFile(from, req.name, err)
 		return
 	}
+	_ = file.Close()
 	session, err := s.slots.admit(s.ctx, from, req)
-	if err != nil {
-		_ = file.Close()
-		if errors.Is(err, errFull) { // one that stops is silent: the client repeats, and reaches the next
-			s.busy(from, req, err.Error())
-			s.refuse(from, codeUndefined, "too many transfers, try again")
-		}
+	if errors.Is(err, errFull) {
+		s.busy(from, req, err.Error())
+		s.refuse(from, codeUndefined, "too many transfers, try again")
+	}
+	if err != nil { // a server that stops is silent: the client repeats, and reaches another
 		return
 	}
 	session.mayRepeat = mayRepeat
-	s.transfers.Add(1)
-	go s.session(session, file)
-}
-
-// busy reports a request that got no slot.
-func (s *serving) busy(from netip.AddrPort, req readRequest, why string) {
-	s.Metrics.count(endBusy)
-	s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %s", req.name, why))
-}
-
-// session waits for a slot, runs the transfer, and then starts what the client asked for
-// in the meantime.
-func (s *serving) session(session *session, file File) {
-	defer s.transfers.Done()
-	defer func() {
+	s.transfers.Go(func() {
+		s.session(session)
+		replaced := session.replaced()
 		if next := s.slots.end(session); next != nil && s.ctx.Err() == nil {
-			s.begin(session.from, *next, !session.replaced.Load())
+			s.begin(from, *next, !replaced)
 		}
-	}()
-	if !s.slots.try(session) {
-		// Thousands may wait: they hold no file open.
-		_ = file.Close()
-		s.log().Debug("TFTP request waits for a slot", "from", session.from, "file", session.req.name)
-		if !s.slots.wait(session) {
-			if session.ctx.Err() == nil {
-				s.busy(session.from, session.req, fmt.Sprintf("no slot became free within %s", waitLimit))
-			}
-			return
+	})
+}
+
+// session waits for a slot, and runs the transfer.
+func (s *serving) session(session *session) {
+	defer s.survive(session.from, session.req.name)
+	if !s.slots.acquire(session) {
+		if session.ctx.Err() == nil && s.slots.stopping.Err() == nil {
+			s.busy(session.from, session.req, fmt.Sprintf("no slot became free within %s", waitLimit))
 		}
-		var err error
-		if file, err = s.open(session.from, session.req.name); err != nil {
-			s.slots.release(session)
-			s.refuseFile(session.from, session.req.name, err)
-			return
-		}
+		return
 	}
 	defer s.slots.release(session)
-	s.run(session, file)
+	if file, err := s.Files.Open(session.from.Addr(), session.req.name); err != nil {
+		s.refuseFile(session.from, session.req.name, err)
+	} else {
+		s.run(session, file)
+	}
 }
 
-// run runs one transfer, and reports its outcome. A panic ends this transfer only.
-func (s *serving) run(session *session, file File) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log().Error("TFTP transfer panicked", "from", session.from, "file", session.req.name, "panic", p, "stack", string(debug.Stack()))
-			s.refuse(session.from, codeUndefined, "internal error")
-			s.Metrics.count(endFailed)
-			s.observe(session.from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", session.req.name, errPanic))
-		}
-	}()
+// run runs one transfer, and reports its outcome.
+func (s *serving) run(session *session, file *File) {
+	from, name := session.from, session.req.name
 	defer func() { _ = file.Close() }()
-	defer s.Metrics.begin()()
+	s.Metrics.running.Inc()
+	defer s.Metrics.running.Dec()
 	err := s.transfer(session, file)
-	s.Metrics.count(endOf(err))
+	s.Metrics.count(outcomeOf(err), 1)
 	switch {
-	case s.ctx.Err() != nil || session.replaced.Load():
+	case s.ctx.Err() != nil || session.replaced():
 	case err == nil:
-		stage, detail := pxe.StageLoader, session.req.name
-		if staged, ok := file.(StagedFile); ok {
-			stage, detail = staged.Stage()
-		}
-		s.observe(session.from, stage, detail)
+		s.observe(from, cmp.Or(file.Stage, pxe.StageLoader), cmp.Or(file.Detail, name))
 	case errors.Is(err, errAborted), session.mayRepeat && errors.Is(err, errGone):
-		s.log().Debug("TFTP transfer ended by the client", "from", session.from, "file", session.req.name, "error", err)
+		s.Log.Debug("TFTP transfer ended by the client", "from", from, "file", name, "error", err)
 	default:
-		s.observe(session.from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", session.req.name, err))
+		s.failed(from, name, err)
 	}
 }
 
-func (s *serving) transfer(session *session, file File) error {
-	link, err := s.connect(session.from)
+func (s *serving) transfer(session *session, file *File) error {
+	conn, err := s.Dial(session.from)
 	if err != nil {
-		return err
+		s.refuse(session.from, codeUndefined, "no transfer socket")
+		return fmt.Errorf("open transfer socket: %w", err)
 	}
-	s.slots.begin(session, link)
-	var once sync.Once
-	hangUp := func() { once.Do(link.close) }
-	defer hangUp()
-	defer context.AfterFunc(s.ctx, hangUp)()
-	defer context.AfterFunc(session.ctx, hangUp)()
-	timeout := orDefault(s.Timeout, DefaultTimeout)
-	terms := negotiate(session.req, limits{size: file.Size(), maxBlock: s.maxBlock(session), timeout: timeout})
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(session.ctx, func() { _ = conn.Close() })()
+	client := session.from.Addr()
 	t := transfer{
-		link: link, file: file, size: file.Size(), terms: terms,
-		retries: orDefault(s.Retries, DefaultRetries), ending: &session.ending,
+		link: &ownSocket{Conn: conn}, file: file, size: file.Size, retries: s.Retries, ending: &session.ending, now: time.Now,
+		terms: negotiate(session.req, file.Size, maxBlock(pathMTU(conn, client), client), s.Timeout),
+	}
+	if s.SinglePort {
+		shared := &sharedSocket{conn: s.conn, to: net.UDPAddrFromAddrPort(session.from), inbox: make(chan []byte, inboxSize), ctx: session.ctx}
+		s.slots.setLink(session, shared)
+		t.link = shared
 	}
 	err = t.run()
-	s.Metrics.sent(min(t.acked*int64(terms.blockSize), file.Size()))
-	if err == nil || session.ctx.Err() == nil {
-		return err
+	s.Metrics.bytes.Add(float64(min(t.acked*int64(t.terms.blockSize), t.size)))
+	if err != nil && session.ctx.Err() != nil {
+		return context.Cause(session.ctx)
 	}
-	return context.Cause(session.ctx)
-}
-
-func (s *serving) connect(client netip.AddrPort) (link, error) {
-	if s.SinglePort {
-		return newSharedSocket(s.conn, client), nil
-	}
-	conn, err := s.ListenTransfer()
-	if err != nil {
-		s.refuse(client, codeUndefined, "no transfer socket")
-		return nil, fmt.Errorf("open transfer socket: %w", err)
-	}
-	return newOwnSocket(conn, client), nil
-}
-
-// maxBlock is the largest block that goes to the client in one frame.
-func (s *serving) maxBlock(session *session) int {
-	mtu := DefaultMTU
-	if s.PathMTU != nil && session.req.asks("blksize") {
-		if n, err := s.PathMTU(session.from.Addr()); err == nil {
-			mtu = n
-		} else {
-			s.log().Debug("path MTU unknown", "client", session.from, "error", err)
-		}
-	}
-	headers := headersIPv4
-	if !session.from.Addr().Is4() {
-		headers = headersIPv6
-	}
-	return min(max(mtu-headers, defaultBlockSize), maxBlockSize)
+	return err
 }
 
 // refuseFile tells the client why it cannot have a file.
 func (s *serving) refuseFile(from netip.AddrPort, name string, err error) {
-	if !errors.Is(err, fs.ErrNotExist) {
-		s.refuse(from, codeUndefined, "cannot be read")
-	} else {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
 		s.refuse(from, codeNotFound, "not found")
-		if slices.Contains(s.Absent, Clean(name)) {
-			s.log().Debug("TFTP client sent on", "from", from, "file", name)
-			s.Metrics.count(endAbsent)
-			return
-		}
+	} else {
+		s.refuse(from, codeUndefined, "cannot be read")
 	}
-	s.Metrics.count(endRefused)
+	if missing && slices.Contains(s.Absent, Clean(name)) {
+		s.Log.Debug("TFTP client asked for an absent file", "from", from, "file", name)
+		s.Metrics.count(outcomeAbsent, 1)
+		return
+	}
+	s.Metrics.count(outcomeRefused, 1)
+	s.failed(from, name, err)
+}
+
+func (s *serving) refuse(to netip.AddrPort, code byte, text string) {
+	if _, err := s.conn.WriteTo(encodeError(code, text), net.UDPAddrFromAddrPort(to)); err != nil {
+		s.Log.Debug("TFTP error not sent", "to", to, "error", err)
+	}
+}
+
+// busy reports a request that got no slot.
+func (s *serving) busy(from netip.AddrPort, req readRequest, why string) {
+	s.Metrics.count(outcomeBusy, 1)
+	s.failed(from, req.name, errors.New(why))
+}
+
+func (s *serving) failed(from netip.AddrPort, name string, err error) {
 	s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", name, err))
 }
 
-func (s *serving) refuse(to netip.AddrPort, code uint16, text string) {
-	if _, err := s.conn.WriteTo(encodeError(code, text), net.UDPAddrFromAddrPort(to)); err != nil {
-		s.log().Debug("TFTP error not sent", "to", to, "error", err)
-	}
-}
-
 func (s *serving) observe(from netip.AddrPort, stage pxe.Stage, detail string) {
-	if s.Observer != nil {
-		s.Observer.Observe(pxe.BootEvent{Client: from.Addr(), Stage: stage, Detail: detail, At: time.Now()})
-	}
+	s.Observer.Observe(pxe.BootEvent{Client: from.Addr(), Stage: stage, Detail: detail, At: time.Now()})
 }
 
-// errPanic reports a fault of ours.
-var errPanic = errors.New("internal error")
-
-func (s *Server) log() *slog.Logger {
-	if s.Log == nil {
-		return slog.New(slog.DiscardHandler)
+// survive ends a request that panics, and only this one.
+func (s *serving) survive(from netip.AddrPort, name string) {
+	if p := recover(); p != nil {
+		s.Log.Error("TFTP request panicked", "from", from, "file", name, "panic", p, "stack", string(debug.Stack()))
+		s.refuse(from, codeUndefined, "internal error")
+		s.Metrics.count(outcomeFailed, 1)
+		s.failed(from, name, errors.New("internal error"))
 	}
-	return s.Log
-}
-
-func orDefault[N int | time.Duration](n, otherwise N) N {
-	if n <= 0 {
-		return otherwise
-	}
-	return n
 }

@@ -5,7 +5,6 @@ package tftp
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"testing"
 
@@ -16,7 +15,8 @@ import (
 // TestAddressIsAdmittedToItsShareOnly: one address does not fill the queue, from however
 // many ports it asks, and a session that ends makes room for another.
 func TestAddressIsAdmittedToItsShareOnly(t *testing.T) {
-	s := newSlots(1, 8) // an address may run 1 and have 2 waiting
+	stopping, stop := context.WithCancel(t.Context())
+	s := newSlots(stopping, 1, 8) // an address may run 1 and have 2 waiting
 	req := readRequest{name: "a", mode: "octet"}
 	var sessions []*session
 	admit := func(address string, port int) error {
@@ -33,15 +33,18 @@ func TestAddressIsAdmittedToItsShareOnly(t *testing.T) {
 	got = append(got, admit("192.0.2.2", 1000))
 	s.end(sessions[0])
 	got = append(got, admit("192.0.2.1", 1004))
-	s.close()
+	if !s.acquire(sessions[1]) {
+		t.Error("the first session got no slot")
+	}
+	stop()
 	got = append(got, admit("192.0.2.3", 1000))
 	want := []error{nil, nil, nil, errFull, nil, nil, errStopping}
 	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
 		t.Errorf("admissions (-want +got):\n%s", diff)
 	}
-	for _, session := range sessions {
-		if !errors.Is(context.Cause(session.ctx), errGone) && session != sessions[0] {
-			t.Errorf("the session of %s waits although the server stops", session.from)
+	for _, session := range sessions[2:] {
+		if s.acquire(session) {
+			t.Errorf("the session of %s got a second slot", session.from)
 		}
 	}
 }

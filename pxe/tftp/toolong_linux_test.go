@@ -27,12 +27,12 @@ import (
 func TestTooLong(t *testing.T) {
 	var server, client *net.UDPConn
 	var router *icmp.PacketConn
+	loopback := net.IPv4(127, 0, 0, 1)
 	err := netns.Do(emptyNetwork(t), func() (err error) {
-		server, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
+		if client, err = net.ListenUDP("udp4", &net.UDPAddr{IP: loopback}); err != nil {
 			return err
 		}
-		if client, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+		if server, err = net.DialUDP("udp4", &net.UDPAddr{IP: loopback}, client.LocalAddr().(*net.UDPAddr)); err != nil {
 			return err
 		}
 		router, err = icmp.ListenPacket("ip4:icmp", "127.0.0.1")
@@ -44,13 +44,10 @@ func TestTooLong(t *testing.T) {
 	for _, conn := range []net.PacketConn{server, client, router} {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
-	s := newOwnSocket(server, client.LocalAddr().(*net.UDPAddr).AddrPort())
-	if !s.connected {
-		t.Fatal("the kernel's word is for connected sockets")
-	}
+	s := &ownSocket{Conn: server}
 	tooLong := func() {
 		t.Helper()
-		if _, err := router.WriteTo(fragmentationNeeded(t, server, s.client), &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+		if _, err := router.WriteTo(fragmentationNeeded(t, server, client.LocalAddr().(*net.UDPAddr).AddrPort()), &net.IPAddr{IP: loopback}); err != nil {
 			t.Fatal(err)
 		}
 	}

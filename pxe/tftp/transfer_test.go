@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,12 +58,6 @@ func (l *tape) receive(time.Time) ([]byte, error) {
 	return p, nil
 }
 
-func (*tape) close() {}
-
-type bytesFile struct{ *bytes.Reader }
-
-func (bytesFile) Close() error { return nil }
-
 // FuzzTransfer: whatever a client answers, every block that is sent is right, the
 // number of sends is bounded by what came, and the transfer ends.
 func FuzzTransfer(f *testing.F) {
@@ -84,10 +79,10 @@ func FuzzTransfer(f *testing.F) {
 		}
 		l := &tape{t: t, content: content, replies: replies}
 		l.terms = terms{blockSize: max(int(block), minBlockSize), window: int(window)%maxWindow + 1, timeout: time.Second,
-			accepted: []option{{"blksize", "8"}}}
+			accepted: []option{{"blksize", 8}}}
 		var ending atomic.Bool
-		tr := transfer{link: l, terms: l.terms, retries: 2, ending: &ending,
-			file: bytesFile{bytes.NewReader(content)}, size: int64(len(content))}
+		tr := transfer{link: l, terms: l.terms, retries: 2, ending: &ending, now: time.Now,
+			file: bytes.NewReader(content), size: int64(len(content))}
 		most := 2*(len(replies)/tapeReply+1) + 8
 		switch err := tr.run(); {
 		case err != nil && !errors.Is(err, errGone) && !errors.Is(err, errAborted):
@@ -124,8 +119,6 @@ func (l *pacedLink) receive(deadline time.Time) ([]byte, error) {
 	return binary.BigEndian.AppendUint16([]byte{0, opAck}, l.last), nil
 }
 
-func (*pacedLink) close() {}
-
 // TestSlowAndSilentClientsLoseTheirSlot: a transfer that keeps a least rate runs as long as
 // it takes; a slower one, and one whose client never answers, end.
 func TestSlowAndSilentClientsLoseTheirSlot(t *testing.T) {
@@ -151,7 +144,7 @@ func TestSlowAndSilentClientsLoseTheirSlot(t *testing.T) {
 			var ending atomic.Bool
 			tr := transfer{link: l, retries: 5, ending: &ending, now: func() time.Time { return l.clock },
 				terms: terms{blockSize: 512, window: 1, timeout: time.Second},
-				file:  bytesFile{bytes.NewReader(make([]byte, size))}, size: size}
+				file:  bytes.NewReader(make([]byte, size)), size: size}
 			err := tr.run()
 			if !errors.Is(err, c.want) {
 				t.Errorf("ended with %v, want %v", err, c.want)
@@ -163,22 +156,22 @@ func TestSlowAndSilentClientsLoseTheirSlot(t *testing.T) {
 	}
 }
 
-// TestWindowsWithoutSegments: where the kernel takes no window in one call, as
-// over cards without checksums, the same packets go out one by one.
+// TestWindowsWithoutSegments: where the kernel takes no window in one call, as over cards
+// that compute no checksums, the same packets go out one by one.
 func TestWindowsWithoutSegments(t *testing.T) {
-	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	client, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	s := newOwnSocket(server, client.LocalAddr().(*net.UDPAddr).AddrPort())
-	defer s.close()
-	for name, segment := range map[string][]byte{"in one call": nil, "one by one": {}} {
-		s.segment = segment
+	server, err := net.Dial("udp4", client.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	s := &ownSocket{Conn: server}
+	for name, noSegments := range map[string]bool{"in one call": false, "one by one": true} {
+		s.noSegments = noSegments
 		if err := s.send([]byte("0123456789ab-cd"), 4); err != nil {
 			t.Fatal(err)
 		}
@@ -192,19 +185,8 @@ func TestWindowsWithoutSegments(t *testing.T) {
 			}
 			got = append(got, string(buf[:n]))
 		}
-		if want := "0123 4567 89ab -cd"; join(got) != want {
-			t.Errorf("%s: got %q", name, got)
+		if want := "0123 4567 89ab -cd"; strings.Join(got, " ") != want || s.noSegments != noSegments {
+			t.Errorf("%s: got %q, one by one %t", name, got, s.noSegments)
 		}
 	}
-}
-
-func join(s []string) string {
-	var b bytes.Buffer
-	for i, e := range s {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(e)
-	}
-	return b.String()
 }

@@ -150,7 +150,7 @@ func TestLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := tftp.Server{Files: files, ListenTransfer: func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }}
+	srv := tftp.Server{Files: files}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ctx, conn) }()

@@ -108,7 +108,7 @@ func serve(ctx context.Context, text string) error {
 		return err
 	}
 	udp := func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }
-	sockets := bootserver.Sockets{Transfer: udp, HTTP: l}
+	sockets := bootserver.Sockets{HTTP: l}
 	dhcp, err := udp()
 	if err != nil {
 		return err

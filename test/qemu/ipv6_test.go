@@ -78,10 +78,13 @@ func roomWithBootServer(t *testing.T, sw *network.Switch, cfg bootserver.Config)
 		t.Fatal(err)
 	}
 	// What is opened or looked up later is in the room, too.
-	sockets.PathMTU = nil
-	sockets.IPv6.Transfer = func() (conn net.PacketConn, err error) {
+	sockets.DialTFTP = func(client netip.AddrPort) (conn net.Conn, err error) {
+		local := net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, 0))
+		if !client.Addr().Is4() {
+			local = net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.IPv6.Address, 0))
+		}
 		err = room.Do(func() error {
-			conn, err = net.ListenPacket("udp6", netip.AddrPortFrom(cfg.IPv6.Address, 0).String())
+			conn, err = net.DialUDP("udp", local, net.UDPAddrFromAddrPort(client))
 			return err
 		})
 		return conn, err

@@ -112,7 +112,7 @@ func (s *segment) run(t *testing.T, wrap func(net.PacketConn) net.PacketConn) {
 	if wrap != nil {
 		sockets.DHCP = wrap(sockets.DHCP)
 	}
-	sockets.Transfer = func() (net.PacketConn, error) { return s.stack.ListenUDP(0) }
+	sockets.DialTFTP = s.stack.DialUDP
 	if sockets.HTTP, err = s.stack.ListenTCP(bootserver.DefaultHTTPPort); err != nil {
 		t.Fatal(err)
 	}

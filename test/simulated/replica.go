@@ -118,9 +118,9 @@ func (r *Replica) start(t testing.TB, lan *network.Switch, srv *bootserver.Serve
 	http, err := r.stack.ListenTCP(bootserver.DefaultHTTPPort)
 	check(t, err)
 	s.HTTP = countedListener{http, r.count}
-	s.Transfer = func() (net.PacketConn, error) {
-		conn, err := r.stack.ListenUDP(0)
-		return countedPackets{conn, r.count}, err
+	s.DialTFTP = func(client netip.AddrPort) (net.Conn, error) {
+		conn, err := r.stack.DialUDP(client)
+		return countedConn{conn, r.count}, err
 	}
 	agents, err := r.stack.ListenTCP(agentPort)
 	check(t, err)
@@ -190,17 +190,6 @@ type countedConn struct {
 
 func (c countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.count(n)
-	return n, err
-}
-
-type countedPackets struct {
-	net.PacketConn
-	count func(int)
-}
-
-func (c countedPackets) WriteTo(b []byte, to net.Addr) (int, error) {
-	n, err := c.PacketConn.WriteTo(b, to)
 	c.count(n)
 	return n, err
 }

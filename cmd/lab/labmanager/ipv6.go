@@ -5,7 +5,6 @@ package labmanager
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
@@ -30,7 +29,6 @@ func addIPv6(sockets *app.Sockets, stack *network.Stack, address netip.Prefix) e
 	sockets.AgentIPv6 = agent
 	sockets.Boot.IPv6 = bootserver.SocketsIPv6{
 		DHCP: bootserver.DHCPv6Conn(requests), TFTP: tftp, HTTP: http,
-		Transfer: func() (net.PacketConn, error) { return stack.ListenUDPIPv6(0) },
 	}
 	return nil
 }

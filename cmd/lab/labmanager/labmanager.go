@@ -145,7 +145,7 @@ func sockets(stack *network.Stack) (*app.Sockets, error) {
 	tftp, tftpErr := stack.ListenUDP(bootserver.TFTPPort)
 	boot := bootserver.Sockets{
 		DHCP: dhcp, BINL: binl, TFTP: tftp, HTTP: http,
-		Transfer: func() (net.PacketConn, error) { return stack.ListenUDP(0) },
+		DialTFTP: stack.DialUDP,
 	}
 	return &app.Sockets{Agent: agent, Boot: boot}, errors.Join(agentErr, httpErr, dhcpErr, binlErr, tftpErr)
 }

@@ -199,8 +199,7 @@ func loopback(t *testing.T) *Sockets {
 		}
 		return c
 	}
-	s := &Sockets{Agent: tcp(), Boot: bootserver.Sockets{DHCP: udp(), BINL: udp(), TFTP: udp(), HTTP: tcp(),
-		Transfer: func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }}}
+	s := &Sockets{Agent: tcp(), Boot: bootserver.Sockets{DHCP: udp(), BINL: udp(), TFTP: udp(), HTTP: tcp()}}
 	t.Cleanup(s.Close)
 	return s
 }

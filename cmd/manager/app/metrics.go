@@ -23,7 +23,7 @@ func bmcMetrics(registry prometheus.Registerer) (bmc.Observer, error) {
 		Help:    "Duration of calls to BMCs in seconds, by call and outcome.",
 		Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, // a call ends after 30 s
 	}, []string{"call", "outcome"})
-	if err := collect.Adopt(registry, &calls); err != nil {
+	if err := collect.RegisterOrGet(registry, &calls); err != nil {
 		return nil, fmt.Errorf("metric %s: %w", bmcCallSeconds, err)
 	}
 	return func(call bmc.Call) {

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestAdopt(t *testing.T) {
+func TestRegisterOrGet(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counter := func() prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "same", Help: "The same."})
@@ -17,7 +17,7 @@ func TestAdopt(t *testing.T) {
 	first, second := counter(), counter()
 	original := first
 	for _, c := range []*prometheus.Counter{&first, &second} {
-		if err := Adopt(registry, c); err != nil {
+		if err := RegisterOrGet(registry, c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -25,7 +25,7 @@ func TestAdopt(t *testing.T) {
 		t.Error("the second server has a counter of its own, which nobody reads")
 	}
 	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "same", Help: "The same."}, nil)
-	if err := Adopt(registry, &gauge); err == nil {
+	if err := RegisterOrGet(registry, &gauge); err == nil {
 		t.Error("a gauge took the name of a counter")
 	}
 }

@@ -1,6 +1,10 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package collect registers metrics of components that a process may start several times:
+// boot servers, and in tests whole managers.
+//
+//	err := errors.Join(collect.RegisterOrGet(registry, &m.requests), collect.RegisterOrGet(registry, &m.bytes))
 package collect
 
 import (
@@ -9,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Adopt registers a collector, or replaces it by the one that is there: that of an
-// earlier server of the process. It fails where the registry does, or where the other is
-// of another type.
-func Adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
+// RegisterOrGet registers a collector, or replaces it by the one that an earlier component
+// of the process registered. It fails if the registry does, or if the other collector has
+// another type.
+func RegisterOrGet[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
 	err := registry.Register(*collector)
 	var earlier prometheus.AlreadyRegisteredError
 	if !errors.As(err, &earlier) {
@@ -26,8 +30,8 @@ func Adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C)
 	return nil
 }
 
-// Replace registers a collector, in the place of the one that is there: that of an earlier
-// manager of the process. It fails where the registry does.
+// Replace registers a collector in the place of the one that an earlier manager of the
+// process registered. It fails if the registry does.
 func Replace(registry prometheus.Registerer, collector prometheus.Collector) error {
 	err := registry.Register(collector)
 	var earlier prometheus.AlreadyRegisteredError

@@ -1,0 +1,165 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tftp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// link carries the packets of one transfer.
+type link interface {
+	// send sends packets that lie end to end in frames. Each has size bytes, the last one
+	// may have less.
+	send(frames []byte, size int) error
+	// receive returns the client's next packet, which is valid until the next call, or
+	// os.ErrDeadlineExceeded.
+	receive(deadline time.Time) ([]byte, error)
+}
+
+// replySize is room for an ACK, or an ERROR with its text.
+const replySize = 516
+
+// ownSocket is a socket of one transfer, connected to its client (RFC 1350 section 4). The
+// kernel answers packets of others by ICMP, and reports a closed port of the client.
+type ownSocket struct {
+	net.Conn
+	// noSegments is set after the kernel refused a window in one call.
+	noSegments bool
+	buf        [replySize]byte
+}
+
+func (s *ownSocket) send(frames []byte, size int) error {
+	if len(frames) > size && s.sendSegments(frames, size) {
+		return nil
+	}
+	for packet := range slices.Chunk(frames, size) {
+		_, err := s.Write(packet)
+		if errors.Is(err, syscall.EMSGSIZE) {
+			// A router reports by ICMP that an earlier packet was too long. From now on the
+			// kernel knows the path's MTU, and fragments.
+			_, err = s.Write(packet)
+		}
+		if err != nil && !errors.Is(err, syscall.EMSGSIZE) { // that packet is lost
+			return fmt.Errorf("send to %s: %w", s.RemoteAddr(), gone(err))
+		}
+	}
+	return nil
+}
+
+// sendSegments sends a window in one call: the kernel or the network card cuts it up
+// (UDP_SEGMENT, Linux 4.18). It reports false where that is not possible, such as over a
+// card that computes no checksums.
+func (s *ownSocket) sendSegments(frames []byte, size int) bool {
+	udp, ok := s.Conn.(*net.UDPConn)
+	if !ok || s.noSegments {
+		return false
+	}
+	control := binary.NativeEndian.AppendUint64(nil, uint64(unix.CmsgLen(2))) // a cmsghdr of a 64-bit kernel
+	control = binary.NativeEndian.AppendUint32(control, unix.SOL_UDP)
+	control = binary.NativeEndian.AppendUint32(control, unix.UDP_SEGMENT)
+	control = append(binary.NativeEndian.AppendUint16(control, uint16(size)), make([]byte, unix.CmsgSpace(2)-unix.CmsgLen(2))...)
+	_, _, err := udp.WriteMsgUDP(frames, control, nil)
+	s.noSegments = err != nil
+	return err == nil
+}
+
+func (s *ownSocket) receive(deadline time.Time) ([]byte, error) {
+	if err := s.SetReadDeadline(deadline); err != nil {
+		return nil, fmt.Errorf("set deadline: %w", err)
+	}
+	for {
+		n, err := s.Read(s.buf[:])
+		if !errors.Is(err, syscall.EMSGSIZE) {
+			return s.buf[:n], gone(err)
+		}
+	}
+}
+
+// gone returns errGone for the kernel's report of a closed port.
+func gone(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: its port is closed", errGone)
+	}
+	return err
+}
+
+// pathMTU returns how many bytes a packet may have on the path of a socket, as far as the
+// kernel knows, or DefaultMTU.
+func pathMTU(conn net.Conn, client netip.Addr) int {
+	level, name := unix.IPPROTO_IP, unix.IP_MTU
+	if !client.Is4() {
+		level, name = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu := DefaultMTU
+	if udp, ok := conn.(*net.UDPConn); ok {
+		if raw, err := udp.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) {
+				if n, err := unix.GetsockoptInt(int(fd), level, name); err == nil {
+					mtu = n
+				}
+			})
+		}
+	}
+	return mtu
+}
+
+// maxBlock returns the largest block that reaches a client in one packet.
+func maxBlock(mtu int, client netip.Addr) int {
+	headers := 20 + 8 + headerSize // of IPv4, UDP and TFTP
+	if !client.Is4() {
+		headers = 40 + 8 + headerSize
+	}
+	return min(max(mtu-headers, defaultBlockSize), maxBlockSize)
+}
+
+// sharedSocket is the server's own socket, for single-port mode.
+type sharedSocket struct {
+	conn net.PacketConn
+	to   net.Addr
+	// inbox holds what the server read from the client.
+	inbox chan []byte
+	// ctx ends a receive.
+	ctx context.Context
+}
+
+func (s *sharedSocket) send(frames []byte, size int) error {
+	for packet := range slices.Chunk(frames, size) {
+		if _, err := s.conn.WriteTo(packet, s.to); err != nil {
+			return fmt.Errorf("send to %s: %w", s.to, err)
+		}
+	}
+	return nil
+}
+
+func (s *sharedSocket) receive(deadline time.Time) ([]byte, error) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case p := <-s.inbox:
+		return p, nil
+	case <-timer.C:
+		return nil, os.ErrDeadlineExceeded
+	case <-s.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// deliver hands a packet to the transfer. It drops the packet if the transfer lags behind.
+func (s *sharedSocket) deliver(p []byte) {
+	select {
+	case s.inbox <- slices.Clone(p):
+	default:
+	}
+}
