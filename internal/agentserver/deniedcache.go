@@ -4,32 +4,33 @@
 package agentserver
 
 import (
-	"maps"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/ttlset"
 )
 
 const (
-	// refusedAgain is for how long a refused fetch is refused again without a look at the
-	// ledger: there are installers that ask once a second and for ever.
+	// refusedAgain is for how long a refused request for a live system's data is refused
+	// again without reading the host: some installers ask once a second, forever.
 	refusedAgain = 5 * time.Second
-	// refusedTold is for how long the same refusal is not told again; it bounds the memory
-	// too, as orders of that age have ended.
+	// refusedTold is for how long the same refusal is not reported again. Orders of that age
+	// have ended.
 	refusedTold = time.Hour
-	// maxRefusals bounds what is remembered of all hosts.
+	// maxRefusals bounds the refusals that are remembered, of all hosts.
 	maxRefusals = 4096
 )
 
-// refusals remembers who was refused a live system's data, and why. It may be lost. The
-// zero value is ready.
+// refusals remembers which requests for a live system's data were refused, and why. It may
+// be lost.
 type refusals struct {
-	mu     sync.Mutex
-	recent map[asker]refused
+	recent ttlset.Map[asker, refused]
 }
 
-// asker is who asked, by which way. The order is that of the address, which is signed.
+func newRefusals() *refusals { return &refusals{recent: ttlset.Map[asker, refused]{Max: maxRefusals}} }
+
+// asker is who asked, and by which connection. The order is that of the signed address.
 type asker struct {
 	order  string
 	source netip.Addr
@@ -40,37 +41,27 @@ func askerOf(r *http.Request, c caller) asker {
 	return asker{order: c.claims.OrderID, source: c.source, secure: r.TLS != nil}
 }
 
-// refused is why, when that was judged last, and since when it is told.
+// refused is the reason of a refusal, and when it was last decided.
 type refused struct {
-	why          string
-	judged, told time.Time
+	why    string
+	judged time.Time
 }
 
-// lately is why the asker was refused a moment ago; empty: it was not.
+// lately returns why the asker was refused a moment ago, or "".
 func (l *refusals) lately(who asker, now time.Time) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if was, known := l.recent[who]; known && now.Before(was.judged.Add(refusedAgain)) {
+	if was, _, known := l.recent.Get(who, now); known && now.Before(was.judged.Add(refusedAgain)) {
 		return was.why
 	}
 	return ""
 }
 
-// keep remembers a refusal, and says whether that is news for people.
+// keep remembers a refusal, and reports whether it is new to an operator.
 func (l *refusals) keep(who asker, why string, now time.Time) (news bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.recent, func(_ asker, was refused) bool { return !now.Before(was.told.Add(refusedTold)) })
-	was, known := l.recent[who]
+	was, until, known := l.recent.Get(who, now)
+	lifetime := refusedTold
 	if known && was.why == why {
-		l.recent[who] = refused{why: why, judged: now, told: was.told}
-		return false
+		lifetime = until.Sub(now)
 	}
-	if l.recent == nil {
-		l.recent = map[asker]refused{}
-	}
-	if known || len(l.recent) < maxRefusals {
-		l.recent[who] = refused{why: why, judged: now, told: now}
-	}
-	return true
+	l.recent.Put(who, refused{why: why, judged: now}, now, lifetime)
+	return lifetime == refusedTold
 }

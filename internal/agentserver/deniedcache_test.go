@@ -16,7 +16,7 @@ import (
 )
 
 func TestRefusals(t *testing.T) {
-	var l refusals
+	l := newRefusals()
 	start := time.Unix(1000, 0)
 	one := asker{order: "o1", source: netip.MustParseAddr("10.0.0.7")}
 	secure := one
@@ -47,8 +47,8 @@ func TestRefusals(t *testing.T) {
 	for i := range maxRefusals + 10 {
 		l.keep(asker{order: fmt.Sprint(i)}, "too late", start.Add(2*refusedTold+time.Minute))
 	}
-	if len(l.recent) != maxRefusals {
-		t.Errorf("%d are remembered", len(l.recent))
+	if l.recent.Len() != maxRefusals {
+		t.Errorf("%d are remembered", l.recent.Len())
 	}
 }
 

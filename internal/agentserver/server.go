@@ -83,7 +83,7 @@ type Server struct {
 	Options
 	progress   progressLog
 	enrolments enrollment.Pace
-	refusals   refusals
+	refusals   *refusals
 	// small is for calls of some names and numbers, facts for those with lists of
 	// hardware.
 	small, facts limit
@@ -92,9 +92,10 @@ type Server struct {
 // New makes a Server.
 func New(o Options) *Server {
 	return &Server{
-		Options: o,
-		small:   limit{maxSmallBytes, newPlaces(smallAtOnce, smallPerAddress)},
-		facts:   limit{agentapi.MaxRequestBytes, newPlaces(factsAtOnce, factsPerAddress)},
+		Options:  o,
+		refusals: newRefusals(),
+		small:    limit{maxSmallBytes, newPlaces(smallAtOnce, smallPerAddress)},
+		facts:    limit{agentapi.MaxRequestBytes, newPlaces(factsAtOnce, factsPerAddress)},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/internal/token"
+	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -24,34 +25,25 @@ const fullAgain = 10 * time.Minute
 // discovery is what the Directory remembers of unknown machines, by network.
 type discovery struct {
 	mu       sync.Mutex
-	guests   map[string]*guests
-	toldFull map[string]time.Time
+	leases   map[string]*leases
+	toldFull ttlset.Set[string]
 }
 
-func (d *discovery) of(network string) *guests {
+func (d *discovery) of(network string) *leases {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.guests == nil {
-		d.guests = map[string]*guests{}
+	if d.leases == nil {
+		d.leases = map[string]*leases{}
 	}
-	if d.guests[network] == nil {
-		d.guests[network] = &guests{}
+	if d.leases[network] == nil {
+		d.leases[network] = newLeases()
 	}
-	return d.guests[network]
+	return d.leases[network]
 }
 
-// tellFull says whether it is time to say that the network is full.
+// tellFull reports whether it is time to report that the network is full.
 func (d *discovery) tellFull(network string, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.toldFull == nil {
-		d.toldFull = map[string]time.Time{}
-	}
-	if now.Before(d.toldFull[network].Add(fullAgain)) {
-		return false
-	}
-	d.toldFull[network] = now
-	return true
+	return d.toldFull.Add(network, now, fullAgain)
 }
 
 // Discover implements pxe.Discoverer: on a network of mode Discover an unknown
@@ -69,7 +61,7 @@ func (d *Directory) Discover(s pxe.Stranger) (pxe.Host, bool) {
 	if !ok || firstErr != nil || lastErr != nil {
 		return pxe.Host{}, false
 	}
-	address, ok := d.strangers.of(network.Name).lend(d.Clock.Now(), s, house{
+	address, ok := d.strangers.of(network.Name).offer(d.Clock.Now(), s, pool{
 		first: first, last: last, perMinute: int(network.Spec.Discover.PerMinute),
 		admits: func() bool { return d.admits(ctx, network, s) },
 		taken:  func(a netip.Addr) bool { return a == s.Server || d.isTaken(ctx, network, a) },
@@ -77,7 +69,7 @@ func (d *Directory) Discover(s pxe.Stranger) (pxe.Host, bool) {
 	if !ok {
 		return pxe.Host{}, false
 	}
-	out.MAC, out.Address, out.LeaseTime = s.MAC, netip.PrefixFrom(address, out.Subnet.Bits()), visit
+	out.MAC, out.Address, out.LeaseTime = s.MAC, netip.PrefixFrom(address, out.Subnet.Bits()), leaseDuration
 	out.Plan = d.agent(token.Claims{Host: network.Name, Purpose: token.Discover, OrderID: s.MAC.String()})
 	return out, true
 }
@@ -160,7 +152,7 @@ func (d *Directory) counts(ctx context.Context) func(infrav1.IngotHardware) bool
 }
 
 // isTaken says whether an address is recorded for a host, given to the system of one, or
-// that of a control plane's endpoint: a range to lend from may have been laid over such.
+// that of a control plane's endpoint: the range may have been laid over such.
 func (d *Directory) isTaken(ctx context.Context, network *infrav1.IngotNetwork, address netip.Addr) bool {
 	facts, hosts := &infrav1.IngotHardwareList{}, &infrav1.IngotHostList{}
 	err := d.Cache.List(ctx, facts, client.MatchingFields{index.HardwareByIP: network.Name + "/" + address.String()}, client.UnsafeDisableDeepCopy)

@@ -54,7 +54,7 @@ func TestDiscoverOneBoot(t *testing.T) {
 	if !ok || !netip.MustParsePrefix("192.0.2.96/27").Overlaps(netip.PrefixFrom(host.Address.Addr(), 32)) && host.Address.Addr().Less(netip.MustParseAddr("192.0.2.100")) {
 		t.Fatalf("an unknown machine gets %v %v", host.Address, ok)
 	}
-	if host.Address.Bits() != 24 || host.Plan.Kind != pxe.Agent || host.Key() != "" || host.LeaseTime != visit {
+	if host.Address.Bits() != 24 || host.Plan.Kind != pxe.Agent || host.Key() != "" || host.LeaseTime != leaseDuration {
 		t.Errorf("it gets %+v", host)
 	}
 	claims, err := d.Keys.Verify(host.Plan.Agent.Token.Reveal())
@@ -188,7 +188,7 @@ func TestDiscoverFlood(t *testing.T) {
 	}
 }
 
-// Whoever writes another machine's address into a packet takes neither its visit nor its
+// Whoever writes another machine's address into a packet takes neither its lease nor its
 // rest away, and no place.
 func TestDiscoverForged(t *testing.T) {
 	d := newDirectory(t, oneHost(discovering)...)
@@ -205,7 +205,7 @@ func TestDiscoverForged(t *testing.T) {
 	known := stranger(2)
 	known.MAC = parse(t, mac)
 	known.Takes, known.Elsewhere = forged.Takes.Next(), true
-	places := d.strangers.of("net").places
+	places := d.strangers.of("net").rate.TokensAt(clock.Now())
 	for range 20 {
 		for _, packet := range []pxe.Stranger{forged, known} {
 			if _, ok := d.Discover(packet); ok {
@@ -213,13 +213,13 @@ func TestDiscoverForged(t *testing.T) {
 			}
 		}
 	}
-	if got := d.strangers.of("net").places; got < places {
+	if got := d.strangers.of("net").rate.TokensAt(clock.Now()); got < places {
 		t.Errorf("%v places are left of %v", got, places)
 	}
 	if got, ok := d.Discover(agent); !ok || got.Address != host.Address {
 		t.Errorf("its agent gets %v, %t", got.Address, ok)
 	}
-	clock.SetTime(now.Add(visit + time.Minute))
+	clock.SetTime(now.Add(leaseDuration + time.Minute))
 	d.Discover(forged)
 	if _, ok := d.Discover(s); ok {
 		t.Error("it is let in again within the hour")
@@ -256,7 +256,7 @@ func TestDiscoverDeclined(t *testing.T) {
 	if host, ok := d.Discover(s); ok {
 		t.Errorf("%v is lent although all rest, or are somebody's", host.Address)
 	}
-	clock.SetTime(now.Add(rests))
+	clock.SetTime(now.Add(declinedFor))
 	if _, ok := d.Discover(s); !ok {
 		t.Error("they rest for ever")
 	}

@@ -10,75 +10,81 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/ingot-metal/ingot/pxe"
 )
 
 const (
-	// offered is how long an address is kept for a machine that was offered it.
-	offered = 30 * time.Second
-	// visit is how long a machine that took it may boot and report: longer than its
-	// agent tries to.
-	visit = 20 * time.Minute
-	// again is how long after a visit's begin the machine is not let in again: it goes
-	// on to boot something else meanwhile.
-	again = time.Hour
-	// rests is how long an address is not lent that a guest declined (as in package dhcp).
-	rests = 10 * time.Minute
-	// maxGuests bounds the machines of one network that report at once, and
-	// maxRemembered those that are remembered.
-	maxGuests     = 256
+	// offerDuration is how long an address is kept for a client that was offered it.
+	offerDuration = 30 * time.Second
+	// leaseDuration is how long a client that took the address may boot and report: longer
+	// than its agent tries to.
+	leaseDuration = 20 * time.Minute
+	// readmitAfter is how long after the start of a lease the client gets no other one: it
+	// boots something else meanwhile.
+	readmitAfter = time.Hour
+	// declinedFor is how long an address is not offered that a client declined (as in
+	// package dhcp).
+	declinedFor = 10 * time.Minute
+	// maxLeases bounds the clients of one network that report at once, and maxRemembered
+	// those that are remembered.
+	maxLeases     = 256
 	maxRemembered = 4096
 )
 
-// guests are the unknown machines of one network that were lent an address. What is
-// remembered is bounded, whoever asks. The zero value is ready.
-type guests struct {
+// leases are the addresses of one network that unknown clients have. What is remembered is
+// bounded, whoever asks. It is safe for concurrent use.
+type leases struct {
 	mu        sync.Mutex
-	byMAC     map[string]*guest
-	byAddress map[netip.Addr]*guest
-	// places is how many more may be let in, at the time filled.
-	places float64
-	filled time.Time
+	byMAC     map[string]*lease
+	byAddress map[netip.Addr]*lease
+	// rate limits how many clients get an address; its burst is that of one minute.
+	rate *rate.Limiter
 }
 
-// guest is one machine.
-type guest struct {
+func newLeases() *leases {
+	return &leases{byMAC: map[string]*lease{}, byAddress: map[netip.Addr]*lease{}}
+}
+
+// lease is the address of one client.
+type lease struct {
 	mac     string
 	address netip.Addr
-	// until when the address is its own; refused: not before then is it let in again.
-	until, refused time.Time
+	// The client has the address until then; before readmit it gets no other.
+	until, readmit time.Time
 	// arrived: its agent was here, and its firmware has nothing more to ask for.
 	arrived bool
 }
 
-// house is what a network allows.
-type house struct {
+// pool is what a network allows.
+type pool struct {
 	first, last netip.Addr
 	perMinute   int
-	// admits is asked once before a machine is let in; taken says that an address is
-	// somebody's.
+	// admits is asked once before a client gets an address; taken reports that an address is
+	// in use.
 	admits func() bool
 	taken  func(netip.Addr) bool
 }
 
-// lend returns the address for a machine; false: none.
-func (g *guests) lend(now time.Time, s pxe.Stranger, h house) (netip.Addr, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// offer returns the address for a client, if there is one.
+func (l *leases) offer(now time.Time, s pxe.Stranger, h pool) (netip.Addr, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	mac := string(s.MAC)
-	known := g.byMAC[mac]
-	if known != nil && !now.Before(known.until) && !now.Before(known.refused) {
-		g.forget(known)
+	known := l.byMAC[mac]
+	if known != nil && !now.Before(known.until) && !now.Before(known.readmit) {
+		l.forget(known)
 		known = nil
 	}
 	switch {
 	case s.Declines.IsValid():
 		if known != nil && known.address == s.Declines && now.Before(known.until) {
-			g.rest(now, known)
+			l.decline(now, known)
 		}
 		return netip.Addr{}, false
 	case s.Elsewhere:
-		g.learn(now, known, s, h)
+		l.learn(now, known, s, h)
 		return netip.Addr{}, false
 	case known != nil && !now.Before(known.until), known != nil && known.arrived && !s.Agent && !s.Client.IsValid():
 		return netip.Addr{}, false
@@ -87,119 +93,114 @@ func (g *guests) lend(now time.Time, s pxe.Stranger, h house) (netip.Addr, bool)
 	case known == nil && s.Agent:
 		return netip.Addr{}, false
 	case known == nil:
-		if known = g.admit(now, mac, h); known == nil {
+		if known = l.admit(now, mac, h); known == nil {
 			return netip.Addr{}, false
 		}
 	}
 	if s.Takes == known.address {
-		known.stay(now)
+		known.begin(now)
 	}
 	known.arrived = known.arrived || s.Agent
 	return known.address, true
 }
 
-// stay begins the visit of a guest that takes its address.
-func (g *guest) stay(now time.Time) {
-	if g.refused.IsZero() {
-		g.until, g.refused = now.Add(visit), now.Add(again)
+// begin starts the lease of a client that takes the address it was offered.
+func (c *lease) begin(now time.Time) {
+	if c.readmit.IsZero() {
+		c.until, c.readmit = now.Add(leaseDuration), now.Add(readmitAfter)
 	}
 }
 
-// learn keeps in mind that a machine takes the address that another replica lent it:
-// requests are broadcasts, and so replicas do not lend one address twice.
-func (g *guests) learn(now time.Time, known *guest, s pxe.Stranger, h house) {
+// learn remembers that a client takes the address that another replica offered it: requests
+// are broadcasts, so that replicas do not offer one address twice.
+func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, h pool) {
 	if s.Takes.Less(h.first) || h.last.Less(s.Takes) {
 		return
 	}
 	if known != nil && known.address == s.Takes {
-		known.stay(now)
+		known.begin(now)
 		return
 	}
-	if other := g.byAddress[s.Takes]; other != nil && now.Before(other.until) {
+	if other := l.byAddress[s.Takes]; other != nil && now.Before(other.until) {
 		return
 	}
-	if known != nil && !known.refused.IsZero() {
-		return // it visits, or has: a packet that says otherwise changes nothing of that
+	if known != nil && !known.readmit.IsZero() {
+		return // it has, or had, a lease: a packet that says otherwise changes nothing of that
 	}
-	if !h.admits() || !g.place(now, h) {
+	if !h.admits() || !l.place(now, h) {
 		return
 	}
 	if known != nil {
-		g.forget(known)
+		l.forget(known)
 	}
-	g.keep(&guest{mac: string(s.MAC), address: s.Takes}).stay(now)
+	l.keep(&lease{mac: string(s.MAC), address: s.Takes}).begin(now)
 }
 
-// rest keeps an address from being lent for a while, because its guest found it to be
-// another's. The guest may have another one.
-func (g *guests) rest(now time.Time, one *guest) {
-	g.forget(one)
-	g.keep(&guest{mac: "rests " + one.address.String(), address: one.address, until: now.Add(rests), refused: now.Add(rests)})
+// decline keeps an address from being offered for a while, because its client found it in
+// use (RFC 2131 section 4.3.3). The client may get another one.
+func (l *leases) decline(now time.Time, one *lease) {
+	l.forget(one)
+	l.keep(&lease{mac: "declined " + one.address.String(), address: one.address, until: now.Add(declinedFor), readmit: now.Add(declinedFor)})
 }
 
-// admit lets a machine in; nil: not now.
-func (g *guests) admit(now time.Time, mac string, h house) *guest {
-	if !g.open(now, h) || !h.admits() {
+// admit gives a client an address; nil: not now.
+func (l *leases) admit(now time.Time, mac string, h pool) *lease {
+	if !l.open(now, h) || !h.admits() {
 		return nil
 	}
-	address, ok := g.free(now, mac, h)
-	if !ok || !g.place(now, h) {
+	address, ok := l.free(now, mac, h)
+	if !ok || !l.place(now, h) {
 		return nil
 	}
-	return g.keep(&guest{mac: mac, address: address, until: now.Add(offered)})
+	return l.keep(&lease{mac: mac, address: address, until: now.Add(offerDuration)})
 }
 
-// open says whether there is a place, and takes none.
-func (g *guests) open(now time.Time, h house) bool {
-	full := float64(h.perMinute)
-	if g.filled.IsZero() {
-		g.places = full
-	} else {
-		g.places = min(full, g.places+now.Sub(g.filled).Minutes()*full)
+// open reports whether the rate allows another client.
+func (l *leases) open(now time.Time, h pool) bool {
+	if l.rate == nil {
+		l.rate = rate.NewLimiter(rate.Limit(h.perMinute)/60, h.perMinute)
+	} else if l.rate.Burst() != h.perMinute {
+		l.rate.SetBurstAt(now, h.perMinute)
+		l.rate.SetLimitAt(now, rate.Limit(h.perMinute)/60)
 	}
-	g.filled = now
-	return g.places >= 1
+	return l.rate.TokensAt(now) >= 1
 }
 
-// place takes a place, once those who left are forgotten.
-func (g *guests) place(now time.Time, h house) bool {
-	if !g.open(now, h) {
+// place takes from the rate if there is room, after expired leases are forgotten.
+func (l *leases) place(now time.Time, h pool) bool {
+	if !l.open(now, h) {
 		return false
 	}
 	staying := 0
-	for _, other := range g.byMAC {
+	for _, other := range l.byMAC {
 		switch {
 		case now.Before(other.until):
 			staying++
-		case !now.Before(other.refused):
-			g.forget(other)
+		case !now.Before(other.readmit):
+			l.forget(other)
 		}
 	}
-	if staying >= maxGuests || len(g.byMAC) >= maxRemembered {
+	if staying >= maxLeases || len(l.byMAC) >= maxRemembered {
 		return false
 	}
-	g.places--
-	return true
+	return l.rate.AllowN(now, 1)
 }
 
-func (g *guests) keep(one *guest) *guest {
-	if g.byMAC == nil {
-		g.byMAC, g.byAddress = map[string]*guest{}, map[netip.Addr]*guest{}
-	}
-	g.byMAC[one.mac], g.byAddress[one.address] = one, one
+func (l *leases) keep(one *lease) *lease {
+	l.byMAC[one.mac], l.byAddress[one.address] = one, one
 	return one
 }
 
-func (g *guests) forget(one *guest) {
-	delete(g.byMAC, one.mac)
-	if g.byAddress[one.address] == one {
-		delete(g.byAddress, one.address)
+func (l *leases) forget(one *lease) {
+	delete(l.byMAC, one.mac)
+	if l.byAddress[one.address] == one {
+		delete(l.byAddress, one.address)
 	}
 }
 
-// free finds an address. The search begins where a hash of the MAC address points to,
-// so that replicas most often lend a machine the same.
-func (g *guests) free(now time.Time, mac string, h house) (netip.Addr, bool) {
+// free finds an address. The search begins where a hash of the MAC address points to, so
+// that replicas mostly offer a client the same one.
+func (l *leases) free(now time.Time, mac string, h pool) (netip.Addr, bool) {
 	if !h.first.Is4() || !h.last.Is4() || h.last.Less(h.first) {
 		return netip.Addr{}, false
 	}
@@ -207,9 +208,9 @@ func (g *guests) free(now time.Time, mac string, h house) (netip.Addr, bool) {
 	size := uint64(last-first) + 1
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(mac)) // it never fails
-	for i := range min(size, 2*maxGuests) {
+	for i := range min(size, 2*maxLeases) {
 		address := fromNumber(first + uint32((sum.Sum64()+i)%size))
-		if other := g.byAddress[address]; (other == nil || !now.Before(other.until)) && !h.taken(address) {
+		if other := l.byAddress[address]; (other == nil || !now.Before(other.until)) && !h.taken(address) {
 			return address, true
 		}
 	}

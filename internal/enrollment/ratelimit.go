@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/ingot-metal/ingot/internal/ttlset"
 )
 
 const (
@@ -23,48 +27,42 @@ const (
 	toldAgain = 10 * time.Minute
 )
 
-// Pace bounds what reports may cost, whoever sends them: each is a stranger's, its token
-// is valid for minutes, and reading the API server is what all else waits for. It is for
-// one process, and the zero value is ready. It is safe for concurrent use.
+// Pace bounds what reports of unknown clients may cost: their tokens are valid for minutes,
+// and everything else waits for reads of the API server too. The zero value is ready. It is
+// safe for concurrent use.
 type Pace struct {
 	mu       sync.Mutex
-	machines map[machine]*visit
-	networks map[string]*looks
+	machines ttlset.Map[machine, visit]
+	networks map[string]*rate.Limiter
+	told     ttlset.Set[string]
 }
 
-// machine is one on a network, by the MAC address that booted.
+// machine is an unknown client on a network, by the MAC address that booted.
 type machine struct{ network, mac string }
 
-// visit is what is remembered of a machine: whose key came with its token first, and when
+// visit is what is remembered of a machine: the key that came with its token first, and when
 // it may report next.
 type visit struct {
-	key         string
-	next, until time.Time
+	key  string
+	next time.Time
 }
 
-// looks is how often the API server may still be read for a network, at a time.
-type looks struct {
-	left   float64
-	filled time.Time
-	told   time.Time
-}
-
-// enter says whether a report is heard now. The token is the first key's: who has
-// overheard it has come too late.
+// enter returns an error unless a report is accepted now. The token belongs to the first key:
+// whoever has overheard it comes too late.
 func (p *Pace) enter(report Report, now time.Time) error {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.machines.Max = maxMachines
 	id := machine{report.Network, report.MAC}
-	known := p.machines[id]
+	known, until, ok := p.machines.Get(id, now)
 	switch {
-	case known == nil || !now.Before(known.until):
-		if known == nil && !p.room(now) {
+	case !ok:
+		if !p.machines.Put(id, visit{key: report.Key, next: now.Add(between)}, now, remembered) {
 			return later{full, "too many machines report themselves"}
 		}
-		p.machines[id] = &visit{key: report.Key, next: now.Add(between), until: now.Add(remembered)}
 		return nil
 	case known.key != report.Key:
 		return fmt.Errorf("%w: another agent has come with this token", ErrRefused)
@@ -72,65 +70,36 @@ func (p *Pace) enter(report Report, now time.Time) error {
 		return later{max(known.next.Sub(now), between), "asked again too soon"}
 	}
 	known.next = now.Add(between)
+	p.machines.Put(id, known, now, until.Sub(now))
 	return nil
 }
 
-// room makes some, and says whether there is any.
-func (p *Pace) room(now time.Time) bool {
-	if p.machines == nil {
-		p.machines = map[machine]*visit{}
-	}
-	if len(p.machines) < maxMachines {
-		return true
-	}
-	for id, known := range p.machines {
-		if !now.Before(known.until) {
-			delete(p.machines, id)
-		}
-	}
-	return len(p.machines) < maxMachines
-}
-
-// look says whether the API server may be read for a network now.
+// look returns an error unless the API server may be read for a network now. There are as
+// many limiters as IngotNetworks.
 func (p *Pace) look(network string, perMinute int32, now time.Time) error {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := float64(max(perMinute, 1)) * looksPerEnrolment
-	l := p.of(network, most, now)
-	l.left = min(most, l.left+now.Sub(l.filled).Minutes()*most)
-	l.filled = now
-	if l.left < 1 {
+	burst := int(max(perMinute, 1)) * looksPerEnrolment
+	limiter := p.networks[network]
+	if limiter == nil {
+		limiter = rate.NewLimiter(0, burst)
+		if p.networks == nil {
+			p.networks = map[string]*rate.Limiter{}
+		}
+		p.networks[network] = limiter
+	}
+	limiter.SetBurstAt(now, burst)
+	limiter.SetLimitAt(now, rate.Limit(burst)/60)
+	if !limiter.AllowN(now, 1) {
 		return later{soon, "too many machines at once"}
 	}
-	l.left--
 	return nil
 }
 
-// tell says whether it is time to say that the network takes nobody in.
+// tell reports whether it is time to report that the network takes in no machines.
 func (p *Pace) tell(network string, now time.Time) bool {
-	if p == nil {
-		return true
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.of(network, 1, now)
-	if now.Before(l.told) {
-		return false
-	}
-	l.told = now.Add(toldAgain)
-	return true
-}
-
-// of are the looks of a network, of which there are as many as IngotNetworks.
-func (p *Pace) of(network string, left float64, now time.Time) *looks {
-	if p.networks == nil {
-		p.networks = map[string]*looks{}
-	}
-	if p.networks[network] == nil {
-		p.networks[network] = &looks{left: left, filled: now}
-	}
-	return p.networks[network]
+	return p == nil || p.told.Add(network, now, toldAgain)
 }

@@ -54,11 +54,11 @@ func TestEnterIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, ok := Later(p.enter(Report{MAC: "more"}, now)); !ok || len(p.machines) != maxMachines {
-		t.Errorf("%d machines are remembered", len(p.machines))
+	if _, ok := Later(p.enter(Report{MAC: "more"}, now)); !ok || p.machines.Len() != maxMachines {
+		t.Errorf("%d machines are remembered", p.machines.Len())
 	}
-	if err := p.enter(Report{MAC: "more"}, now.Add(remembered)); err != nil || len(p.machines) != 1 {
-		t.Errorf("%d machines are remembered later, %v", len(p.machines), err)
+	if err := p.enter(Report{MAC: "more"}, now.Add(remembered)); err != nil || p.machines.Len() != 1 {
+		t.Errorf("%d machines are remembered later, %v", p.machines.Len(), err)
 	}
 }
 
