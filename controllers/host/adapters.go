@@ -6,12 +6,10 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -112,7 +110,7 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
-	ctrl.LoggerFrom(ctx).Info("Preparing the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
+	r.logStep(ctx, host, *decision)
 	view := viewOf(host, seen)
 	err := r.preparer().Execute(ctx, view, decision.Step)
 	if err == nil {

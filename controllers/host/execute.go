@@ -50,11 +50,11 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	case lifecycle.EjectMedia:
 		return r.ejectMedia(ctx, host, seen, decision)
 	case lifecycle.SaveLedger:
-		return r.waits().Soon, r.saveLedger(ctx, host, step, decision.Refuses)
+		return r.saved(ctx, host, *decision, r.saveLedger(ctx, host, step, decision.Refuses))
 	case lifecycle.RecordAddress:
 		return r.recordAddress(ctx, host, seen, decision)
 	case lifecycle.Forget:
-		return r.waits().Soon, r.removeFinalizer(ctx, host)
+		return r.saved(ctx, host, *decision, r.removeFinalizer(ctx, host))
 	}
 	if firmware.Is(decision.Step) {
 		return r.executeFirmware(ctx, host, seen, decision)
@@ -85,7 +85,7 @@ func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.Ingot
 	}
 	viewOf(host, seen).Forget()
 	r.keepFirmware(host, seen)
-	ctrl.LoggerFrom(ctx).Info("Switching the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
+	r.logStep(ctx, host, *decision)
 	err := r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
 		return r.callPower(ctx, conn, host, decision.Step)
 	})
@@ -182,6 +182,15 @@ func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decis
 	return max(seen.RetryAt.Sub(r.Clock.Now()), r.waits().Soon)
 }
 
+// saved logs a step that writes to the API server, unless it failed, and returns when to
+// reconcile again.
+func (r *Reconciler) saved(ctx context.Context, host *infrav1.IngotHost, decision lifecycle.Decision, err error) (time.Duration, error) {
+	if err == nil {
+		r.logStep(ctx, host, decision)
+	}
+	return r.waits().Soon, err
+}
+
 // recordAddress records the address of the boot NIC.
 func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	problem, err := r.addressBook().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
@@ -190,7 +199,7 @@ func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost,
 		*decision = lifecycle.Next(host, seen.Observation, r.Policy)
 		return r.Poll, nil
 	}
-	return r.waits().Soon, err
+	return r.saved(ctx, host, *decision, err)
 }
 
 // removeFinalizer lets the deletion of the host finish.
@@ -392,6 +401,7 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
+	r.logStep(ctx, host, *decision)
 	err := r.do(ctx, seen.target, emptyDrives)
 	known := r.memory.bmcOf(host)
 	known.ejections++

@@ -175,6 +175,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	ctx = withLogKeys(ctx, host)
 	r.noticeRestore(ctx, host)
 	if isMovingAway(host) {
 		r.dropState(req.NamespacedName)
@@ -209,6 +210,7 @@ func (r *Reconciler) takeStep(ctx context.Context, host *infrav1.IngotHost) (tim
 	if err != nil || r.poolClosed() {
 		return 0, err
 	}
+	r.logDecision(ctx, host, decision)
 	if decision.Aside {
 		r.recordDecision(host, decision)
 		return after, nil

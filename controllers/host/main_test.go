@@ -55,6 +55,7 @@ func TestHost(t *testing.T) {
 		{"held", testHeld},
 		{"bmc errors", testBMCErrors},
 		{"secret", testSecret},
+		{"log", testLog},
 		{"owners", testOwners},
 		{"stale", testStale},
 		{"strangers", testStrangers},

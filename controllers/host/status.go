@@ -17,11 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/firmware"
+	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
@@ -165,6 +167,75 @@ func (r *Reconciler) recordNormal(host *infrav1.IngotHost, reason, message strin
 // recordWarning records an event of something that the decision did not foresee.
 func (r *Reconciler) recordWarning(host *infrav1.IngotHost, reason, message string) {
 	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, "%s", message)
+}
+
+// withLogKeys adds the keys of the host to all log lines of a reconcile.
+func withLogKeys(ctx context.Context, host *infrav1.IngotHost) context.Context {
+	keys := []any{"host", keyOf(host).String()}
+	if host.Spec.BMC != nil {
+		keys = append(keys, "bmc", index.BMC(host))
+	}
+	if claim := host.Spec.Claim; claim != nil {
+		keys = append(keys, "machine", host.Namespace+"/"+claim.MachineRef.Name, "cluster", host.Namespace+"/"+claim.ClusterName, "instanceID", claim.InstanceID)
+	}
+	if host.Spec.Order != nil {
+		keys = append(keys, "attempt", host.Spec.Order.Attempt)
+	}
+	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues(keys...))
+}
+
+// logStep logs a step that changes the server or the spec.
+func (r *Reconciler) logStep(ctx context.Context, host *infrav1.IngotHost, decision lifecycle.Decision) {
+	r.memory.isNews(host, decision)
+	logWith(ctx, stepPhrase(decision.Step), decision)
+}
+
+// logDecision logs a decision whose rule or reason differs from those logged last: one line
+// for each decision, and none for each poll.
+func (r *Reconciler) logDecision(ctx context.Context, host *infrav1.IngotHost, decision lifecycle.Decision) {
+	if !r.memory.isNews(host, decision) {
+		return
+	}
+	phrase := "Leaving the host unchanged"
+	if _, waits := decision.Step.(lifecycle.Wait); waits {
+		phrase = "Waiting"
+	}
+	logWith(ctx, phrase, decision)
+}
+
+func logWith(ctx context.Context, phrase string, decision lifecycle.Decision) {
+	ctrl.LoggerFrom(ctx).Info(phrase, "rule", decision.Rule, "reason", decision.Reason, "message", decision.Message)
+}
+
+func stepPhrase(step lifecycle.Step) string {
+	switch step := step.(type) {
+	case lifecycle.PowerOn:
+		return "Powering on the host"
+	case lifecycle.PowerOff:
+		if step.Graceful {
+			return "Shutting down the host"
+		}
+		return "Powering off the host"
+	case lifecycle.Restart:
+		return "Restarting the host"
+	case lifecycle.BootAgent:
+		return "Booting the agent"
+	case lifecycle.EjectMedia:
+		return "Ejecting virtual media"
+	case lifecycle.SaveLedger:
+		return "Saving claim, record and order"
+	case lifecycle.RecordAddress:
+		return "Recording the address"
+	case lifecycle.Forget:
+		return "Removing the finalizer"
+	case lifecycle.WriteSettings:
+		return "Writing BIOS settings"
+	case lifecycle.StartUpdate:
+		return "Updating firmware"
+	case lifecycle.ResetBMC:
+		return "Resetting the BMC"
+	}
+	return fmt.Sprintf("Executing %T", step)
 }
 
 // maxUnhealthy is how many components a message names.
