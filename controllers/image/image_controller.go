@@ -4,7 +4,6 @@
 package image
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,verbs=list;watch
@@ -37,17 +37,7 @@ const action = "CheckImage"
 // jitter spreads the checks of a catalogue that was applied at once.
 const jitter = 0.2
 
-// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
-type Waits struct {
-	// Check is the time between two looks at an image that answers; Retry, after one
-	// that did not. Both are spread by up to a fifth.
-	Check, Retry time.Duration
-}
-
-// DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits { return Waits{Check: time.Hour, Retry: 10 * time.Minute} }
-
-// Reconciler checks IngotImages. All exported fields are needed but Waits and
+// Reconciler checks IngotImages. All exported fields are needed but Timing and
 // Patience.
 type Reconciler struct {
 	Client client.Client
@@ -55,8 +45,7 @@ type Reconciler struct {
 	HTTP     Doer
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// Waits of its own; the zero value means DefaultWaits.
-	Waits Waits
+	Timing   timing.Timing
 	// Patience is how long a server may take for one answer; zero: five seconds.
 	Patience time.Duration
 	// WatchFilterValue selects the images to check by label (M41); empty: all.
@@ -116,9 +105,9 @@ func (r *Reconciler) due(image *infrav1.IngotImage) time.Duration {
 
 func (r *Reconciler) pause(image *infrav1.IngotImage) time.Duration {
 	if conditions.IsTrue(image, infrav1.ImageReachableCondition) {
-		return cmp.Or(r.Waits.Check, DefaultWaits().Check)
+		return r.Timing.WithDefaults().ImageCheck
 	}
-	return cmp.Or(r.Waits.Retry, DefaultWaits().Retry)
+	return r.Timing.WithDefaults().ImageRetry
 }
 
 // SetupWithManager registers the reconciler.

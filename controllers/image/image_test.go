@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
@@ -158,9 +159,9 @@ func TestReachability(t *testing.T) {
 					t.Errorf("%q tells %s", c.Message, secret)
 				}
 			}
-			pause := DefaultWaits().Retry
+			pause := timing.Default().ImageRetry
 			if c.Status == metav1.ConditionTrue {
-				pause = DefaultWaits().Check
+				pause = timing.Default().ImageCheck
 			} else if event := <-d.events.Events; !strings.Contains(event, tc.reason) {
 				t.Errorf("event %q", event)
 			}

@@ -63,7 +63,7 @@ func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, err
 	if err := s.workload.List(ctx, nameless, client.MatchingFields{namelessField: "true"}, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("nameless nodes of cluster %s: %w", s.cluster.Name, err)
 	}
-	again := wait.Jitter(r.waits().Look, jitter)
+	again := wait.Jitter(r.timing().NodeCheck, jitter)
 	installed := conditions.Get(s.machine, infrav1.MachineInstalledCondition)
 	if installed == nil || installed.Status != metav1.ConditionTrue {
 		return again, nil // its status is lost, and will be there again
@@ -124,7 +124,7 @@ func (r *Reconciler) name(ctx context.Context, s *scope, found *corev1.Node) (ti
 	node.Spec.ProviderID = s.machine.Spec.ProviderID
 	err := s.workload.Patch(ctx, node, client.MergeFromWithOptions(found.DeepCopy(), client.MergeFromWithOptimisticLock{}))
 	if isStale(err) {
-		return r.waits().Conflict, nil
+		return r.timing().Conflict, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("provider ID of node %s: %w", node.Name, err)

@@ -4,7 +4,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -43,21 +43,6 @@ type Clusters interface {
 	Watch(ctx context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error
 }
 
-// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
-type Waits struct {
-	// Look is how often Nodes without a provider ID are looked at, while a machine has none.
-	Look time.Duration
-	// Dispute is how often a label is put back that somebody else changes each time.
-	Dispute time.Duration
-	// Conflict is how soon one tries again that lost against another.
-	Conflict time.Duration
-}
-
-// DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits {
-	return Waits{Look: time.Minute, Dispute: 5 * time.Minute, Conflict: time.Second}
-}
-
 // jitter is by how much of itself a wait is drawn out, so that not all come at once.
 const jitter = 0.2
 
@@ -70,17 +55,13 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// WatchFilterValue selects the IngotMachines by label (M41).
 	WatchFilterValue string
-	// Waits of its own; the zero value means DefaultWaits.
-	Waits Waits
+	Timing           timing.Timing
 
 	controller controller.Controller
 	memory     memory
 }
 
-func (r *Reconciler) waits() Waits {
-	defaults := DefaultWaits()
-	return Waits{Look: cmp.Or(r.Waits.Look, defaults.Look), Dispute: cmp.Or(r.Waits.Dispute, defaults.Dispute), Conflict: cmp.Or(r.Waits.Conflict, defaults.Conflict)}
-}
+func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
 
 // scope is what one reconcile knows.
 type scope struct {
@@ -207,7 +188,7 @@ func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) (ti
 	}
 	err := s.workload.Patch(ctx, labelled(node, change), client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
 	if isStale(err) {
-		return r.waits().Conflict, nil
+		return r.timing().Conflict, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("labels of node %s: %w", node.Name, err)
@@ -246,7 +227,7 @@ func labelled(node *corev1.Node, change inventory.LabelChange) *corev1.Node {
 // they are written, and returns when to come again for the first of them.
 func (r *Reconciler) yield(s *scope, set map[string]string) (again time.Duration) {
 	for key, value := range set {
-		if left := r.memory.yields(client.ObjectKeyFromObject(s.machine), key, value, r.Clock.Now(), r.waits().Dispute); left > 0 {
+		if left := r.memory.yields(client.ObjectKeyFromObject(s.machine), key, value, r.Clock.Now(), r.timing().LabelDispute); left > 0 {
 			delete(set, key)
 			if again == 0 || left < again {
 				again = left
@@ -258,7 +239,7 @@ func (r *Reconciler) yield(s *scope, set map[string]string) (again time.Duration
 
 // wrote remembers what was set, and tells once of a label that yields from now on.
 func (r *Reconciler) wrote(s *scope, before *corev1.Node, set map[string]string) {
-	machine, pause := client.ObjectKeyFromObject(s.machine), r.waits().Dispute
+	machine, pause := client.ObjectKeyFromObject(s.machine), r.timing().LabelDispute
 	for key, value := range set {
 		if !r.memory.wrote(machine, key, value, r.Clock.Now(), pause) || !r.memory.news(machine, infrav1.ReasonNodeLabelDisputed+" "+key, value) {
 			continue

@@ -26,6 +26,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
@@ -233,7 +234,7 @@ func TestZoneKept(t *testing.T) {
 func TestFirstOfTwoDisputes(t *testing.T) {
 	w := newWorld()
 	r, _, _ := w.start(t)
-	machine, pause := client.ObjectKeyFromObject(w.machine), r.waits().Dispute
+	machine, pause := client.ObjectKeyFromObject(w.machine), r.timing().LabelDispute
 	values := map[string]string{"dc.example/gpu": "a100", "dc.example/row": "7"}
 	for key, value := range values {
 		for range 1 + tolerated {
@@ -277,14 +278,14 @@ func TestDispute(t *testing.T) {
 	if w.writes != 1+tolerated {
 		t.Errorf("%d writes in 20 s, want %d", w.writes, 1+tolerated)
 	}
-	if again := fight(); again <= 0 || again > DefaultWaits().Dispute {
+	if again := fight(); again <= 0 || again > timing.Default().LabelDispute {
 		t.Errorf("comes again after %s", again)
 	}
 	if said := told(recorder); strings.Count(said, infrav1.ReasonNodeLabelDisputed) != 1 || !strings.Contains(said, "theirs") {
 		t.Errorf("events: %s", said)
 	}
 	for range 3 {
-		w.clock.Step(DefaultWaits().Dispute)
+		w.clock.Step(timing.Default().LabelDispute)
 		for range 5 {
 			fight()
 		}

@@ -29,6 +29,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/test/eventually"
 	"github.com/ingot-metal/ingot/test/testscheme"
@@ -62,7 +63,7 @@ func newPlace(t *testing.T) *place {
 	}, controller.Options{})
 	must(t, err)
 	// Whatever happens within an hour, an event has brought it about.
-	p.r = &Reconciler{Client: mgr.GetClient(), Clusters: clusters, Recorder: p.events, Clock: clock.RealClock{}, Waits: Waits{Look: time.Hour}}
+	p.r = &Reconciler{Client: mgr.GetClient(), Clusters: clusters, Recorder: p.events, Clock: clock.RealClock{}, Timing: timing.Timing{NodeCheck: time.Hour}}
 	must(t, p.r.SetupWithManager(mgr, clusters, controller.Options{}))
 	p.cluster(cfg)
 	done := make(chan error, 1)

@@ -29,15 +29,15 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, decision policy.Deci
 	case policy.SaveLedger:
 		return r.saveLedger(ctx, s, step)
 	case policy.HandOver:
-		return wait.Jitter(r.waits().Look, restJitter), r.handOver(ctx, s, decision)
+		return wait.Jitter(r.timing().RemediationCheck, restJitter), r.handOver(ctx, s, decision)
 	case policy.LetGo:
 		return 0, r.letGo(ctx, s)
 	case policy.Wait:
-		return min(wait.Jitter(r.waits().Look, restJitter), max(step.Until.Sub(s.obs.Now), r.waits().Conflict)), nil
+		return min(wait.Jitter(r.timing().RemediationCheck, restJitter), max(step.Until.Sub(s.obs.Now), r.timing().Conflict)), nil
 	}
 	// Nothing is waited for but what is watched: Machine, IngotMachine, host, and that the
 	// cluster is reached. Only of the Node nobody is told.
-	return wait.Jitter(r.waits().Rest, restJitter), nil
+	return wait.Jitter(r.timing().RemediationIdle, restJitter), nil
 }
 
 // restJitter is by how much of itself a wait is drawn out, so that not all come at once.
@@ -50,13 +50,13 @@ func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step policy.SaveL
 	err := r.Client.Patch(ctx, host, client.MergeFromWithOptions(s.obs.Host, client.MergeFromWithOptimisticLock{}))
 	if isStale(err) {
 		s.stale = true
-		return r.waits().Conflict, nil
+		return r.timing().Conflict, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("writing the claim of host %s: %w", host.Name, err)
 	}
 	s.obs.Host = host
-	return r.waits().Conflict, nil
+	return r.timing().Conflict, nil
 }
 
 // handOver does what MachineHealthCheck does where there is no external remediation: the

@@ -4,7 +4,6 @@
 package remediation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
@@ -45,21 +45,7 @@ type Workloads interface {
 	GetReader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error)
 }
 
-// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
-type Waits struct {
-	// Look is how often the Node and the Machine are looked at while something is waited for
-	// that has a deadline; Rest is how often otherwise.
-	Look, Rest time.Duration
-	// Conflict is how soon one tries again that lost against another.
-	Conflict time.Duration
-}
-
-// DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits {
-	return Waits{Look: 15 * time.Second, Rest: 4 * time.Minute, Conflict: time.Second}
-}
-
-// Reconciler reconciles IngotRemediations. All exported fields but MaxAttempts, Waits and
+// Reconciler reconciles IngotRemediations. All exported fields but MaxAttempts, Timing and
 // WatchFilterValue are needed.
 type Reconciler struct {
 	Client client.Client
@@ -72,18 +58,14 @@ type Reconciler struct {
 	MaxAttempts int32
 	// WatchFilterValue selects by label the IngotMachines whose remediations are looked after.
 	WatchFilterValue string
-	// Waits of its own; the zero value means DefaultWaits.
-	Waits Waits
+	Timing           timing.Timing
 
 	// since is when the first remediation was looked at: before that nobody here acted.
 	begun sync.Once
 	since time.Time
 }
 
-func (r *Reconciler) waits() Waits {
-	defaults := DefaultWaits()
-	return Waits{Look: cmp.Or(r.Waits.Look, defaults.Look), Rest: cmp.Or(r.Waits.Rest, defaults.Rest), Conflict: cmp.Or(r.Waits.Conflict, defaults.Conflict)}
-}
+func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
 
 // Reconcile takes one step about one Machine.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -102,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if told, err := r.unpauses(ctx, s); err != nil || told {
-		return ctrl.Result{RequeueAfter: r.waits().Conflict}, err
+		return ctrl.Result{RequeueAfter: r.timing().Conflict}, err
 	}
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, remediation) // M43, M44
 	if err != nil || isPaused || requeue {

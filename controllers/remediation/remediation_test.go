@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 func testHandedOver(s *site) {
@@ -436,7 +437,7 @@ func testQuiet(s *site) {
 	for range 5 {
 		result, err := s.Reconcile(s.ctx, ctrl.Request{NamespacedName: s.key("m")})
 		must(s.t, err)
-		if rest := DefaultWaits().Rest; result.RequeueAfter < rest || result.RequeueAfter > 5*time.Minute {
+		if rest := timing.Default().RemediationIdle; result.RequeueAfter < rest || result.RequeueAfter > 5*time.Minute {
 			s.t.Errorf("comes again after %s", result.RequeueAfter)
 		}
 		s.clock.Step(result.RequeueAfter)

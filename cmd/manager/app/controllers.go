@@ -99,10 +99,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		}).SetupWithManager(mgr, workers(o.MachineTemplateConcurrency)),
 		(&remediation.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Recorder: recorder, Clock: clock.RealClock{},
-			MaxAttempts: o.Policy.MaxAttempts, Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
+			MaxAttempts: o.Policy.MaxAttempts, Timing: o.Timing, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workloads, workers(o.RemediationConcurrency)),
 		(&node.Reconciler{
-			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.NodeWaits, WatchFilterValue: o.WatchFilter,
+			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, Clock: clock.RealClock{}, Timing: o.Timing, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workloads, workers(o.MachineConcurrency)),
 		(&move.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,

@@ -41,7 +41,7 @@ func addCatalogue(mgr manager.Manager, o *Options, recorder events.EventRecorder
 			Waits: o.ReservationWaits, Metrics: counted,
 		}).SetupWithManager(mgr, workers(reservationConcurrency)),
 		(&image.Reconciler{
-			Client: mgr.GetClient(), HTTP: fetch, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.ImageWaits, WatchFilterValue: o.WatchFilter,
+			Client: mgr.GetClient(), HTTP: fetch, Recorder: recorder, Clock: clock.RealClock{}, Timing: o.Timing, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workers(imageConcurrency)),
 	)
 }

@@ -15,12 +15,10 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/host"
-	"github.com/ingot-metal/ingot/controllers/image"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
-	"github.com/ingot-metal/ingot/controllers/node"
-	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/reservation"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 	"github.com/ingot-metal/ingot/pxe/httpd"
@@ -98,17 +96,14 @@ type Options struct {
 	BMCEvents bool
 	// BMC, HostWaits and MachineWaits have no flags: what is in them suits every
 	// data centre. Shorten changes them too.
-	BMC          bmc.PoolOptions
-	Watches      bmc.WatchOptions
-	HostWaits    host.Waits
-	MachineWaits machine.Waits
-	BootWaits    bootlog.Waits
-	// ReservationWaits and ImageWaits are of what looks after promises and the catalogue.
+	BMC              bmc.PoolOptions
+	Watches          bmc.WatchOptions
+	HostWaits        host.Waits
+	MachineWaits     machine.Waits
+	BootWaits        bootlog.Waits
 	ReservationWaits reservation.Waits
-	ImageWaits       image.Waits
-	RemediationWaits remediation.Waits
-	// NodeWaits are those of the reconciler of Nodes.
-	NodeWaits node.Waits
+	// Timing is that of the other reconcilers.
+	Timing timing.Timing
 
 	Hooks HookOptions
 
@@ -138,7 +133,7 @@ func DefaultOptions() *Options {
 		PowerPoll: time.Minute, Policy: lifecycle.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
 		BootWaits:        bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
-		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(), RemediationWaits: remediation.DefaultWaits(), NodeWaits: node.DefaultWaits(),
+		ReservationWaits: reservation.DefaultWaits(), Timing: timing.Default(),
 		Hooks: defaultHookOptions(),
 		Logs:  logs,
 	}
