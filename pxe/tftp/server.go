@@ -23,7 +23,6 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,28 +30,21 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
+// The defaults of a Server.
 const (
-	// DefaultMaxTransfers bounds concurrent transfers. Each takes about 100 KiB and an open
-	// file.
-	DefaultMaxTransfers = 512
-	// DefaultMaxWaiting bounds the requests that wait for a slot. Each takes about 4 KiB.
-	DefaultMaxWaiting = 8192
-	// DefaultMTU is Ethernet's, in bytes; it leaves blocks of 1468. Firmware cannot always
-	// reassemble fragments.
+	DefaultMaxTransfers = 512  // each takes about 100 KiB and an open file
+	DefaultMaxWaiting   = 8192 // each takes about 4 KiB
+	DefaultTimeout      = time.Second
+	DefaultRetries      = 5
+	// DefaultMTU is Ethernet's, in bytes. Firmware cannot always reassemble fragments.
 	DefaultMTU = 1500
-	// DefaultTimeout is the first wait for an acknowledgment; it doubles.
-	DefaultTimeout = time.Second
-	// DefaultRetries is how often one window is sent again.
-	DefaultRetries = 5
-	// shareOfOne is the part of all slots that one address may hold, as a divisor: a broken
-	// client must not starve the others.
-	shareOfOne = 4
+)
+
+const (
 	// maxRequest is the size of the largest request read, in bytes. RFC 2347 says 512.
 	maxRequest = 2048
 	// readBuffer is for requests that wait to be read, in bytes.
 	readBuffer = 4 << 20
-	// inboxSize is how many packets wait for a transfer in single-port mode.
-	inboxSize = 8
 )
 
 // Server serves files on a socket that it is given.
@@ -68,9 +60,13 @@ type Server struct {
 	// SinglePort sends all transfers from the socket of the requests, for networks whose
 	// firewalls let nothing else through. It is slower.
 	SinglePort bool
-	// MaxTransfers, MaxWaiting, Retries and Timeout: 0 means the default above.
-	MaxTransfers, MaxWaiting, Retries int
-	Timeout                           time.Duration
+	// MaxTransfers bounds the transfers that run at once, and MaxWaiting the requests that
+	// wait for one to end. One address may have a quarter of both. 0 means the default.
+	MaxTransfers, MaxWaiting int
+	// Timeout is the first wait for an acknowledgment, which doubles, and Retries how often
+	// one window is sent again. 0 means the default.
+	Timeout time.Duration
+	Retries int
 	// Drain is how long running transfers may continue when the server stops.
 	Drain time.Duration
 	// Observer, Metrics and Log may be nil.
@@ -79,22 +75,11 @@ type Server struct {
 	Log      *slog.Logger
 }
 
-// serving is the state of one Serve.
-type serving struct {
-	Server
-	conn net.PacketConn
-	// ctx ends the transfers that are left after the drain.
-	ctx       context.Context
-	transfers sync.WaitGroup
-	slots     *slots
-}
-
 // Serve answers read requests until ctx ends or the socket breaks, and closes the socket. All
 // transfers have ended when it returns. A nil error means that ctx ended.
 func (s Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	transfers, abort := context.WithCancel(context.Background())
-	run := &serving{Server: s.withDefaults(conn), conn: conn, ctx: transfers}
-	run.slots = newSlots(ctx, run.MaxTransfers, run.MaxWaiting)
+	run := newServing(s.withDefaults(conn), conn, ctx, transfers)
 	if udp, ok := conn.(*net.UDPConn); ok {
 		_ = udp.SetReadBuffer(readBuffer) // all servers of a rack ask at once
 	}
@@ -104,7 +89,7 @@ func (s Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	defer context.AfterFunc(ctx, func() {
 		drain, cancel := context.WithTimeout(context.Background(), s.Drain)
 		defer cancel()
-		_ = run.slots.running.Acquire(drain, int64(run.MaxTransfers)) // all slots: no transfer runs
+		_ = run.running.Acquire(drain, int64(run.MaxTransfers)) // all slots: no transfer runs
 		_ = conn.Close()
 	})()
 	buf := make([]byte, maxRequest)
@@ -151,12 +136,9 @@ func (s Server) withDefaults(conn net.PacketConn) Server {
 
 // packet handles what came to the server's own socket.
 func (s *serving) packet(from netip.AddrPort, p []byte) {
-	if shared := s.slots.link(from); shared != nil && opcode(p) != opRead {
-		shared.deliver(p)
-		return
-	}
 	req, err := parseRequest(p)
 	switch {
+	case s.deliver(from, p):
 	case opcode(p) == opWrite:
 		s.refuse(from, codeIllegal, "this server is read-only")
 		s.Metrics.count(outcomeRefused, 1)
@@ -167,7 +149,7 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 		// netascii and mail (RFC 1350 section 1) change the bytes of a loader.
 		s.refuse(from, codeIllegal, "only octet mode is served")
 		s.Metrics.count(outcomeRefused, 1)
-	case !s.slots.repeated(from, req):
+	case !s.repeated(from, req):
 		s.begin(from, req, false)
 	}
 }
@@ -182,9 +164,9 @@ func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 		return
 	}
 	_ = file.Close()
-	session, err := s.slots.admit(s.ctx, from, req)
+	session, err := s.admit(from, req)
 	if errors.Is(err, errFull) {
-		s.busy(from, req, err.Error())
+		s.fail(outcomeBusy, from, req.name, err)
 		s.refuse(from, codeUndefined, "too many transfers, try again")
 	}
 	if err != nil { // a server that stops is silent: the client repeats, and reaches another
@@ -194,45 +176,40 @@ func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 	s.transfers.Go(func() {
 		s.session(session)
 		replaced := session.replaced()
-		if next := s.slots.end(session); next != nil && s.ctx.Err() == nil {
+		if next := s.end(session); next != nil && s.ctx.Err() == nil {
 			s.begin(from, *next, !replaced)
 		}
 	})
 }
 
-// session waits for a slot, and runs the transfer.
+// session waits for a slot, runs the transfer, and reports its outcome.
 func (s *serving) session(session *session) {
-	defer s.survive(session.from, session.req.name)
-	if !s.slots.acquire(session) {
-		if session.ctx.Err() == nil && s.slots.stopping.Err() == nil {
-			s.busy(session.from, session.req, fmt.Sprintf("no slot became free within %s", waitLimit))
+	from, name := session.from, session.req.name
+	defer s.survive(from, name)
+	if !s.acquire(session) {
+		if session.ctx.Err() == nil && s.stopping.Err() == nil {
+			s.fail(outcomeBusy, from, name, fmt.Errorf("no slot became free within %s", waitLimit))
 		}
 		return
 	}
-	defer s.slots.release(session)
-	if file, err := s.Files.Open(session.from.Addr(), session.req.name); err != nil {
-		s.refuseFile(session.from, session.req.name, err)
-	} else {
-		s.run(session, file)
+	defer s.release(session)
+	file, err := s.Files.Open(from.Addr(), name)
+	if err != nil {
+		s.refuseFile(from, name, err)
+		return
 	}
-}
-
-// run runs one transfer, and reports its outcome.
-func (s *serving) run(session *session, file *File) {
-	from, name := session.from, session.req.name
 	defer func() { _ = file.Close() }()
 	s.Metrics.running.Inc()
 	defer s.Metrics.running.Dec()
-	err := s.transfer(session, file)
-	s.Metrics.count(outcomeOf(err), 1)
-	switch {
-	case s.ctx.Err() != nil || session.replaced():
-	case err == nil:
+	switch err := s.transfer(session, file); {
+	case err == nil && !session.replaced():
+		s.Metrics.count(outcomeSent, 1)
 		s.observe(from, cmp.Or(file.Stage, pxe.StageLoader), cmp.Or(file.Detail, name))
-	case errors.Is(err, errAborted), session.mayRepeat && errors.Is(err, errGone):
-		s.Log.Debug("TFTP transfer ended by the client", "from", from, "file", name, "error", err)
+	case err == nil, session.ctx.Err() != nil, errors.Is(err, errAborted), session.mayRepeat && errors.Is(err, errGone):
+		s.Metrics.count(outcomeOf(err), 1)
+		s.Log.Debug("TFTP transfer ended", "from", from, "file", name, "error", err)
 	default:
-		s.failed(from, name, err)
+		s.fail(outcomeOf(err), from, name, err)
 	}
 }
 
@@ -250,9 +227,7 @@ func (s *serving) transfer(session *session, file *File) error {
 		terms: negotiate(session.req, file.Size, maxBlock(pathMTU(conn, client), client), s.Timeout),
 	}
 	if s.SinglePort {
-		shared := &sharedSocket{conn: s.conn, to: net.UDPAddrFromAddrPort(session.from), inbox: make(chan []byte, inboxSize), ctx: session.ctx}
-		s.slots.setLink(session, shared)
-		t.link = shared
+		t.link = &sharedSocket{conn: s.conn, session: session}
 	}
 	err = t.run()
 	s.Metrics.bytes.Add(float64(min(t.acked*int64(t.terms.blockSize), t.size)))
@@ -264,19 +239,17 @@ func (s *serving) transfer(session *session, file *File) error {
 
 // refuseFile tells the client why it cannot have a file.
 func (s *serving) refuseFile(from netip.AddrPort, name string, err error) {
-	missing := errors.Is(err, fs.ErrNotExist)
-	if missing {
-		s.refuse(from, codeNotFound, "not found")
-	} else {
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
 		s.refuse(from, codeUndefined, "cannot be read")
-	}
-	if missing && slices.Contains(s.Absent, Clean(name)) {
-		s.Log.Debug("TFTP client asked for an absent file", "from", from, "file", name)
+	case slices.Contains(s.Absent, Clean(name)):
+		s.refuse(from, codeNotFound, "not found")
 		s.Metrics.count(outcomeAbsent, 1)
 		return
+	default:
+		s.refuse(from, codeNotFound, "not found")
 	}
-	s.Metrics.count(outcomeRefused, 1)
-	s.failed(from, name, err)
+	s.fail(outcomeRefused, from, name, err)
 }
 
 func (s *serving) refuse(to netip.AddrPort, code byte, text string) {
@@ -285,13 +258,9 @@ func (s *serving) refuse(to netip.AddrPort, code byte, text string) {
 	}
 }
 
-// busy reports a request that got no slot.
-func (s *serving) busy(from netip.AddrPort, req readRequest, why string) {
-	s.Metrics.count(outcomeBusy, 1)
-	s.failed(from, req.name, errors.New(why))
-}
-
-func (s *serving) failed(from netip.AddrPort, name string, err error) {
+// fail counts a request that failed, and reports it.
+func (s *serving) fail(outcome string, from netip.AddrPort, name string, err error) {
+	s.Metrics.count(outcome, 1)
 	s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", name, err))
 }
 
@@ -304,7 +273,6 @@ func (s *serving) survive(from netip.AddrPort, name string) {
 	if p := recover(); p != nil {
 		s.Log.Error("TFTP request panicked", "from", from, "file", name, "panic", p, "stack", string(debug.Stack()))
 		s.refuse(from, codeUndefined, "internal error")
-		s.Metrics.count(outcomeFailed, 1)
-		s.failed(from, name, errors.New("internal error"))
+		s.fail(outcomeFailed, from, name, errors.New("internal error"))
 	}
 }

@@ -4,7 +4,6 @@
 package tftp
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,14 +44,8 @@ func (s *ownSocket) send(frames []byte, size int) error {
 		return nil
 	}
 	for packet := range slices.Chunk(frames, size) {
-		_, err := s.Write(packet)
-		if errors.Is(err, syscall.EMSGSIZE) {
-			// A router reports by ICMP that an earlier packet was too long. From now on the
-			// kernel knows the path's MTU, and fragments.
-			_, err = s.Write(packet)
-		}
-		if err != nil && !errors.Is(err, syscall.EMSGSIZE) { // that packet is lost
-			return fmt.Errorf("send to %s: %w", s.RemoteAddr(), gone(err))
+		if _, err := try(s.Write, packet); err != nil {
+			return fmt.Errorf("send to %s: %w", s.RemoteAddr(), err)
 		}
 	}
 	return nil
@@ -79,20 +72,25 @@ func (s *ownSocket) receive(deadline time.Time) ([]byte, error) {
 	if err := s.SetReadDeadline(deadline); err != nil {
 		return nil, fmt.Errorf("set deadline: %w", err)
 	}
-	for {
-		n, err := s.Read(s.buf[:])
-		if !errors.Is(err, syscall.EMSGSIZE) {
-			return s.buf[:n], gone(err)
-		}
-	}
+	n, err := try(s.Read, s.buf[:])
+	return s.buf[:n], err
 }
 
-// gone returns errGone for the kernel's report of a closed port.
-func gone(err error) error {
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w: its port is closed", errGone)
+// try reads or writes a packet again if a router reports by ICMP that an earlier packet was
+// too long: from then on the kernel knows the path's MTU, and fragments. A packet for which
+// that is reported twice is lost. A closed port of the client is errGone.
+func try(transfer func([]byte) (int, error), packet []byte) (int, error) {
+	n, err := transfer(packet)
+	if errors.Is(err, syscall.EMSGSIZE) {
+		n, err = transfer(packet)
 	}
-	return err
+	switch {
+	case errors.Is(err, syscall.EMSGSIZE):
+		return 0, nil
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return 0, fmt.Errorf("%w: its port is closed", errGone)
+	}
+	return n, err
 }
 
 // pathMTU returns how many bytes a packet may have on the path of a socket, as far as the
@@ -126,18 +124,14 @@ func maxBlock(mtu int, client netip.Addr) int {
 
 // sharedSocket is the server's own socket, for single-port mode.
 type sharedSocket struct {
-	conn net.PacketConn
-	to   net.Addr
-	// inbox holds what the server read from the client.
-	inbox chan []byte
-	// ctx ends a receive.
-	ctx context.Context
+	conn    net.PacketConn
+	session *session
 }
 
 func (s *sharedSocket) send(frames []byte, size int) error {
 	for packet := range slices.Chunk(frames, size) {
-		if _, err := s.conn.WriteTo(packet, s.to); err != nil {
-			return fmt.Errorf("send to %s: %w", s.to, err)
+		if _, err := s.conn.WriteTo(packet, net.UDPAddrFromAddrPort(s.session.from)); err != nil {
+			return fmt.Errorf("send to %s: %w", s.session.from, err)
 		}
 	}
 	return nil
@@ -147,19 +141,11 @@ func (s *sharedSocket) receive(deadline time.Time) ([]byte, error) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case p := <-s.inbox:
+	case p := <-s.session.inbox:
 		return p, nil
 	case <-timer.C:
 		return nil, os.ErrDeadlineExceeded
-	case <-s.ctx.Done():
+	case <-s.session.ctx.Done():
 		return nil, net.ErrClosed
-	}
-}
-
-// deliver hands a packet to the transfer. It drops the packet if the transfer lags behind.
-func (s *sharedSocket) deliver(p []byte) {
-	select {
-	case s.inbox <- slices.Clone(p):
-	default:
 	}
 }

@@ -58,14 +58,8 @@ type transfer struct {
 	again, quiet bool
 }
 
-// outcome is the result of a wait for an acknowledgment.
-type outcome int
-
-const (
-	silence  outcome = iota // nothing came in time
-	progress                // the client has more than before
-	repeat                  // the client asks for the window again
-)
+// errRepeat reports a client that asks for the window again.
+var errRepeat = errors.New("packet lost")
 
 // run sends the file to its end. A file whose size is a multiple of the block size ends in
 // an empty block (RFC 1350 section 6).
@@ -106,14 +100,14 @@ func (t *transfer) exchange(send func() error) error {
 		if end.Before(next) {
 			next = end
 		}
-		switch what, err := t.await(next); {
-		case err != nil:
+		err := t.await(next)
+		silent := errors.Is(err, os.ErrDeadlineExceeded)
+		switch {
+		case !silent && !errors.Is(err, errRepeat):
 			return err
-		case what == progress:
-			return nil
 		case !t.now().Before(end):
 			return expired
-		case what == silence:
+		case silent:
 			tries++
 			wait = max(min(2*wait, maxTimeout), t.terms.timeout)
 		}
@@ -133,16 +127,13 @@ func (t *transfer) limit() (time.Time, error) {
 	return t.began.Add(grace + time.Duration(t.size/minRate)*time.Second), errSlow
 }
 
-// await reads until an acknowledgment comes that moves the transfer on, the deadline passes,
-// or the client asks for the window again.
-func (t *transfer) await(deadline time.Time) (outcome, error) {
+// await reads until an acknowledgment comes that moves the transfer on. It returns
+// os.ErrDeadlineExceeded, errRepeat, or the error that ends the transfer.
+func (t *transfer) await(deadline time.Time) error {
 	for {
 		p, err := t.link.receive(deadline)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return silence, nil
-		}
 		if err != nil {
-			return silence, fmt.Errorf("read acknowledgment: %w", err)
+			return fmt.Errorf("read acknowledgment: %w", err)
 		}
 		ack, err := parseReply(p)
 		if errors.Is(err, errMalformed) {
@@ -150,19 +141,19 @@ func (t *transfer) await(deadline time.Time) (outcome, error) {
 		}
 		t.answered = true
 		if err != nil {
-			return silence, err
+			return err
 		}
 		// Block numbers have 16 bits and wrap (a 40 MB file does). An acknowledgment of a
 		// block that was not sent is old, or wrong.
 		switch ahead := int64(ack - uint16(t.acked)); {
 		case t.sent == 0 && ahead == 0: // the OACK is acknowledged as block 0
-			return progress, nil
+			return nil
 		case ahead >= 1 && ahead <= t.sent:
 			t.quiet = t.again || ahead < t.sent
 			t.acked += ahead
-			return progress, nil
+			return nil
 		case ahead == 0 && t.mayRepeat():
-			return repeat, nil
+			return errRepeat
 		}
 	}
 }

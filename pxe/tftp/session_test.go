@@ -16,11 +16,11 @@ import (
 // many ports it asks, and a session that ends makes room for another.
 func TestAddressIsAdmittedToItsShareOnly(t *testing.T) {
 	stopping, stop := context.WithCancel(t.Context())
-	s := newSlots(stopping, 1, 8) // an address may run 1 and have 2 waiting
+	s := newServing(Server{MaxTransfers: 1, MaxWaiting: 8}, nil, stopping, t.Context()) // an address may run 1 and have 2 waiting
 	req := readRequest{name: "a", mode: "octet"}
 	var sessions []*session
 	admit := func(address string, port int) error {
-		session, err := s.admit(context.Background(), netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)), req)
+		session, err := s.admit(netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)), req)
 		if err == nil {
 			sessions = append(sessions, session)
 		}

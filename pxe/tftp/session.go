@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -20,6 +21,14 @@ import (
 // 5 s, and gives up after about a minute.
 const waitLimit = time.Minute
 
+const (
+	// shareOfOne divides the slots, and the places of those that wait, for one address: a
+	// broken client must not starve the others.
+	shareOfOne = 4
+	// inboxSize is how many packets wait for a transfer in single-port mode.
+	inboxSize = 8
+)
+
 // The reasons for which a session ends early, or is not admitted.
 var (
 	errFull     = errors.New("too many transfers")
@@ -27,18 +36,25 @@ var (
 	errReplaced = fmt.Errorf("%w: it asked for another file", errGone)
 )
 
-// slots bounds how many transfers run at once, in total and for each client address.
-type slots struct {
-	total, perAddress int
-	// maxWaiting bounds the sessions that wait. A quarter of them may be of one address.
-	maxWaiting int
-	running    *semaphore.Weighted
-	// stopping ends when the server admits no more sessions. Those that wait end as well.
-	stopping context.Context
+// serving is the state of one Server.Serve.
+type serving struct {
+	Server
+	conn net.PacketConn
+	// stopping ends when the server admits no more sessions, and ctx when it aborts those
+	// that run.
+	stopping, ctx context.Context
+	transfers     sync.WaitGroup
+	// running bounds the transfers that run at once.
+	running *semaphore.Weighted
 
 	mu       sync.Mutex
 	sessions map[netip.AddrPort]*session
 	clients  map[netip.Addr]*client
+}
+
+func newServing(s Server, conn net.PacketConn, stopping, ctx context.Context) *serving {
+	return &serving{Server: s, conn: conn, stopping: stopping, ctx: ctx, running: semaphore.NewWeighted(int64(s.MaxTransfers)),
+		sessions: map[netip.AddrPort]*session{}, clients: map[netip.Addr]*client{}}
 }
 
 // client is a client address with its share of the slots.
@@ -61,20 +77,13 @@ type session struct {
 	mayRepeat bool
 	// ending is set while only the last acknowledgment is missing.
 	ending atomic.Bool
-	// link is set in single-port mode while the transfer runs, and next is the request to
-	// serve when this session has ended. slots.mu guards both.
-	link *sharedSocket
+	// inbox holds packets of the client in single-port mode.
+	inbox chan []byte
+	// next is the request to serve when this session has ended, guarded by serving.mu.
 	next *readRequest
 }
 
 func (s *session) replaced() bool { return errors.Is(context.Cause(s.ctx), errReplaced) }
-
-func newSlots(stopping context.Context, total, maxWaiting int) *slots {
-	return &slots{
-		total: total, perAddress: max(1, total/shareOfOne), maxWaiting: maxWaiting, running: semaphore.NewWeighted(int64(total)),
-		stopping: stopping, sessions: map[netip.AddrPort]*session{}, clients: map[netip.Addr]*client{},
-	}
-}
 
 // repeated reports whether the client already has a session, and records in it what the
 // client wants next.
@@ -83,7 +92,7 @@ func newSlots(stopping context.Context, total, maxWaiting int) *slots {
 // lacks only its last acknowledgment: then that packet may follow, and the client wants the
 // file a second time. Another request means that the client gave up the first one, as UEFI
 // does after it asked for the size only; it may overtake the client's ERROR.
-func (s *slots) repeated(from netip.AddrPort, req readRequest) bool {
+func (s *serving) repeated(from netip.AddrPort, req readRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.sessions[from]
@@ -101,30 +110,34 @@ func (s *slots) repeated(from netip.AddrPort, req readRequest) bool {
 }
 
 // admit registers a session for a request. It fails with errFull or errStopping.
-func (s *slots) admit(ctx context.Context, from netip.AddrPort, req readRequest) (*session, error) {
+func (s *serving) admit(from netip.AddrPort, req readRequest) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping.Err() != nil {
 		return nil, errStopping
 	}
+	share := max(1, s.MaxTransfers/shareOfOne)
 	c := s.clients[from.Addr()]
 	if c == nil {
-		c = &client{running: semaphore.NewWeighted(int64(s.perAddress))}
+		c = &client{running: semaphore.NewWeighted(int64(share))}
 	}
-	if len(s.sessions) >= s.total+s.maxWaiting || c.sessions >= s.perAddress+max(s.maxWaiting/shareOfOne, 1) {
+	if len(s.sessions) >= s.MaxTransfers+s.MaxWaiting || c.sessions >= share+max(1, s.MaxWaiting/shareOfOne) {
 		return nil, errFull
 	}
 	c.sessions++
 	s.clients[from.Addr()] = c
 	session := &session{from: from, req: req, client: c}
-	session.ctx, session.cancel = context.WithCancelCause(ctx)
+	if s.SinglePort {
+		session.inbox = make(chan []byte, inboxSize)
+	}
+	session.ctx, session.cancel = context.WithCancelCause(s.ctx)
 	s.sessions[from] = session
 	return session, nil
 }
 
 // acquire waits for a slot, first come, first served. It returns false after waitLimit, or
 // when the session ends or the server stops.
-func (s *slots) acquire(session *session) bool {
+func (s *serving) acquire(session *session) bool {
 	ctx, cancel := context.WithTimeout(session.ctx, waitLimit)
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
@@ -138,13 +151,13 @@ func (s *slots) acquire(session *session) bool {
 	return true
 }
 
-func (s *slots) release(session *session) {
+func (s *serving) release(session *session) {
 	session.client.running.Release(1)
 	s.running.Release(1)
 }
 
 // end forgets a session, and returns the request that its client sent meanwhile, or nil.
-func (s *slots) end(session *session) *readRequest {
+func (s *serving) end(session *session) *readRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session.cancel(nil)
@@ -155,19 +168,18 @@ func (s *slots) end(session *session) *readRequest {
 	return session.next
 }
 
-// setLink records the link of a session's transfer in single-port mode.
-func (s *slots) setLink(session *session, link *sharedSocket) {
+// deliver hands a packet to the client's session in single-port mode, and reports whether
+// there is one. It drops the packet if the transfer lags behind.
+func (s *serving) deliver(from netip.AddrPort, p []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	session.link = link
-}
-
-// link returns the link of the client's transfer in single-port mode, or nil.
-func (s *slots) link(from netip.AddrPort) *sharedSocket {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if session := s.sessions[from]; session != nil {
-		return session.link
+	session := s.sessions[from]
+	if !s.SinglePort || session == nil || opcode(p) == opRead {
+		return false
 	}
-	return nil
+	select {
+	case session.inbox <- slices.Clone(p):
+	default:
+	}
+	return true
 }
