@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
+	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -117,7 +120,7 @@ type Tracker struct {
 	byClient map[netip.Addr]*boot
 	over     []Boot
 	// recent are the hosts of which boots were handed over of late.
-	recent map[string]budget
+	recent ttlset.Map[string, *rate.Limiter]
 }
 
 // boot is one under way.
@@ -143,7 +146,9 @@ func New(o Options) *Tracker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Tracker{o: o, byMAC: map[string]*boot{}, byClient: map[netip.Addr]*boot{}, recent: map[string]budget{}}
+	t := &Tracker{o: o, byMAC: map[string]*boot{}, byClient: map[netip.Addr]*boot{}}
+	t.recent.Max = maxBoots
+	return t
 }
 
 // Observe implements pxe.Observer.
@@ -339,7 +344,6 @@ func (t *Tracker) Flush(ctx context.Context) {
 			t.end(b, b.silent())
 		}
 	}
-	t.forget(now)
 	t.mu.Unlock()
 	for ctx.Err() == nil {
 		t.mu.Lock()

@@ -3,54 +3,36 @@
 
 package bootlog
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
 
 // Anybody on the segment can send packets with a host's hardware address, and each boot
-// that is handed over costs a write. So a host has a budget.
+// that is handed over costs a write. So a host has a budget: burst boots at once, and then
+// one each refill.
 const (
-	// burst is how many boots of a host are handed over at once, after which one is
-	// each refill.
 	burst  = 4
 	refill = time.Minute
 )
 
-// budget is what a host had left at some time.
-type budget struct {
-	left int
-	at   time.Time
-}
-
-// now is what is left by now.
-func (b budget) now(now time.Time) budget {
-	n := int(max(now.Sub(b.at), 0) / refill)
-	if b.left+n >= burst {
-		return budget{burst, now}
-	}
-	return budget{b.left + n, b.at.Add(time.Duration(n) * refill)}
-}
-
-// spend says whether a boot may be handed over. One in which nothing but DHCP was seen
-// may only while the budget is whole: what costs nothing to forge leaves room for boots
-// that went further.
+// spend reports whether a boot may be handed over. A boot of which only DHCP was seen may
+// only while the budget is whole: what costs nothing to forge leaves room for boots that
+// went further.
 func (t *Tracker) spend(b *boot) bool {
 	now := t.o.Now()
-	has, known := t.recent[b.Host]
-	if !known && len(t.recent) >= maxBoots {
-		return false
-	}
+	budget, _, known := t.recent.Get(b.Host, now)
 	if !known {
-		has = budget{burst, now}
+		budget = rate.NewLimiter(rate.Every(refill), burst)
 	}
-	has = has.now(now)
-	if has.left == 0 || has.left < burst && b.isBare() {
+	if budget.TokensAt(now) < burst && b.isBare() || !budget.AllowN(now, 1) {
 		return false
 	}
-	has.left--
-	t.recent[b.Host] = has
-	return true
+	return t.recent.Put(b.Host, budget, now, burst*refill) // then the budget is whole again
 }
 
-// isBare says that nothing was fetched in a boot: packets of DHCP were all.
+// isBare reports whether only packets of DHCP were seen in a boot.
 func (b *boot) isBare() bool {
 	for _, m := range b.Marks {
 		if m.Stage != DHCP && m.Stage != Agent {
@@ -58,13 +40,4 @@ func (b *boot) isBare() bool {
 		}
 	}
 	return true
-}
-
-// forget lets the hosts go whose budget is whole again.
-func (t *Tracker) forget(now time.Time) {
-	for host, b := range t.recent {
-		if b.now(now).left == burst {
-			delete(t.recent, host)
-		}
-	}
 }

@@ -177,7 +177,7 @@ func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make image cache: %w", err)
 	}
-	c := &ImageCache{cfg: cfg, names: names{directory: cfg.Sources, now: cfg.Now, at: map[string]naming{}},
+	c := &ImageCache{cfg: cfg, names: names{directory: cfg.Sources, now: cfg.Now},
 		images: map[string]*image{}, queue: newFetchQueue(), good: goodPlaces{}, create: os.CreateTemp}
 	if err := c.scan(); err != nil {
 		return nil, err

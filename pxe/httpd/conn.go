@@ -14,6 +14,10 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/ingot-metal/ingot/pxe"
 )
 
 const (
@@ -42,24 +46,20 @@ const refusal = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-L
 // sending files.
 type limiter struct {
 	net.Listener
-	perClient int
-	stall     time.Duration
-	log       *slog.Logger
-	places    chan struct{}
-	ctx       context.Context
-	cancel    context.CancelFunc
+	stall  time.Duration
+	log    *slog.Logger
+	places chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	clients map[netip.Addr]int
-	told    time.Time // of a client that has too many
+	clients pxe.ClientLimit
+	// told spaces what is logged of clients that have too many.
+	told rate.Sometimes
 }
 
-// tellEvery spaces what is told of clients that have too many connections.
-const tellEvery = time.Minute
-
 func newLimiter(l net.Listener, o Options) *limiter {
-	lim := &limiter{Listener: l, perClient: o.MaxConnsPerClient, stall: o.WriteStall, log: o.Log,
-		places: make(chan struct{}, o.MaxConns), clients: map[netip.Addr]int{}}
+	lim := &limiter{Listener: l, stall: o.WriteStall, log: o.Log, places: make(chan struct{}, o.MaxConns),
+		clients: pxe.ClientLimit{Max: o.MaxConnsPerClient}, told: rate.Sometimes{Interval: time.Minute}}
 	lim.ctx, lim.cancel = context.WithCancel(context.Background())
 	return lim
 }
@@ -78,8 +78,11 @@ func (l *limiter) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		client := addressOf(c)
-		if !l.enter(client) {
-			l.tell(client)
+		if !l.clients.Enter(client) {
+			l.told.Do(func() {
+				// A client that hides many, such as a load balancer before BMCs, needs more.
+				l.log.Warn("Refused an HTTP client: it has too many connections", "client", client, "most", l.clients.Max)
+			})
 			go l.refuse(c)
 			continue
 		}
@@ -93,33 +96,8 @@ func (l *limiter) Close() error {
 	return l.Listener.Close()
 }
 
-func (l *limiter) enter(client netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.clients[client] >= l.perClient {
-		return false
-	}
-	l.clients[client]++
-	return true
-}
-
-// tell says that a client is refused: one that hides many, such as a load balancer before
-// BMCs, needs more than one may have.
-func (l *limiter) tell(client netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.told) >= tellEvery {
-		l.told = now
-		l.log.Warn("Refused an HTTP client: it has too many connections", "client", client, "most", l.perClient)
-	}
-}
-
 func (l *limiter) leave(client netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.clients[client]--; l.clients[client] == 0 {
-		delete(l.clients, client)
-	}
+	l.clients.Leave(client)
 	<-l.places
 }
 

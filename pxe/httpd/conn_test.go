@@ -226,10 +226,8 @@ func TestStandingStillEnds(t *testing.T) {
 	if n, _ := io.Copy(io.Discard, c); n >= size {
 		t.Errorf("%d bytes came all the same", n)
 	}
-	limited.mu.Lock()
-	defer limited.mu.Unlock()
-	if len(limited.clients) != 0 {
-		t.Errorf("places are held by %v", limited.clients)
+	if n := limited.clients.Len(); n != 0 {
+		t.Errorf("%d clients hold connections", n)
 	}
 }
 

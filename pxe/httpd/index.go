@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -147,4 +148,13 @@ func replaceFile(dir, name string, content []byte) error {
 		_ = os.Remove(tmp.Name())
 	}
 	return err
+}
+
+// identify reads a file's identity; false where there is none.
+func identify(info fs.FileInfo) (fileIdentity, bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileIdentity{}, false
+	}
+	return fileIdentity{Size: st.Size, Inode: st.Ino, Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano()}, true
 }

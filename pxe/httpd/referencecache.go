@@ -4,10 +4,10 @@
 package httpd
 
 import (
-	"maps"
 	"sync"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -28,13 +28,8 @@ type names struct {
 	// mu is held while the directory answers, from memory: of all who ask at once one waits
 	// for it, and the others for that one.
 	mu sync.Mutex
-	at map[string]naming // by checksum
-}
-
-// naming is when the directory named an image, and for which namespaces.
-type naming struct {
-	at         time.Time
-	namespaces []string
+	// namespaces are those of an image, by checksum.
+	namespaces ttlset.Map[string, []string]
 }
 
 // source is what the directory says now.
@@ -49,8 +44,8 @@ func (n *names) source(checksum string) (pxe.ImageSource, bool) {
 func (n *names) lately(checksum string) (namespaces []string, named bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if known, ok := n.at[checksum]; ok && n.fresh(known.at) {
-		return known.namespaces, true
+	if namespaces, _, ok := n.namespaces.Get(checksum, n.now()); ok {
+		return namespaces, true
 	}
 	source, ok := n.ask(checksum)
 	return source.Namespaces, ok
@@ -59,12 +54,9 @@ func (n *names) lately(checksum string) (namespaces []string, named bool) {
 func (n *names) ask(checksum string) (pxe.ImageSource, bool) {
 	source, ok := n.directory.Image(checksum)
 	if !ok || source.Checksum != checksum {
-		delete(n.at, checksum)
+		n.namespaces.Delete(checksum)
 		return pxe.ImageSource{}, false
 	}
-	maps.DeleteFunc(n.at, func(_ string, known naming) bool { return !n.fresh(known.at) })
-	n.at[checksum] = naming{n.now(), source.Namespaces}
+	n.namespaces.Put(checksum, source.Namespaces, n.now(), namedFor)
 	return source, true
 }
-
-func (n *names) fresh(at time.Time) bool { return n.now().Sub(at) < namedFor }

@@ -148,7 +148,8 @@ func TestNamedImages(t *testing.T) {
 func TestNamesAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	images := pxe.Images{}
-	n := names{directory: images, now: func() time.Time { return now }, at: map[string]naming{}}
+	n := names{directory: images, now: func() time.Time { return now }}
+	n.namespaces.Max = 8
 	for i := range 1000 {
 		unknown, named := fmt.Sprintf("sha256:%063d0", i), fmt.Sprintf("sha256:%063d1", i)
 		images[named] = pxe.ImageSource{Checksum: named}
@@ -159,8 +160,8 @@ func TestNamesAreBounded(t *testing.T) {
 		delete(images, named)
 		now = now.Add(namedFor / 4)
 	}
-	if len(n.at) > 4 {
-		t.Errorf("%d are remembered", len(n.at))
+	if count := n.namespaces.Len(); count > 8 {
+		t.Errorf("%d are remembered", count)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/ingot-metal/ingot/pxe"
 )
 
 const (
@@ -52,11 +54,9 @@ type Config struct {
 
 // Forwarder passes connections through. It may run once.
 type Forwarder struct {
-	cfg    Config
-	dialer net.Dialer
-
-	mu      sync.Mutex
-	clients map[netip.Addr]int // connections by source
+	cfg     Config
+	dialer  net.Dialer
+	clients pxe.ClientLimit
 }
 
 // New checks the configuration.
@@ -85,7 +85,7 @@ func New(c Config) (*Forwarder, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Forwarder{cfg: c, dialer: net.Dialer{Timeout: dialTimeout}, clients: map[netip.Addr]int{}}, nil
+	return &Forwarder{cfg: c, dialer: net.Dialer{Timeout: dialTimeout}, clients: pxe.ClientLimit{Max: c.MaxPerClient}}, nil
 }
 
 // Run serves until ctx ends or a listener breaks, and closes them and every connection.
@@ -168,11 +168,11 @@ func (f *Forwarder) Dial(ctx context.Context) (net.Conn, error) {
 func (f *Forwarder) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }()
 	source := plain(client.RemoteAddr()).Addr()
-	if !f.enter(source) {
+	if !f.clients.Enter(source) {
 		f.cfg.Log.Info("Refused a connection: too many from one address", "client", source.String())
 		return
 	}
-	defer f.leave(source)
+	defer f.clients.Leave(source)
 	header, err := newHeader(client.RemoteAddr(), client.LocalAddr(), f.cfg.Hardware(source), f.cfg.Now(), f.cfg.Seal)
 	if err != nil {
 		f.cfg.Log.Warn("Could not pass a connection on", "client", source.String(), "reason", err.Error())
@@ -229,23 +229,4 @@ func (f *Forwarder) copy(to, from net.Conn) {
 	}
 	_ = from.Close()
 	_ = to.Close()
-}
-
-// enter counts a connection of a client, unless it has too many.
-func (f *Forwarder) enter(client netip.Addr) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.clients[client] >= f.cfg.MaxPerClient {
-		return false
-	}
-	f.clients[client]++
-	return true
-}
-
-func (f *Forwarder) leave(client netip.Addr) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.clients[client]--; f.clients[client] == 0 {
-		delete(f.clients, client)
-	}
 }

@@ -59,8 +59,8 @@ func forward(t *testing.T, network, address string, c Config) net.Addr {
 		if err := <-done; err != nil {
 			t.Errorf("Run = %v", err)
 		}
-		if len(f.clients) != 0 {
-			t.Errorf("%d clients are still counted", len(f.clients))
+		if n := f.clients.Len(); n != 0 {
+			t.Errorf("%d clients are still counted", n)
 		}
 	})
 	return l.Addr()
