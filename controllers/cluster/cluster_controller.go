@@ -241,16 +241,16 @@ func (r *Reconciler) networks(ctx context.Context, machine *infrav1.IngotMachine
 }
 
 // stock reads the inventory of a namespace. None of it is changed.
-func (r *Reconciler) stock(ctx context.Context, namespace string) (allocation.Stock, error) {
+func (r *Reconciler) stock(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
 		// A copy of a large inventory is dear.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return allocation.Snapshot{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return allocation.Stock{Candidates: allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), Machines: machines.Items,
+	return allocation.Snapshot{Candidates: allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), Machines: machines.Items,
 		Reservations: reservations.Items, Now: r.now()}, nil
 }
 

@@ -23,7 +23,7 @@ func offers() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHost)
 		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-		return ok && isHost && !allocation.SameOffer(before, after)
+		return ok && isHost && !allocation.SameAvailability(before, after)
 	}}
 }
 

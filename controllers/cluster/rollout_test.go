@@ -127,7 +127,7 @@ func (p *planes) promise(controlPlanes int32, cluster, rack string) {
 }
 
 func (p *planes) promises() []allocation.Promise {
-	stock := allocation.Stock{Reservations: p.reservations}
+	stock := allocation.Snapshot{Reservations: p.reservations}
 	for _, m := range p.members {
 		stock.Machines = append(stock.Machines, *m.infra)
 	}

@@ -193,7 +193,7 @@ func (r *Reconciler) saved(ctx context.Context, host *infrav1.IngotHost, decisio
 
 // recordAddress records the address of the boot NIC.
 func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
-	problem, err := r.addressBook().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
+	problem, err := r.addressAllocator().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
 	if problem.Message != "" {
 		seen.AddressReason, seen.AddressProblem = problem.Reason, problem.Message
 		*decision = lifecycle.Next(host, seen.Observation, r.Policy)

@@ -110,7 +110,7 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	if err := r.observeNetworkUse(ctx, host, network, seen); err != nil || seen.NetworkRefused != "" {
 		return err
 	}
-	held, err := r.addressBook().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
+	held, err := r.addressAllocator().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
 	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = held.Hardware, network, held.Lost, held.Recorded
 	return err
 }
@@ -140,9 +140,9 @@ func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotH
 	return nil
 }
 
-// addressBook assigns the addresses of boot NICs.
-func (r *Reconciler) addressBook() *ipam.Book {
-	return &ipam.Book{Client: r.Client, Clock: r.Clock, Warn: r.recordWarning, Memory: r.Addresses}
+// addressAllocator assigns the addresses of boot NICs.
+func (r *Reconciler) addressAllocator() *ipam.Allocator {
+	return &ipam.Allocator{Client: r.Client, Clock: r.Clock, Warn: r.recordWarning, Memory: r.Addresses}
 }
 
 // ofAnother reports whether hardware facts belong to a deleted host of the same name.

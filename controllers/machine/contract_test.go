@@ -353,15 +353,15 @@ func TestMatters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}
-			if got := matters().Update(update); got != tc.its {
+			if got := affectsMachine().Update(update); got != tc.its {
 				t.Errorf("wakes its machine: %t, want %t", got, tc.its)
 			}
-			if got := comesFree().Update(update); got != tc.waiting {
+			if got := becameClaimable().Update(update); got != tc.waiting {
 				t.Errorf("wakes those that wait: %t, want %t", got, tc.waiting)
 			}
 		})
 	}
-	if !comesFree().Create(event.CreateEvent{Object: host(available)}) || comesFree().Create(event.CreateEvent{Object: host()}) || comesFree().Delete(event.DeleteEvent{Object: host(available)}) {
+	if !becameClaimable().Create(event.CreateEvent{Object: host(available)}) || becameClaimable().Create(event.CreateEvent{Object: host()}) || becameClaimable().Delete(event.DeleteEvent{Object: host(available)}) {
 		t.Error("a host is had when it is there and free")
 	}
 }

@@ -6,8 +6,10 @@ package machine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,6 +21,28 @@ import (
 	"github.com/ingot-metal/ingot/inventory/remediation"
 )
 
+// followCleaning carries to the claim what may change on a running server: what is to be
+// done to the disks when the machine is released (M64). A claim whose release has
+// begun stays as it is.
+func (r *Reconciler) followCleaning(ctx context.Context, s *scope) (outcome, error) {
+	wanted, claim := s.machine.Spec.Cleaning, s.host.Spec.Claim
+	if wanted == "" || wanted == claim.Cleaning || claim.State == infrav1.ClaimReleasing {
+		return next, nil
+	}
+	changed := s.host.DeepCopy()
+	changed.Spec.Claim.Cleaning = wanted
+	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(s.host, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return stop(r.waits().Conflict), nil
+	}
+	if err != nil {
+		return next, fmt.Errorf("cleaning in the claim of host %s: %w", s.host.Name, err)
+	}
+	s.host = changed
+	s.hostLog().Info("Changed the cleaning of the claim", "reason", "spec.cleaning of the machine is "+wanted)
+	return next, nil
+}
+
 // followInstall shows how the install goes. From the commit point on the machine
 // is provisioned, for ever (I4, M21, M22).
 func (r *Reconciler) followInstall(_ context.Context, s *scope) (outcome, error) {
@@ -26,7 +50,9 @@ func (r *Reconciler) followInstall(_ context.Context, s *scope) (outcome, error)
 		s.set(infrav1.MachineInstalledCondition, metav1.ConditionFalse, infrav1.ReasonProvisioning, installMessage(s.host))
 		return stop(0), nil
 	}
-	s.set(infrav1.MachineInstalledCondition, metav1.ConditionTrue, infrav1.ReasonInstalled, "")
+	if s.set(infrav1.MachineInstalledCondition, metav1.ConditionTrue, infrav1.ReasonInstalled, "") {
+		s.hostLog().Info("The machine is provisioned", "duration", r.Clock.Since(s.machine.CreationTimestamp.Time).Round(time.Second).String())
+	}
 	s.machine.Status.Initialization.Provisioned = ptr.To(true)
 	return next, nil
 }

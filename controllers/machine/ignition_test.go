@@ -30,8 +30,8 @@ func testIgnitionUnreadable(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 	s.machine("m")
 	s.settle("m")
 	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonBootstrapDataInvalid, "names other configurations")
-	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" || len(s.picks.recent) != 0 {
-		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
+	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" || len(s.selections.recent) != 0 {
+		t.Errorf("%v is held; chosen: %v", hosts, s.selections.recent)
 	}
 	secret.Data["value"] = []byte(`{"ignition":{"version":"2.3.0"}}`)
 	s.must(s.api.Update(s.ctx, secret))
@@ -58,8 +58,8 @@ func testMirrorWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 	})
 	s.settle("m")
 	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonSoftwareRAIDWithIgnition, "instead of softwareRAID")
-	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" || len(s.picks.recent) != 0 {
-		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
+	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" || len(s.selections.recent) != 0 {
+		t.Errorf("%v is held; chosen: %v", hosts, s.selections.recent)
 	}
 	secret.Data = map[string][]byte{"value": []byte("#cloud-config\n")}
 	s.must(s.api.Update(s.ctx, secret))
@@ -108,7 +108,7 @@ func testFormatIsReadOnce(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.nics("h")
 	s.settle("m")
 	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Give the network in the Ignition configuration")
-	if hosts := s.claimsOn("m"); len(hosts) != 0 || len(s.picks.recent) != 0 {
-		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
+	if hosts := s.claimsOn("m"); len(hosts) != 0 || len(s.selections.recent) != 0 {
+		t.Errorf("%v is held; chosen: %v", hosts, s.selections.recent)
 	}
 }

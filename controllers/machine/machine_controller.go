@@ -4,13 +4,16 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,6 +29,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
@@ -64,10 +68,10 @@ type Reconciler struct {
 	// the reconciler has one of its own.
 	Addresses *ipam.Memory
 
-	picks     picks
-	words     words
-	formats   formats
-	addresses ipam.Memory
+	selections recentSelections
+	// otherFormats has the machines whose bootstrap data is known not to be for Ignition.
+	otherFormats ttlset.Set[formatOf]
+	addresses    ipam.Memory
 }
 
 // outcome is what a phase says: go on, or stop here and come again after a while.
@@ -81,6 +85,11 @@ type outcome struct {
 var next = outcome{}
 
 func stop(after time.Duration) outcome { return outcome{stop: true, after: after} }
+
+// retryLater stops the reconcile of a machine without a host, which looks again by itself.
+func (r *Reconciler) retryLater() outcome {
+	return stop(wait.Jitter(r.waits().Placement, retryJitter))
+}
 
 // nextAndAgain lets the following phases run, and has all of them run again after a while.
 func nextAndAgain(after time.Duration) outcome { return outcome{after: after} }
@@ -115,7 +124,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, machine, infrav1.MachineFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	s := &scope{machine: machine, owner: owner, cluster: cluster, base: machine.DeepCopy()}
+	s := &scope{machine: machine, owner: owner, cluster: cluster, base: machine.DeepCopy(), log: ctrl.LoggerFrom(ctx).WithValues("machine", req.String())}
+	if cluster != nil {
+		s.log = s.log.WithValues("cluster", client.ObjectKeyFromObject(cluster).String())
+	}
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, machine)
 	if err != nil || (requeue && !isPaused) {
 		return ctrl.Result{}, err
@@ -153,6 +165,8 @@ type scope struct {
 	host *infrav1.IngotHost
 	// base is the IngotMachine as it was read.
 	base *infrav1.IngotMachine
+	// log has the machine and its cluster.
+	log logr.Logger
 	// gone: the finalizer is removed, and there is no status to write.
 	gone bool
 }
@@ -229,7 +243,47 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) (outcome, error) {
 		if apierrors.IsConflict(err) {
 			return stop(r.waits().Conflict), nil
 		}
+		if err == nil {
+			s.hostLog().Info("Let the machine go: its host is fenced, or it has none")
+		}
 		return next, client.IgnoreNotFound(err)
 	}
 	return next, nil
+}
+
+// How soon a machine without a host looks again, should no host event bring it up;
+// and how soon after it lost one to another machine.
+const (
+	retryPlacement = 30 * time.Second
+	retryConflict  = time.Second
+	retryJitter    = 0.5
+)
+
+// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
+// They are here so that tests of many machines can shorten all of them by one factor.
+type Waits struct {
+	// Placement is how soon a machine without a host looks again, should nothing
+	// bring it up.
+	Placement time.Duration
+	// Conflict is how soon one tries again that lost against another.
+	Conflict time.Duration
+	// Answer is how long the provider of a pool has to answer a claim that is new here
+	// before people are told of the address.
+	Answer time.Duration
+	// Join is how long the Node may take to join after a first boot that failed, and Host how
+	// long a server is off, or its BMC silent, before the machine is not Ready any more.
+	Join, Host time.Duration
+}
+
+// DefaultWaits are the waits as shipped.
+func DefaultWaits() Waits {
+	return Waits{Placement: retryPlacement, Conflict: retryConflict, Answer: newClaim, Join: joinTime, Host: hostTime}
+}
+
+// waits are those of the reconciler, without zeroes.
+func (r *Reconciler) waits() Waits {
+	return Waits{
+		Placement: cmp.Or(r.Waits.Placement, retryPlacement), Conflict: cmp.Or(r.Waits.Conflict, retryConflict), Answer: cmp.Or(r.Waits.Answer, newClaim),
+		Join: cmp.Or(r.Waits.Join, joinTime), Host: cmp.Or(r.Waits.Host, hostTime),
+	}
 }

@@ -151,9 +151,9 @@ func testPlacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // Machines that choose before the cache shows each other's choice see it all the same.
 func TestPicksSeeEachOther(t *testing.T) {
 	now := time.Unix(1000, 0)
-	var p picks
+	var p recentSelections
 	cluster := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}
-	var in stock
+	var in inventorySnapshot
 	for _, name := range []string{"h1", "h2", "h3"} {
 		host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{infrav1.RackLabel: "rack-" + name}}}
 		host.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name}
@@ -188,7 +188,7 @@ func TestPicksSeeEachOther(t *testing.T) {
 	if again := choose(0, now.Add(time.Second)); again == "" {
 		t.Error("a machine that chooses again is held up by its own choice")
 	}
-	if late := choose(3, now.Add(2*pickMemory)); late == "" {
+	if late := choose(3, now.Add(2*selectionMemory)); late == "" {
 		t.Error("a choice that never showed is remembered for ever")
 	}
 	if len(p.recent) != 1 {

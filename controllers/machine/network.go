@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -62,7 +65,7 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 		if first := waits[0]; s.notClaimed(first.Reason, first.Problem) && first.Reason != infrav1.ReasonWaitingForAddress {
 			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, first.Reason, action, "%s", first.Problem)
 		}
-		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil
+		return r.retryLater(), nil
 	}
 	if around.Holders, err = index.HoldersOf(ctx, r.Client, networkdata.Candidates(data, around)...); err != nil {
 		return next, err
@@ -134,8 +137,8 @@ func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.Ingo
 	if err != nil {
 		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
 	}
-	bonding := ipam.Bonding{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: givenAnew(network.Exclusive(s.around.Networks), hardware)}
-	if taken, ok := r.memory().Bond(bonding, r.Clock.Now()); !ok {
+	reserved := ipam.SystemAddresses{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: givenAnew(network.Exclusive(s.around.Networks), hardware)}
+	if taken, ok := r.memory().Reserve(reserved, r.Clock.Now()); !ok {
 		return nil, fmt.Sprintf("address %s was given to another host, or to the system of another machine, a moment ago", taken), nil
 	}
 	return network.Claimed(), "", nil
@@ -163,4 +166,67 @@ func (r *Reconciler) machinesOfNetwork(ctx context.Context, _ client.Object) []r
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		return machine.Spec.ProviderID == "" && machine.Spec.NetworkData != nil
 	})
+}
+
+// newClaim is for how long a claim that nobody has answered says nothing of its address:
+// after clusterctl move it has no status before its provider has looked at it.
+const newClaim = time.Minute
+
+// maxTold bounds how many addresses a condition tells of.
+const maxTold = 3
+
+// memory is where it stands which addresses were given a moment ago.
+func (r *Reconciler) memory() *ipam.Memory {
+	if r.Addresses != nil {
+		return r.Addresses
+	}
+	return &r.addresses
+}
+
+// keepAddresses shows the claim, and looks after the IPAddressClaims of what the machine's
+// system was given by pools: one that somebody deleted is made again, and people are told
+// where a pool may give the address of a running server to the next one.
+func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, error) {
+	data, network := s.machine.Spec.NetworkData, s.host.Spec.Claim.Network
+	if data == nil || network == nil {
+		s.claimed("")
+		return next, nil
+	}
+	assigned := networkdata.Assigned(data, network.Addresses)
+	var told []string
+	isNew := false
+	for _, place := range networkdata.PoolPlaces(data) {
+		has, known := assigned[place.Place]
+		if !known {
+			continue
+		}
+		answer, err := pool.Pools{Client: r.Client}.KeepForMachine(ctx, s.asking(nil, nil), place, has)
+		if err != nil {
+			return next, err
+		}
+		if answer.Problem == "" {
+			continue
+		}
+		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(r.waits().Answer)) {
+			isNew = true
+			continue
+		}
+		message := fmt.Sprintf("The system has %s; have pool %s hold it back until the Machine is replaced: %s", has, place.Pool.Name, answer.Problem)
+		if told = append(told, message); answer.Made {
+			r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonAddressClaimLost, action, "An IPAddressClaim was deleted, and is made again. %s", message)
+		}
+	}
+	if more := len(told) - maxTold; more > 0 {
+		told = append(told[:maxTold], fmt.Sprintf("and so for %d more addresses", more))
+	}
+	s.claimed(strings.Join(told, "; "))
+	if isNew || len(told) > 0 { // addresses are not watched, nor is the clock
+		return nextAndAgain(wait.Jitter(r.waits().Placement, retryJitter)), nil
+	}
+	return next, nil
+}
+
+// lostAddress says whether people were told already that an address may be given away.
+func (s *scope) lostAddress() bool {
+	return conditions.GetReason(s.machine, infrav1.MachineHostClaimedCondition) == infrav1.ReasonAddressClaimLost
 }

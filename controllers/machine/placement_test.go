@@ -22,12 +22,12 @@ import (
 // choices of the reconciler, and follows Cluster API: a new machine first (maxSurge 1),
 // then the deletion of an old one, which drains before its IngotMachine is deleted.
 type rollout struct {
-	t      *testing.T
-	random *rand.Rand
-	picks  picks
-	in     stock
-	now    time.Time
-	made   int
+	t          *testing.T
+	random     *rand.Rand
+	selections recentSelections
+	in         inventorySnapshot
+	now        time.Time
+	made       int
 }
 
 // newRollout has the given number of hosts in each rack; smallRack, unless empty, has hosts
@@ -65,7 +65,7 @@ func (r *rollout) add(set string) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name}}}})
 	machine := &r.in.machines[len(r.in.machines)-1]
 	s := &scope{machine: machine, owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{}, ingotCluster: &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}}
-	selection, id := r.picks.choose(s, r.in, r.now, func() string { return "id" })
+	selection, id := r.selections.choose(s, r.in, r.now, func() string { return "id" })
 	if selection.Host == nil {
 		r.t.Fatalf("machine %s gets no host: %s", name, selection.Message)
 	}

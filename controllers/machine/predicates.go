@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -19,44 +18,9 @@ import (
 
 // This file is what wakes the reconciler, and what does not (decision 0277).
 
-// news holds back what a machine without a host says anew of why. That message counts hosts,
-// so that in a busy inventory it is another at each look; woken by writing it, all machines
-// that wait would look at all hosts without end. They look again by themselves. Every other
-// change passes: a message that is not written again by itself must not stay as an older
-// view of the cache had it.
-func news() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotMachine)
-		after, isMachine := e.ObjectNew.(*infrav1.IngotMachine)
-		if !ok || !isMachine || before.ResourceVersion == after.ResourceVersion { // all is looked at again
-			return true
-		}
-		return !looksAgain(before) || !looksAgain(after) || !equality.Semantic.DeepEqual(wordless(before), wordless(after))
-	}}
-}
-
-// looksAgain says of a machine that it waits for a host to suit it.
-func looksAgain(machine *infrav1.IngotMachine) bool {
-	return conditions.GetReason(machine, infrav1.MachineHostClaimedCondition) == infrav1.ReasonNoMatchingHost
-}
-
-// wordless is a machine without the messages of its conditions.
-func wordless(machine *infrav1.IngotMachine) *infrav1.IngotMachine {
-	mute := machine.DeepCopy()
-	mute.ResourceVersion, mute.ManagedFields = "", nil
-	for i := range mute.Status.Conditions {
-		mute.Status.Conditions[i].Message = ""
-	}
-	old := mute.GetV1Beta1Conditions()
-	for i := range old {
-		old[i].Message = ""
-	}
-	return mute
-}
-
-// newsOfOwner holds back changes of a Machine's conditions. Cluster API copies into them
+// ignoreOwnerConditions holds back changes of a Machine's conditions. Cluster API copies into them
 // what its IngotMachine says, and nothing here looks at them.
-func newsOfOwner() predicate.Predicate {
+func ignoreOwnerConditions() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*clusterv1.Machine)
 		after, isMachine := e.ObjectNew.(*clusterv1.Machine)
@@ -75,9 +39,9 @@ func unconditional(owner *clusterv1.Machine) *clusterv1.Machine {
 	return mute
 }
 
-// matters lets through what a machine shows of its host, and what changes whether a
+// affectsMachine lets through what a machine shows of its host, and what changes whether a
 // host without a claim suits the machine that has chosen it: not every status of a free host.
-func matters() predicate.Predicate {
+func affectsMachine() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHost)
 		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
@@ -88,9 +52,9 @@ func matters() predicate.Predicate {
 	}}
 }
 
-// comesFree lets through the hosts that can be claimed, when that is new, or whom they suit.
+// becameClaimable lets through the hosts that can be claimed, when that is new, or whom they suit.
 // What is claimed, or kept from machines, is nothing to those that wait.
-func comesFree() predicate.Predicate {
+func becameClaimable() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			host, ok := e.Object.(*infrav1.IngotHost)
@@ -106,11 +70,11 @@ func comesFree() predicate.Predicate {
 	}
 }
 
-// relaxes lets through what may leave a host to others: a promise that ends, asks for
+// capacityReleased lets through what may leave a host to others: a promise that ends, asks for
 // less, or shrinks by more than the hosts that its Cluster has claimed. One that shrinks
 // by a claim leaves nothing to anybody, and to look at all hosts for each machine that
 // waits would be dear just while many claim.
-func relaxes() predicate.Predicate {
+func capacityReleased() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {

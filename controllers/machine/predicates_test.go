@@ -5,6 +5,7 @@ package machine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,63 +15,59 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 )
 
-// costs are what a number of looks at the inventory led to.
-type costs struct{ Writes, Wakes int }
-
-// Between two looks of a machine that waits, hosts come, go and are claimed by others: it
-// says so now and then, and is not woken by saying it.
+// A machine that waits for a host is not written while other machines claim, use and release
+// theirs, and while hosts are registered, taken out of service and deleted.
 func testBusyInventory(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	const looks = 20
 	s := newSite(t, cfg, scheme)
-	s.host("h0", "a")
-	s.machine("m", func(o *clusterv1.Machine, _ *infrav1.IngotMachine) { o.Spec.FailureDomain = "z" })
-	s.settle("m")
-	for round, tc := range []struct {
-		name    string
-		between time.Duration
-		want    costs
-	}{
-		// What changed after a rest is told at once, and then every two minutes.
-		{"woken all the time", time.Second, costs{Writes: 1}},
-		{"by its own clock", retryPlacement, costs{Writes: 5}},
-	} {
-		s.clock.Step(restingLooks * retryPlacement)
-		var got costs
-		for i := range looks {
-			s.host(fmt.Sprintf("h-%d-%d", round, i), "a")
-			before := s.get("m")
-			if s.step("m").RequeueAfter <= 0 {
-				t.Fatalf("%s: does not look again by itself", tc.name)
-			}
-			after := s.get("m")
-			if before.ResourceVersion != after.ResourceVersion {
-				got.Writes++
-				if news().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
-					got.Wakes++
-				}
-			}
-			s.clock.Step(tc.between)
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s, %d looks (-want +got):\n%s", tc.name, looks, diff)
-		}
+	inDomain := func(domain string) func(*clusterv1.Machine, *infrav1.IngotMachine) {
+		return func(o *clusterv1.Machine, _ *infrav1.IngotMachine) { o.Spec.FailureDomain = domain }
 	}
-	// A rest later it says what there is: nobody is told of an inventory of long ago.
-	s.clock.Step(restingLooks * retryPlacement)
-	s.settle("m")
-	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, fmt.Sprintf("of %d hosts", 2*looks+1))
-	if n := len(s.words.changed); n != 1 {
-		t.Errorf("%d machines are remembered", n)
+	s.host("h0", "a")
+	s.host("h1", "b")
+	s.host("h2", "c")
+	maintained := func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr.To(true) }
+	s.editHost("h2", maintained)
+	s.machine("user", inDomain("b"))
+	s.provision("user")
+	says := map[string]string{"waits-b": "the hosts that suit are claimed, busy or reserved", "waits-c": "nearest miss: h2 (in maintenance)"}
+	before := map[string]*infrav1.IngotMachine{}
+	for name, text := range says {
+		s.machine(name, inDomain(strings.TrimPrefix(name, "waits-")))
+		before[name] = s.settle(name)
+		s.want(name, infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, text)
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"hosts are registered", func() { s.host("n0", "a"); s.host("n1", "a") }},
+		{"a machine claims one", func() { s.machine("other", inDomain("a")); s.provision("other") }},
+		{"one is taken out of service", func() { s.editHost("n1", maintained) }},
+		{"one is deleted", func() { s.must(s.api.Delete(s.ctx, s.getHost("n1"))) }},
+		{"the one that suits is released", func() {
+			s.editHost("h1", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+		}},
+		{"it is cleaned", func() { s.editHost("h1", func(h *infrav1.IngotHost) { h.Spec.Claim = nil }) }},
+		{"time passes", func() { s.clock.Step(time.Hour) }},
+	} {
+		step.do()
+		for name := range says {
+			if s.step(name).RequeueAfter <= 0 {
+				t.Errorf("%s: %s does not look again by itself", step.name, name)
+			}
+			if after := s.get(name); after.ResourceVersion != before[name].ResourceVersion {
+				t.Errorf("%s: %s was written (-before +after):\n%s", step.name, name, cmp.Diff(before[name].Status, after.Status))
+				before[name] = after
+			}
+		}
 	}
 }
 
@@ -89,8 +86,8 @@ func testFreedHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			lets predicate.Predicate
 			to   func(o client.Object) []reconcile.Request
 		}{
-			{matters(), func(o client.Object) []reconcile.Request { return s.machinesOfHost(s.ctx, o) }},
-			{comesFree(), func(o client.Object) []reconcile.Request { return s.machinesThatWait(s.ctx, o) }},
+			{affectsMachine(), func(o client.Object) []reconcile.Request { return s.machinesOfHost(s.ctx, o) }},
+			{becameClaimable(), func(o client.Object) []reconcile.Request { return s.machinesThatWait(s.ctx, o) }},
 		} {
 			for _, o := range []client.Object{before, after} { // as controller-runtime maps an update
 				if watch.lets.Update(update) {
@@ -114,57 +111,8 @@ func testFreedHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// What else changes wakes a machine, the writing of its own controller too: some steps go on
-// only then.
-func TestNews(t *testing.T) {
-	shows := func(reason, message string, changes ...func(*infrav1.IngotMachine)) *infrav1.IngotMachine {
-		m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: reason + message, Generation: 1}}
-		for _, kind := range []string{infrav1.MachineHostClaimedCondition, infrav1.ReadyCondition} {
-			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Status: isFalse, Reason: reason, Message: message})
-		}
-		m.SetV1Beta1Conditions(v1beta1conditions.Conditions(m.Status.Conditions))
-		for _, change := range changes {
-			change(m)
-		}
-		return m
-	}
-	const waits = infrav1.ReasonNoMatchingHost
-	for name, tc := range map[string]struct {
-		before, after *infrav1.IngotMachine
-		want          bool
-	}{
-		"other figures":                  {shows(waits, "of 3 hosts 2 claimed"), shows(waits, "of 4 hosts 2 claimed"), false},
-		"looked at again":                {shows(waits, "x"), shows(waits, "x"), true},
-		"another reason":                 {shows(infrav1.ReasonWaitingForCluster, "x"), shows(waits, "x"), true},
-		"words of what is not looked at": {shows(infrav1.ReasonProvisioning, "x"), shows(infrav1.ReasonProvisioning, "y"), true},
-		"a status lost":                  {shows(waits, "x"), &infrav1.IngotMachine{}, true},
-		"a choice":                       {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) { m.Spec.ProviderID = "z" }), true},
-		"an annotation":                  {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) { m.Annotations = map[string]string{"a": ""} }), true},
-		"an owner":                       {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) { m.OwnerReferences = make([]metav1.OwnerReference, 1) }), true},
-		"a finalizer":                    {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) { m.Finalizers = []string{"f"} }), true},
-		"its deletion":                   {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) { m.DeletionTimestamp = ptr.To(metav1.Unix(1, 0)) }), true},
-		"a pause": {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) {
-			conditions.Set(m, metav1.Condition{Type: infrav1.PausedCondition, Status: isTrue, Reason: clusterv1.PausedReason})
-		}), true},
-		"a generation seen": {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) { m.Status.Conditions[0].ObservedGeneration = 2 }), true},
-		"a failure for good": {shows(waits, "x"), shows(waits, "y", func(m *infrav1.IngotMachine) {
-			(&scope{machine: m}).fail("z")
-		}), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			was := tc.before.DeepCopy()
-			if got := news().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
-				t.Errorf("wakes the machine: %t, want %t", got, tc.want)
-			}
-			if diff := cmp.Diff(was, tc.before); diff != "" {
-				t.Errorf("the cache's own object is changed (-was +is):\n%s", diff)
-			}
-		})
-	}
-}
-
 // Of a Machine its conditions wake nobody: Cluster API copies there what Ingot says.
-func TestNewsOfOwner(t *testing.T) {
+func TestIgnoreOwnerConditions(t *testing.T) {
 	machine := func(version string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: version, Generation: 1}}
 		for _, change := range changes {
@@ -190,7 +138,7 @@ func TestNewsOfOwner(t *testing.T) {
 		"a Node":  {machine("1"), machine("2", func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := newsOfOwner().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
+			if got := ignoreOwnerConditions().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 				t.Errorf("wakes the machine: %t, want %t", got, tc.want)
 			}
 		})

@@ -41,7 +41,7 @@ func testPromises(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.promise("other", 1)
 	s.machine("m1")
 	s.settle("m1")
-	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonNoMatchingHost, "nearest miss: h1 (free, but kept for a Cluster that was promised hosts)")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonNoMatchingHost, "the hosts that suit are claimed, busy or reserved")
 	s.host("h2", "")
 	if hosts := s.settleOn("m1"); len(hosts) != 1 {
 		t.Errorf("one of two is left, and m1 has %v", hosts)
@@ -209,12 +209,12 @@ func TestRelaxes(t *testing.T) {
 		"asks for less":                {shows(2, 3), shows(2, 1), true},
 		"asks for less, has less":      {shows(2, 3), shows(1, 2), true},
 	} {
-		if got := relaxes().Update(event.UpdateEvent{ObjectOld: tc.from, ObjectNew: tc.to}); got != tc.want {
+		if got := capacityReleased().Update(event.UpdateEvent{ObjectOld: tc.from, ObjectNew: tc.to}); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
 	old := shows(0, 5)
-	if relaxes().Create(event.CreateEvent{Object: old}) || !relaxes().Delete(event.DeleteEvent{Object: old}) || relaxes().Update(event.UpdateEvent{ObjectOld: &infrav1.IngotHost{}, ObjectNew: &infrav1.IngotHost{}}) {
+	if capacityReleased().Create(event.CreateEvent{Object: old}) || !capacityReleased().Delete(event.DeleteEvent{Object: old}) || capacityReleased().Update(event.UpdateEvent{ObjectOld: &infrav1.IngotHost{}, ObjectNew: &infrav1.IngotHost{}}) {
 		t.Error("a promise leaves room when it ends, not when it is made")
 	}
 }
@@ -224,9 +224,9 @@ func TestKeepsIsUnsureOfAnOldCache(t *testing.T) {
 	s := &scope{machine: &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m", UID: "1"}},
 		owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, ingotCluster: &infrav1.IngotCluster{}}
 	id := infrav1.ProviderID{Namespace: "n", Host: "h", InstanceID: "i"}
-	in := stock{machines: []infrav1.IngotMachine{*s.machine.DeepCopy()}, reservations: []infrav1.IngotReservation{{
+	in := inventorySnapshot{machines: []infrav1.IngotMachine{*s.machine.DeepCopy()}, reservations: []infrav1.IngotReservation{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}, Spec: infrav1.IngotReservationSpec{Groups: []infrav1.ReservedGroup{{Name: "md", Count: 1}}}}}}
-	var p picks
+	var p recentSelections
 	for _, tc := range []struct {
 		providerID string
 		want       promise

@@ -99,6 +99,8 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 		if err != nil {
 			return next, fmt.Errorf("releasing host %s: %w", id.Host, err)
 		}
+		s.host = host
+		s.hostLog().Info("Releasing the host")
 		r.Recorder.Eventf(s.machine, host, corev1.EventTypeNormal, infrav1.ReasonReleasing, action, "IngotHost %s is being released: it is powered off, then cleaned", id.Host)
 	}
 	s.host = host

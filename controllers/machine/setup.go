@@ -34,17 +34,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.IngotMachine{}, builder.WithPredicates(news())).
+		For(&infrav1.IngotMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(
-			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine"))), builder.WithPredicates(newsOfOwner())).
+			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine"))), builder.WithPredicates(ignoreOwnerConditions())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost), builder.WithPredicates(matters())).
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesThatWait), builder.WithPredicates(comesFree())).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost), builder.WithPredicates(affectsMachine())).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesThatWait), builder.WithPredicates(becameClaimable())).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.machineOfHardware),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // reported addresses
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.machinesWithoutHost),
-			builder.WithPredicates(relaxes())).
+			builder.WithPredicates(capacityReleased())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfImage),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.IngotNetwork{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfNetwork),

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	capierrors "sigs.k8s.io/cluster-api/api/deprecated/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
@@ -33,7 +35,19 @@ func (s *scope) set(kind string, status metav1.ConditionStatus, reason, message 
 	conditions.Set(s.machine, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.machine.Generation,
 	})
+	if news {
+		s.hostLog().Info("The machine's condition "+kind+" is "+string(status), "reason", reason, "message", message)
+	}
 	return news
+}
+
+// hostLog adds the machine's host, if it has one, to the lines of the log.
+func (s *scope) hostLog() logr.Logger {
+	if s.host == nil || s.host.Spec.Claim == nil {
+		return s.log
+	}
+	claim := s.host.Spec.Claim
+	return s.log.WithValues("host", client.ObjectKeyFromObject(s.host).String(), "instanceID", claim.InstanceID, "attempt", claim.Attempt)
 }
 
 // notClaimed says why the machine has no host. What it showed of an earlier one
@@ -48,19 +62,15 @@ func (s *scope) notClaimed(reason, message string) bool {
 	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
 }
 
-// waitForCluster: M49. The Cluster brings the machine up again when its infrastructure
-// is provisioned; an IngotCluster that comes after that is looked for.
-func (r *Reconciler) waitForCluster(s *scope) outcome {
-	if s.ingotCluster == nil {
-		s.notClaimed(infrav1.ReasonWaitingForCluster, "IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+" does not exist yet. Ingot looks for it every half minute, and chooses a host once it is provisioned.")
-		return stop(wait.Jitter(r.waits().Placement, retryJitter))
+// refuse says why the machine has no host, and tells people of it once.
+func (r *Reconciler) refuse(s *scope, reason, message string) {
+	if s.notClaimed(reason, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}
-	s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
-	return stop(0)
 }
 
-// claimed shows the bond: host and failure domain (M18). lost says which addresses of the
-// system its pools may give to others; empty: none. The bond holds all the same.
+// claimed shows the claim: host and failure domain (M18). lost says which addresses of the
+// system its pools may give to others; empty: none. The claim holds all the same.
 func (s *scope) claimed(lost string) {
 	reason := infrav1.ReasonHostClaimed
 	if lost != "" {

@@ -49,17 +49,17 @@ const attempts = 5
 // ErrContended: others asked for the same hosts at the same time; ask again.
 var ErrContended = errors.New("hosts are being promised to several Clusters at this moment")
 
-// Book promises hosts to Clusters, from any number of replicas at once. The zero value
+// Planner promises hosts to Clusters, from any number of replicas at once. The zero value
 // of Expiry means DefaultExpiry.
-type Book struct {
+type Planner struct {
 	// Client reads from a cache and writes.
 	Client client.Client
 	// Live reads from the API server.
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Expiry time.Duration
-	// Shelves of Client's cache; nil: its hosts are listed for each question.
-	Shelves *Shelves
+	// Hosts of Client's cache; nil: they are listed for each question.
+	Hosts *HostCache
 	// WatchFilterValue is the label of the hosts that there are to promise (M41); empty: all.
 	WatchFilterValue string
 
@@ -68,12 +68,12 @@ type Book struct {
 }
 
 // Plan says what Promise would, by the cache, and writes nothing.
-func (b *Book) Plan(ctx context.Context, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
-	stock, err := b.Stock(ctx, request.Namespace)
+func (p *Planner) Plan(ctx context.Context, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
+	snapshot, err := p.Snapshot(ctx, request.Namespace)
 	if err != nil {
 		return allocation.PromisePlan{}, err
 	}
-	return allocation.PlanPromise(request, stock)
+	return allocation.PlanPromise(request, snapshot)
 }
 
 // Promise promises all hosts of the request to the Cluster with the UID, or none: then
@@ -85,27 +85,27 @@ func (b *Book) Plan(ctx context.Context, request allocation.PromiseRequest) (all
 //
 // It fails with ErrContended, which asking again resolves, with ErrSelectorInvalid of
 // inventory, and when the API server does.
-func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
-	plan, err := b.Plan(ctx, request)
+func (p *Planner) Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
+	plan, err := p.Plan(ctx, request)
 	if err != nil || len(plan.Reservation.Groups) == 0 {
 		return plan, err
 	}
 	for range attempts {
-		own, err := b.own(ctx, request)
+		own, err := p.own(ctx, request)
 		if err != nil {
 			return plan, err
 		}
 		if own != nil && ownedByAnother(own, uid) {
 			// Of an earlier Cluster of that name: the garbage collector is about to take it.
-			if err := restoreOrDelete(ctx, b.Client, own, nil); err != nil && !retry(err) {
+			if err := restoreOrDelete(ctx, p.Client, own, nil); err != nil && !retry(err) {
 				return plan, fmt.Errorf("end what an earlier Cluster %s was promised: %w", own.Name, err)
 			}
 			continue
 		}
-		if answer, ok := b.answered(own, plan); ok {
+		if answer, ok := p.answered(own, plan); ok {
 			return answer, nil
 		}
-		asked, err := b.ask(ctx, own, uid, request, plan.Reservation)
+		asked, err := p.ask(ctx, own, uid, request, plan.Reservation)
 		if retry(err) {
 			continue
 		}
@@ -113,7 +113,7 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.Pr
 			return plan, err
 		}
 		var done bool
-		if plan, done, err = b.decideInTurn(ctx, asked, request); err != nil || done {
+		if plan, done, err = p.decideInTurn(ctx, asked, request); err != nil || done {
 			return plan, err
 		}
 	}
@@ -122,21 +122,21 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.Pr
 
 // answered says what can be said without writing: what stands is promised, and what the
 // cache says no to is not asked for.
-func (b *Book) answered(own *infrav1.IngotReservation, plan allocation.PromisePlan) (allocation.PromisePlan, bool) {
+func (p *Planner) answered(own *infrav1.IngotReservation, plan allocation.PromisePlan) (allocation.PromisePlan, bool) {
 	if own == nil {
 		return plan, !plan.Satisfied
 	}
 	same := sameDemand(own.Spec, plan.Reservation)
 	switch {
-	case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same:
+	case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same:
 		plan.Satisfied, plan.Missing, plan.Message = true, nil, ""
 		return plan, true
-	case !plan.Satisfied && (plan.Reservation.Purpose == infrav1.ReservationUpgrade || byHand(own.Spec) && b.stands(own)):
+	case !plan.Satisfied && (plan.Reservation.Purpose == infrav1.ReservationUpgrade || byHand(own.Spec) && p.stands(own)):
 		return plan, true // what it has stands
-	case !same || b.stands(own):
+	case !same || p.stands(own):
 		return plan, false
 	}
-	if until := own.Spec.ExpiresAt.Add(b.renewal()); b.Clock.Now().Before(until) && plan.Satisfied {
+	if until := own.Spec.ExpiresAt.Add(p.renewal()); p.Clock.Now().Before(until) && plan.Satisfied {
 		plan.Satisfied = false
 		plan.Message = fmt.Sprintf("the hosts that were promised to the Cluster were not claimed by %s, and are left to others until %s; to ask for them at once: kubectl delete ires -n %s %s",
 			own.Spec.ExpiresAt.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), own.Namespace, own.Name)
@@ -147,16 +147,16 @@ func (b *Book) answered(own *infrav1.IngotReservation, plan allocation.PromisePl
 // Finish takes back what a Cluster was promised for its upgrade, which is over; what a
 // person had promised it before stands again. A promise that the cache does not have, of an
 // upgrade that took minutes at least, there is not.
-func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
-	if err := b.Client.Get(ctx, cluster, &infrav1.IngotReservation{}); err != nil {
+func (p *Planner) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
+	if err := p.Client.Get(ctx, cluster, &infrav1.IngotReservation{}); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for range attempts {
-		own, err := b.own(ctx, allocation.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
+		own, err := p.own(ctx, allocation.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
 		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
 			return err
 		}
-		err = restoreOrDelete(ctx, b.Client, own, formerly(own, b.Clock.Now(), infrav1.ByHandAnnotation))
+		err = restoreOrDelete(ctx, p.Client, own, rollback(own, p.Clock.Now(), infrav1.ByHandAnnotation))
 		if !retry(err) {
 			return err
 		}
@@ -165,9 +165,9 @@ func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.Namespac
 }
 
 // own reads the reservation of the Cluster live; nil: it has none.
-func (b *Book) own(ctx context.Context, request allocation.PromiseRequest) (*infrav1.IngotReservation, error) {
+func (p *Planner) own(ctx context.Context, request allocation.PromiseRequest) (*infrav1.IngotReservation, error) {
 	own := &infrav1.IngotReservation{}
-	err := b.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.ClusterName}, own)
+	err := p.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.ClusterName}, own)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -179,9 +179,9 @@ func (b *Book) own(ctx context.Context, request allocation.PromiseRequest) (*inf
 
 // ask writes down what is asked for, before the hosts are counted: whoever claims or
 // asks from now on sees it.
-func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request allocation.PromiseRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
-	now := metav1.NewTime(b.Clock.Now())
-	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(b.lasts(own, spec)))
+func (p *Planner) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request allocation.PromiseRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
+	now := metav1.NewTime(p.Clock.Now())
+	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(p.lasts(own, spec)))
 	if own == nil {
 		asked := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{
 			Namespace: request.Namespace, Name: request.ClusterName,
@@ -190,50 +190,50 @@ func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types
 				APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: request.ClusterName, UID: uid,
 			}},
 		}, Spec: spec}
-		return asked, b.Client.Create(ctx, asked)
+		return asked, p.Client.Create(ctx, asked)
 	}
-	if own.Spec.State == infrav1.ReservationAsked && sameDemand(own.Spec, spec) && b.stands(own) {
+	if own.Spec.State == infrav1.ReservationAsked && sameDemand(own.Spec, spec) && p.stands(own) {
 		return own, nil // another replica is at it, or was: whoever is first decides
 	}
 	asked := own.DeepCopy()
 	asked.Spec = spec
-	remember(asked, own, b.Clock.Now())
-	return asked, b.Client.Update(ctx, asked)
+	remember(asked, own, p.Clock.Now())
+	return asked, p.Client.Update(ctx, asked)
 }
 
 // decideInTurn decides, not many at once.
-func (b *Book) decideInTurn(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
-	b.once.Do(func() { b.turns = make(chan struct{}, counting) })
+func (p *Planner) decideInTurn(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
+	p.once.Do(func() { p.turns = make(chan struct{}, counting) })
 	select {
-	case b.turns <- struct{}{}:
+	case p.turns <- struct{}{}:
 	case <-ctx.Done():
 		return allocation.PromisePlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
 	}
-	defer func() { <-b.turns }()
-	return b.decide(ctx, asked, request)
+	defer func() { <-p.turns }()
+	return p.decide(ctx, asked, request)
 }
 
 // decide counts the hosts, and promises them or withdraws the request. Not done: somebody
 // else changed what was asked, and the whole is to be looked at again.
-func (b *Book) decide(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
-	stock, err := b.readStockLive(ctx, request.Namespace)
+func (p *Planner) decide(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
+	snapshot, err := p.readSnapshotLive(ctx, request.Namespace)
 	if err != nil {
 		return allocation.PromisePlan{}, false, err
 	}
-	plan, err := allocation.PlanPromise(request, stock)
+	plan, err := allocation.PlanPromise(request, snapshot)
 	if err != nil {
 		return plan, false, err
 	}
 	if !plan.Satisfied {
-		if weaker := b.weaker(asked, stock); len(weaker) > 0 {
-			return b.overrule(ctx, attempt{asked: asked, request: request, stock: stock, plan: plan}, weaker)
+		if weaker := p.weaker(asked, snapshot); len(weaker) > 0 {
+			return p.overrule(ctx, attempt{asked: asked, request: request, snapshot: snapshot, plan: plan}, weaker)
 		}
-		return plan, true, b.withdraw(ctx, asked)
+		return plan, true, p.withdraw(ctx, asked)
 	}
 	promised := asked.DeepCopy()
 	promised.Spec.State = infrav1.ReservationPromised
 	settled(promised)
-	err = b.Client.Update(ctx, promised) // on the version that was asked with: it was not withdrawn
+	err = p.Client.Update(ctx, promised) // on the version that was asked with: it was not withdrawn
 	if retry(err) {
 		return plan, false, nil
 	}
@@ -244,23 +244,23 @@ func (b *Book) decide(ctx context.Context, asked *infrav1.IngotReservation, requ
 }
 
 // overrule withdraws what others ask for at the same time, if that makes room.
-func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (allocation.PromisePlan, bool, error) {
+func (p *Planner) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (allocation.PromisePlan, bool, error) {
 	var stronger []infrav1.IngotReservation
-	for _, r := range a.stock.Reservations {
+	for _, r := range a.snapshot.Reservations {
 		if weaker[r.Name] == nil {
 			stronger = append(stronger, r)
 		}
 	}
-	a.stock.Reservations = stronger
-	without, err := allocation.PlanPromise(a.request, a.stock)
+	a.snapshot.Reservations = stronger
+	without, err := allocation.PlanPromise(a.request, a.snapshot)
 	if err != nil {
 		return a.plan, false, err
 	}
 	if !without.Satisfied {
-		return a.plan, true, b.withdraw(ctx, a.asked)
+		return a.plan, true, p.withdraw(ctx, a.asked)
 	}
 	for _, r := range weaker {
-		if err := b.withdraw(ctx, r); err != nil {
+		if err := p.withdraw(ctx, r); err != nil {
 			return a.plan, false, err
 		}
 	}
@@ -269,24 +269,24 @@ func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infra
 
 // attempt is one that others are in the way of.
 type attempt struct {
-	asked   *infrav1.IngotReservation
-	request allocation.PromiseRequest
-	stock   allocation.Stock
-	plan    allocation.PromisePlan
+	asked    *infrav1.IngotReservation
+	request  allocation.PromiseRequest
+	snapshot allocation.Snapshot
+	plan     allocation.PromisePlan
 }
 
 // weaker are the others that were asked for and must give way to this one: those that
 // were asked later (of two at once, the later name), and those that whoever asked has
 // forgotten.
-func (b *Book) weaker(asked *infrav1.IngotReservation, stock allocation.Stock) map[string]*infrav1.IngotReservation {
+func (p *Planner) weaker(asked *infrav1.IngotReservation, snapshot allocation.Snapshot) map[string]*infrav1.IngotReservation {
 	weaker := map[string]*infrav1.IngotReservation{}
-	for i := range stock.Reservations {
-		r := &stock.Reservations[i]
+	for i := range snapshot.Reservations {
+		r := &snapshot.Reservations[i]
 		if r.Name == asked.Name || r.Spec.State != infrav1.ReservationAsked {
 			continue
 		}
 		later := asked.Spec.AskedAt.Time.Compare(r.Spec.AskedAt.Time)
-		if later < 0 || later == 0 && asked.Name < r.Name || stale(r, b.Clock.Now()) {
+		if later < 0 || later == 0 && asked.Name < r.Name || stale(r, p.Clock.Now()) {
 			weaker[r.Name] = r
 		}
 	}
@@ -299,35 +299,37 @@ func stale(r *infrav1.IngotReservation, now time.Time) bool {
 }
 
 // withdraw ends what was asked for; what it took the place of stands again.
-func (b *Book) withdraw(ctx context.Context, r *infrav1.IngotReservation) error {
-	return withdraw(ctx, b.Client, r, b.Clock.Now())
+func (p *Planner) withdraw(ctx context.Context, r *infrav1.IngotReservation) error {
+	return withdraw(ctx, p.Client, r, p.Clock.Now())
 }
 
-func (b *Book) stands(r *infrav1.IngotReservation) bool { return allocation.Stands(r, b.Clock.Now()) }
+func (p *Planner) stands(r *infrav1.IngotReservation) bool {
+	return allocation.Stands(r, p.Clock.Now())
+}
 
-func (b *Book) expiry() time.Duration {
-	if b.Expiry > 0 {
-		return b.Expiry
+func (p *Planner) expiry() time.Duration {
+	if p.Expiry > 0 {
+		return p.Expiry
 	}
 	return DefaultExpiry
 }
 
 // renewal is how long a promise lasts that is not the first, and the rest before it.
-func (b *Book) renewal() time.Duration { return b.expiry() / renewals }
+func (p *Planner) renewal() time.Duration { return p.expiry() / renewals }
 
 // lasts is how long a promise is made for.
-func (b *Book) lasts(own *infrav1.IngotReservation, spec infrav1.IngotReservationSpec) time.Duration {
+func (p *Planner) lasts(own *infrav1.IngotReservation, spec infrav1.IngotReservationSpec) time.Duration {
 	if spec.Purpose == infrav1.ReservationUpgrade {
 		machines := 0
 		for _, g := range spec.Groups {
 			machines += int(g.Count)
 		}
-		return max(b.expiry(), time.Duration(machines)*perMachine)
+		return max(p.expiry(), time.Duration(machines)*perMachine)
 	}
-	if own != nil && !b.stands(own) && sameDemand(own.Spec, spec) {
-		return b.renewal()
+	if own != nil && !p.stands(own) && sameDemand(own.Spec, spec) {
+		return p.renewal()
 	}
-	return b.expiry()
+	return p.expiry()
 }
 
 // ownedByAnother says whether the reservation belongs to a Cluster of another UID.

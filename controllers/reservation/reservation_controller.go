@@ -105,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	base.Status = *reservation.Status.DeepCopy()
 	base.ResourceVersion = reservation.ResourceVersion
-	ended, after, err := r.look(ctx, cluster, reservation)
+	ended, after, err := r.check(ctx, cluster, reservation)
 	if err != nil || ended {
 		return ctrl.Result{}, err
 	}
@@ -146,12 +146,12 @@ func (r *Reconciler) waitForAnswer(ctx context.Context, reservation *infrav1.Ing
 	return ctrl.Result{RequeueAfter: reservation.Spec.AskedAt.Add(staleAfter + time.Second).Sub(now)}, nil
 }
 
-// look ends the reservation, or says how it stands and when to look again.
-func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (ended bool, after time.Duration, err error) {
+// check ends the reservation, or says how it stands and when to look again.
+func (r *Reconciler) check(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (ended bool, after time.Duration, err error) {
 	now := r.Clock.Now()
 	switch {
 	case cluster == nil:
-		after, err := r.lookAhead(ctx, reservation, now)
+		after, err := r.checkWithoutCluster(ctx, reservation, now)
 		return false, after, err
 	case !cluster.DeletionTimestamp.IsZero():
 		_, err := r.end(ctx, reservation)
@@ -163,16 +163,16 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 	if none, err := r.lower(ctx, cluster, reservation); err != nil || none {
 		return none, 0, err
 	}
-	stock, err := stockroom{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
+	snapshot, err := snapshotSource{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
 	if err != nil {
 		return false, 0, err
 	}
-	left := r.count(reservation, stock)
+	left := r.count(reservation, snapshot)
 	upgrade, stands := reservation.Spec.Purpose == infrav1.ReservationUpgrade, allocation.Stands(reservation, now)
 	// By claims: a host that was only chosen may be given back.
-	if had := allocation.Left(reservation, stock.Machines, allocation.ClaimedHost(stock.Candidates)) == 0; had && !upgrade {
+	if had := allocation.Left(reservation, snapshot.Machines, allocation.ClaimedHost(snapshot.Candidates)) == 0; had && !upgrade {
 		return true, 0, r.fulfilled(ctx, cluster, reservation)
-	} else if !stands && (had || r.formerly(reservation) != nil) {
+	} else if !stands && (had || r.rollback(reservation) != nil) {
 		_, err := r.end(ctx, reservation)
 		return true, 0, err
 	}
@@ -185,23 +185,23 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 		return false, r.next(reservation, now), nil
 	}
-	return false, r.next(reservation, now), r.stillThere(reservation, stock, func() {
+	return false, r.next(reservation, now), r.stillThere(reservation, snapshot, func() {
 		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	})
 }
 
-// lookAhead says how a promise stands to a Cluster that is not there, perhaps not yet.
-func (r *Reconciler) lookAhead(ctx context.Context, reservation *infrav1.IngotReservation, now time.Time) (after time.Duration, err error) {
-	stock, err := stockroom{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
+// checkWithoutCluster says how a promise stands to a Cluster that is not there, perhaps not yet.
+func (r *Reconciler) checkWithoutCluster(ctx context.Context, reservation *infrav1.IngotReservation, now time.Time) (after time.Duration, err error) {
+	snapshot, err := snapshotSource{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
 	if err != nil {
 		return 0, err
 	}
-	left := r.count(reservation, stock)
+	left := r.count(reservation, snapshot)
 	if !allocation.Stands(reservation, now) {
 		r.expired(reservation, nil, left)
 		return 0, nil
 	}
-	return r.next(reservation, now), r.stillThere(reservation, stock, func() {
+	return r.next(reservation, now), r.stillThere(reservation, snapshot, func() {
 		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonClusterMissing, fmt.Sprintf(
 			"The %d hosts are there, and there is no Cluster %s in this namespace. Create it, or delete the reservation: until then they are kept from others", left, reservation.Name))
 	})
@@ -225,16 +225,16 @@ func (r *Reconciler) next(reservation *infrav1.IngotReservation, now time.Time) 
 }
 
 // count fills in how far the promise is met, from the machines. It returns what is left.
-func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock allocation.Stock) int {
+func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot) int {
 	promised := 0
 	for _, g := range reservation.Spec.Groups {
 		promised += int(g.Count)
 	}
-	left := allocation.Left(reservation, stock.Machines, allocation.HoldsHost)
+	left := allocation.Left(reservation, snapshot.Machines, allocation.HoldsHost)
 	reservation.Status.Promised = new(int32(promised))
 	reservation.Status.Claimed = new(int32(promised - left))
 	outstanding := left
-	if !allocation.Stands(reservation, stock.Now) {
+	if !allocation.Stands(reservation, snapshot.Now) {
 		outstanding = 0 // nothing is kept any more
 	}
 	reservation.Status.Outstanding = new(int32(outstanding))
@@ -243,8 +243,8 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock allocati
 }
 
 // stillThere says whether the hosts that are left to claim are there; kept says that they are.
-func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock allocation.Stock, kept func()) error {
-	plan, err := allocation.PlanPromise(allocation.RequestOf(reservation), stock)
+func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot, kept func()) error {
+	plan, err := allocation.PlanPromise(allocation.RequestOf(reservation), snapshot)
 	switch {
 	case errors.Is(err, allocation.ErrSelectorInvalid):
 		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, err.Error()+". No host is kept by this reservation: correct it")
@@ -272,13 +272,13 @@ func (r *Reconciler) fulfilled(ctx context.Context, cluster *clusterv1.Cluster, 
 	return nil
 }
 
-// formerly is what a person promised before the upgrade that the reservation is for; nil:
+// rollback is what a person promised before the upgrade that the reservation is for; nil:
 // nothing.
-func (r *Reconciler) formerly(reservation *infrav1.IngotReservation) *infrav1.IngotReservation {
+func (r *Reconciler) rollback(reservation *infrav1.IngotReservation) *infrav1.IngotReservation {
 	if reservation.Spec.Purpose != infrav1.ReservationUpgrade {
 		return nil
 	}
-	return formerly(reservation, r.Clock.Now(), infrav1.ByHandAnnotation)
+	return rollback(reservation, r.Clock.Now(), infrav1.ByHandAnnotation)
 }
 
 // end deletes the reservation as it was seen, or puts back what a person promised before
@@ -286,7 +286,7 @@ func (r *Reconciler) formerly(reservation *infrav1.IngotReservation) *infrav1.In
 // has changed since, by a status of one's own even: nothing else would bring us here
 // again, and it would come to life with the next machine that is deleted.
 func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservation) (ended bool, err error) {
-	err = restoreOrDelete(ctx, r.Client, reservation, r.formerly(reservation))
+	err = restoreOrDelete(ctx, r.Client, reservation, r.rollback(reservation))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

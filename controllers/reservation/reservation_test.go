@@ -26,6 +26,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/reservation"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // desk is a world with the reconciler at it.
@@ -343,17 +344,17 @@ func TestReservationWatchFilter(t *testing.T) {
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 }
 
-// Asked for something else, the Book promises that instead; a reservation of an earlier
+// Asked for something else, the Planner promises that instead; a reservation of an earlier
 // Cluster of the same name, which is about to be collected, is not relied on.
 func TestPromiseChanges(t *testing.T) {
 	d := newDesk(t, 3)
-	book := d.replica("a")
+	planner := d.replica("a")
 	for _, step := range []struct {
 		uid       types.UID
 		count     int
 		satisfied bool
 	}{{"uid-x", 1, true}, {"uid-x", 3, true}, {"uid-new", 3, true}, {"uid-new", 4, false}, {"uid-new", 2, true}} {
-		plan, err := book.Promise(t.Context(), step.uid, asksFor("x", step.count))
+		plan, err := planner.Promise(t.Context(), step.uid, asksFor("x", step.count))
 		if err != nil || plan.Satisfied != step.satisfied {
 			t.Fatalf("%+v: %+v, %v", step, plan, err)
 		}
@@ -387,4 +388,45 @@ func TestStatusComesByItself(t *testing.T) {
 	if err := d.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r); err != nil || conditions.Get(r, infrav1.ReadyCondition) == nil {
 		t.Errorf("%+v, %v", r.Status, err)
 	}
+}
+
+// A manager with --watch-filter promises the hosts that its machines may have;
+// what a Cluster has claimed is that Cluster's, whatever its label says (M41).
+func TestOthersHostsAreNotPromised(t *testing.T) {
+	w := newWorld(t, 0, 3)
+	planner := &reservation.Planner{Client: w.api, Live: w.api, Clock: w.clock, WatchFilterValue: "mine"}
+	label := func(name, value string, claim *infrav1.HostClaim) {
+		t.Helper()
+		host := &infrav1.IngotHost{}
+		if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, host); err != nil {
+			t.Fatal(err)
+		}
+		host.Labels, host.Spec.Claim = map[string]string{clusterv1.WatchLabel: value}, claim
+		if err := w.api.Update(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string, free, claimed int) {
+		t.Helper()
+		plan, err := planner.Plan(t.Context(), allocation.PromiseRequest{Namespace: ns, ClusterName: "x",
+			Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: 100}}}})
+		if err != nil || len(plan.Missing) != 1 {
+			t.Fatalf("%s: %+v, %v", when, plan, err)
+		}
+		snapshot, err := planner.Snapshot(t.Context(), ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, has := plan.Missing[0].Free, len(snapshot.ClaimedBy(ns, "c")); got != free || has != claimed {
+			t.Errorf("%s: %d are free and %d the Cluster's, want %d and %d", when, got, has, free, claimed)
+		}
+	}
+	label("h1", "mine", nil)
+	label("h2", "theirs", nil)
+	label("h3", "theirs", &infrav1.HostClaim{ClusterName: "c", InstanceID: "i"})
+	check("one of three is ours", 1, 1)
+	label("h2", "mine", nil)
+	check("and another", 2, 1)
+	label("h1", "theirs", nil)
+	check("one is given away", 1, 1)
 }

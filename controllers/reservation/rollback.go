@@ -49,9 +49,9 @@ func settled(promised *infrav1.IngotReservation) {
 	}
 }
 
-// formerly returns the reservation as it was, by the first of the annotations whose
+// rollback returns the reservation as it was, by the first of the annotations whose
 // promise still stands; nil: nothing does.
-func formerly(r *infrav1.IngotReservation, now time.Time, annotations ...string) *infrav1.IngotReservation {
+func rollback(r *infrav1.IngotReservation, now time.Time, annotations ...string) *infrav1.IngotReservation {
 	for _, annotation := range annotations {
 		var spec infrav1.IngotReservationSpec
 		if err := json.Unmarshal([]byte(r.Annotations[annotation]), &spec); err != nil || len(spec.Groups) == 0 {
@@ -73,7 +73,7 @@ func formerly(r *infrav1.IngotReservation, now time.Time, annotations ...string)
 // withdraw ends what was asked for, unless it has changed: then it was promised, or asked
 // for anew. What it took the place of stands again.
 func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation, now time.Time) error {
-	err := restoreOrDelete(ctx, c, r, formerly(r, now, infrav1.BeforeAskingAnnotation, infrav1.ByHandAnnotation))
+	err := restoreOrDelete(ctx, c, r, rollback(r, now, infrav1.BeforeAskingAnnotation, infrav1.ByHandAnnotation))
 	if err != nil && !retry(err) {
 		return fmt.Errorf("withdraw what Cluster %s asked for: %w", r.Name, err)
 	}

@@ -48,7 +48,7 @@ func (d *desk) standsAgain(want infrav1.IngotReservationSpec) {
 }
 
 // behind is a replica whose cache has not heard of any machine.
-func (d *desk) behind() *reservation.Book {
+func (d *desk) behind() *reservation.Planner {
 	cache := interceptor.NewClient(d.api, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, machines := list.(*infrav1.IngotMachineList); machines {
@@ -57,7 +57,7 @@ func (d *desk) behind() *reservation.Book {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	return &reservation.Book{Client: cache, Live: d.api, Clock: d.clock}
+	return &reservation.Planner{Client: cache, Live: d.api, Clock: d.clock}
 }
 
 // What a person promised is not lost because the extension asks for something else and does
@@ -127,8 +127,8 @@ func TestForgottenRequestOverAPromiseByHand(t *testing.T) {
 			return ctx.Err()
 		},
 	})
-	book := &reservation.Book{Client: d.api, Live: live, Clock: d.clock}
-	if _, err := book.Promise(dies, "uid-x", asksFor("x", 3)); err == nil {
+	planner := &reservation.Planner{Client: d.api, Live: live, Clock: d.clock}
+	if _, err := planner.Promise(dies, "uid-x", asksFor("x", 3)); err == nil {
 		t.Fatal("promised")
 	}
 	if r := d.stands(); r.Spec.State != infrav1.ReservationAsked {
@@ -145,22 +145,22 @@ func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
 	until := metav1.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		expires metav1.Time
-		over    func(*desk, *reservation.Book)
+		over    func(*desk, *reservation.Planner)
 		kept    bool
 	}{
 		"finished": {over: finish, kept: true},
-		"finished, asked for something else between": {kept: true, over: func(d *desk, book *reservation.Book) {
-			if plan, err := book.Promise(d.t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
+		"finished, asked for something else between": {kept: true, over: func(d *desk, planner *reservation.Planner) {
+			if plan, err := planner.Promise(d.t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
 				d.t.Fatalf("%+v, %v", plan, err)
 			}
-			finish(d, book)
+			finish(d, planner)
 		}},
-		"finished, the person's time is over": {expires: until, over: func(d *desk, book *reservation.Book) {
+		"finished, the person's time is over": {expires: until, over: func(d *desk, planner *reservation.Planner) {
 			d.clock.SetTime(until.Time)
-			finish(d, book)
+			finish(d, planner)
 		}},
 		"finished in time": {expires: until, over: finish, kept: true},
-		"forgotten": {kept: true, over: func(d *desk, _ *reservation.Book) {
+		"forgotten": {kept: true, over: func(d *desk, _ *reservation.Planner) {
 			d.clock.SetTime(d.stands().Spec.ExpiresAt.Time)
 			d.settle()
 		}},
@@ -171,14 +171,14 @@ func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
 			d.machine("x", "x1")
 			d.claim("x1", "h1")
 			before := d.stands()
-			book := d.replica("a")
-			if plan, err := book.Promise(t.Context(), "uid-x", forUpgrade("x", 3)); err != nil || !plan.Satisfied {
+			planner := d.replica("a")
+			if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 3)); err != nil || !plan.Satisfied {
 				t.Fatalf("%+v, %v", plan, err)
 			}
 			if r, _ := d.settle(); r == nil || r.Spec.Purpose != infrav1.ReservationUpgrade {
 				t.Fatalf("no upgrade: %+v", r)
 			}
-			tc.over(d, book)
+			tc.over(d, planner)
 			if !tc.kept {
 				if r := d.stands(); r != nil {
 					t.Errorf("it keeps %+v", r.Spec)
@@ -190,9 +190,9 @@ func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
 	}
 }
 
-func finish(d *desk, book *reservation.Book) {
+func finish(d *desk, planner *reservation.Planner) {
 	d.t.Helper()
-	if err := book.Finish(d.t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+	if err := planner.Finish(d.t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 		d.t.Fatal(err)
 	}
 }

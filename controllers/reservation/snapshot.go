@@ -20,47 +20,53 @@ import (
 // page bounds one answer of the API server, in objects.
 const page = 500
 
-// stockroom is where the inventory of a namespace is read from.
-type stockroom struct {
+// snapshotSource is where the inventory of a namespace is read from.
+type snapshotSource struct {
 	cache client.Reader
-	// shelves of that cache; nil: its hosts are listed.
-	shelves *Shelves
+	// kept hosts of that cache; nil: they are listed.
+	kept *HostCache
 	// filter is the label of the hosts that count (M41); empty: all.
 	filter string
 	now    time.Time
 }
 
 // read reads the inventory of a namespace. None of it is to be changed.
-func (s stockroom) read(ctx context.Context, namespace string) (allocation.Stock, error) {
-	stock, err := s.hosts(ctx, namespace)
+func (s snapshotSource) read(ctx context.Context, namespace string) (allocation.Snapshot, error) {
+	snapshot, err := s.hosts(ctx, namespace)
 	if err != nil {
-		return stock, err
+		return snapshot, err
 	}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	for _, list := range []client.ObjectList{machines, reservations} {
-		// Nothing of it is changed, and a copy of a large inventory is dear.
-		if err := s.cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return stock, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
-		}
-	}
-	stock.Machines, stock.Reservations = machines.Items, reservations.Items
-	return stock, nil
+	err = s.list(ctx, namespace, machines, reservations)
+	snapshot.Machines, snapshot.Reservations = machines.Items, reservations.Items
+	return snapshot, err
 }
 
-func (s stockroom) hosts(ctx context.Context, namespace string) (allocation.Stock, error) {
-	if shelf := s.shelves.Of(namespace); shelf != nil {
-		return allocation.Stock{Shelf: shelf.Freeze(), Now: s.now}, nil
-	}
-	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
-	for _, list := range []client.ObjectList{hosts, facts} {
+// hosts reads the hosts with their hardware. Machines are read after them: a host that is
+// claimed in between counts as free, and as chosen by its machine.
+func (s snapshotSource) hosts(ctx context.Context, namespace string) (allocation.Snapshot, error) {
+	snapshot, err := s.kept.get(namespace, func() ([]allocation.Candidate, error) {
+		hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+		if err := s.list(ctx, namespace, hosts, facts); err != nil {
+			return nil, err
+		}
+		if s.filter != "" { // which copies each host
+			hosts.Items = slices.DeleteFunc(hosts.Items, func(host infrav1.IngotHost) bool { return !counts(&host, s.filter) })
+		}
+		return allocation.Candidates(hosts.Items, facts.Items), nil
+	})
+	snapshot.Now = s.now
+	return snapshot, err
+}
+
+// list lists without copies, which are dear of a large inventory.
+func (s snapshotSource) list(ctx context.Context, namespace string, lists ...client.ObjectList) error {
+	for _, list := range lists {
 		if err := s.cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	if s.filter != "" { // which copies each host
-		hosts.Items = slices.DeleteFunc(hosts.Items, func(host infrav1.IngotHost) bool { return !counts(&host, s.filter) })
-	}
-	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Now: s.now}, nil
+	return nil
 }
 
 // counts says whether a host is one to promise, or is a Cluster's already. One that is
@@ -69,30 +75,30 @@ func counts(host *infrav1.IngotHost, filter string) bool {
 	return filter == "" || host.Spec.Claim != nil || labels.HasWatchLabel(host, filter)
 }
 
-func (b *Book) stockroom() stockroom {
-	return stockroom{cache: b.Client, shelves: b.Shelves, filter: b.WatchFilterValue, now: b.Clock.Now()}
+func (p *Planner) snapshotSource() snapshotSource {
+	return snapshotSource{cache: p.Client, kept: p.Hosts, filter: p.WatchFilterValue, now: p.Clock.Now()}
 }
 
-// Stock reads the inventory of a namespace from the cache. None of it is to be changed.
-func (b *Book) Stock(ctx context.Context, namespace string) (allocation.Stock, error) {
-	return b.stockroom().read(ctx, namespace)
+// Snapshot reads the inventory of a namespace from the cache. None of it is to be changed.
+func (p *Planner) Snapshot(ctx context.Context, namespace string) (allocation.Snapshot, error) {
+	return p.snapshotSource().read(ctx, namespace)
 }
 
-// readStockLive reads live what a promise stands or falls by: what was promised and asked
+// readSnapshotLive reads live what a promise stands or falls by: what was promised and asked
 // for, and which hosts machines have chosen, claimed or not. Hosts and their hardware,
 // which are much more, it reads from the cache: one that was claimed since is chosen by a
 // machine (decision 0179).
-func (b *Book) readStockLive(ctx context.Context, namespace string) (allocation.Stock, error) {
-	stock, err := b.stockroom().hosts(ctx, namespace)
+func (p *Planner) readSnapshotLive(ctx context.Context, namespace string) (allocation.Snapshot, error) {
+	snapshot, err := p.snapshotSource().hosts(ctx, namespace)
 	if err != nil {
-		return stock, err
+		return snapshot, err
 	}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	if err := pages(ctx, b.Live, namespace, machines, func() { stock.Machines = append(stock.Machines, machines.Items...) }); err != nil {
-		return stock, err
+	if err := pages(ctx, p.Live, namespace, machines, func() { snapshot.Machines = append(snapshot.Machines, machines.Items...) }); err != nil {
+		return snapshot, err
 	}
-	err = pages(ctx, b.Live, namespace, reservations, func() { stock.Reservations = append(stock.Reservations, reservations.Items...) })
-	return stock, err
+	err = pages(ctx, p.Live, namespace, reservations, func() { snapshot.Reservations = append(snapshot.Reservations, reservations.Items...) })
+	return snapshot, err
 }
 
 // pages lists in pages, which together are one state of the API server's, and calls taken

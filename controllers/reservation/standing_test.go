@@ -49,7 +49,7 @@ func TestPromiseDoesNotEndByAChoice(t *testing.T) {
 // for as long as the next promise lasts, and that is shorter than the first.
 func TestExpiredPromiseRests(t *testing.T) {
 	d := newDesk(t, 2)
-	book := d.replica("a")
+	planner := d.replica("a")
 	get := func() *infrav1.IngotReservation {
 		r := &infrav1.IngotReservation{}
 		if err := d.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r); err != nil {
@@ -59,7 +59,7 @@ func TestExpiredPromiseRests(t *testing.T) {
 	}
 	ask := func(count int, want bool, says string) {
 		t.Helper()
-		plan, err := book.Promise(t.Context(), "uid-x", asksFor("x", count))
+		plan, err := planner.Promise(t.Context(), "uid-x", asksFor("x", count))
 		if err != nil || plan.Satisfied != want || !strings.Contains(plan.Message, says) {
 			t.Fatalf("x hears %+v, %v, want %q", plan, err, says)
 		}
@@ -163,18 +163,18 @@ func forUpgrade(cluster string, count int) allocation.PromiseRequest {
 // cannot be made.
 func TestPromiseForAnUpgrade(t *testing.T) {
 	d := newDesk(t, 3)
-	book := d.replica("a")
+	planner := d.replica("a")
 	for _, host := range []string{"1", "2"} {
 		d.machine("x", "x"+host)
 		d.claim("x"+host, "h"+host)
 	}
-	if plan, err := book.Promise(t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
+	if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	r, _ := d.settle()
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	d.numbers(r, 2, 2, 0)
-	if plan, err := book.Promise(t.Context(), "uid-x", forUpgrade("x", 4)); err != nil || plan.Satisfied {
+	if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 4)); err != nil || plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	if again, _ := d.settle(); again == nil || again.ResourceVersion != r.ResourceVersion {
@@ -194,7 +194,7 @@ func TestPromiseForAnUpgrade(t *testing.T) {
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	d.numbers(r, 2, 1, 1)
 	for _, uid := range []types.UID{"uid-new", "uid-x", "uid-x"} { // of another Cluster of that name, and twice
-		if err := book.Finish(t.Context(), uid, client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+		if err := planner.Finish(t.Context(), uid, client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		if r, _ := d.settle(); (r == nil) != (uid == "uid-x") {
@@ -202,7 +202,7 @@ func TestPromiseForAnUpgrade(t *testing.T) {
 		}
 	}
 	d.promise(2)
-	if err := book.Finish(t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+	if err := planner.Finish(t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if r, _ := d.settle(); r == nil {
@@ -257,8 +257,8 @@ func TestNoLiveListOfHosts(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	book := &reservation.Book{Client: d.api, Live: live, Clock: d.clock}
-	plan, err := book.Promise(t.Context(), "uid-x", asksFor("x", 1))
+	planner := &reservation.Planner{Client: d.api, Live: live, Clock: d.clock}
+	plan, err := planner.Promise(t.Context(), "uid-x", asksFor("x", 1))
 	if err != nil || plan.Satisfied || pages != 3 {
 		t.Errorf("%d pages say that both hosts are chosen, and x hears %+v, %v", pages, plan, err)
 	}
@@ -278,11 +278,11 @@ func TestFewPromisesAreCountedAtOnce(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	book := &reservation.Book{Client: d.api, Live: live, Clock: d.clock}
+	planner := &reservation.Planner{Client: d.api, Live: live, Clock: d.clock}
 	answers := make(chan error, 2)
 	for _, name := range []string{"x", "y"} {
 		go func() {
-			plan, err := book.Promise(t.Context(), types.UID("uid-"+name), asksFor(name, 1))
+			plan, err := planner.Promise(t.Context(), types.UID("uid-"+name), asksFor(name, 1))
 			if err == nil && !plan.Satisfied {
 				err = errors.New(plan.Message)
 			}
@@ -293,7 +293,7 @@ func TestFewPromisesAreCountedAtOnce(t *testing.T) {
 	<-arrived
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := book.Promise(impatient, "uid-z", asksFor("z", 1)); !errors.Is(err, context.Canceled) {
+	if _, err := planner.Promise(impatient, "uid-z", asksFor("z", 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the third hears %v", err)
 	}
 	close(leave)

@@ -99,18 +99,18 @@ func (w *world) manager(name string) *machine.Reconciler {
 }
 
 // replica is one process that promises hosts.
-func (w *world) replica(name string) *reservation.Book {
+func (w *world) replica(name string) *reservation.Planner {
 	live := w.turns.client(name, w.api)
-	return &reservation.Book{Client: w.turns.lagging(live), Live: live, Clock: w.clock}
+	return &reservation.Planner{Client: w.turns.lagging(live), Live: live, Clock: w.clock}
 }
 
 func asksFor(cluster string, count int) allocation.PromiseRequest {
 	return allocation.PromiseRequest{Namespace: ns, ClusterName: cluster, Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: count}}}}
 }
 
-// stock is the truth, in which a host is taken when it carries a claim: an intent may
+// snapshot is the truth, in which a host is taken when it carries a claim: an intent may
 // still be given back.
-func (w *world) stock() allocation.Stock {
+func (w *world) snapshot() allocation.Snapshot {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
@@ -130,16 +130,16 @@ func (w *world) stock() allocation.Stock {
 		}
 	}
 	promised := slices.DeleteFunc(reservations.Items, func(r infrav1.IngotReservation) bool { return r.Spec.State != infrav1.ReservationPromised })
-	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items, Reservations: promised, Now: w.clock.Now()}
+	return allocation.Snapshot{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items, Reservations: promised, Now: w.clock.Now()}
 }
 
 // check says which promise cannot be kept any more, if there is one.
 func (w *world) check() string {
-	stock := w.stock()
-	for i := range stock.Reservations {
-		plan, err := allocation.PlanPromise(allocation.RequestOf(&stock.Reservations[i]), stock)
+	snapshot := w.snapshot()
+	for i := range snapshot.Reservations {
+		plan, err := allocation.PlanPromise(allocation.RequestOf(&snapshot.Reservations[i]), snapshot)
 		if err != nil || !plan.Satisfied {
-			return fmt.Sprintf("the promise to %s is broken: %s (%v)", stock.Reservations[i].Name, plan.Message, err)
+			return fmt.Sprintf("the promise to %s is broken: %s (%v)", snapshot.Reservations[i].Name, plan.Message, err)
 		}
 	}
 	return ""
@@ -147,7 +147,7 @@ func (w *world) check() string {
 
 func (w *world) promised() []string {
 	var names []string
-	for _, r := range w.stock().Reservations {
+	for _, r := range w.snapshot().Reservations {
 		names = append(names, r.Name)
 	}
 	return names
@@ -162,10 +162,10 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 		w := newWorld(t, seed, 3)
 		answers := map[string]allocation.PromisePlan{}
 		ask := func(cluster, replica string) actor {
-			book := w.replica(replica)
+			planner := w.replica(replica)
 			return func(ctx context.Context) {
 				for range 4 { // as Cluster API asks again
-					plan, err := book.Promise(ctx, types.UID("uid-"+cluster), asksFor(cluster, 3))
+					plan, err := planner.Promise(ctx, types.UID("uid-"+cluster), asksFor(cluster, 3))
 					if err == nil {
 						answers[cluster] = plan
 					}
@@ -215,7 +215,7 @@ func TestClaimsRaceWithPromises(t *testing.T) {
 				}
 			}
 		}
-		book := w.replica("a")
+		planner := w.replica("a")
 		w.turns.run(t, func() string { return w.check() }, map[string]actor{
 			"leader": claim("leader"), "late leader": claim("late leader"),
 			"x": func(ctx context.Context) {
@@ -223,7 +223,7 @@ func TestClaimsRaceWithPromises(t *testing.T) {
 					w.turns.step()
 				}
 				for range 4 {
-					_, _ = book.Promise(ctx, "uid-x", asksFor("x", 2))
+					_, _ = planner.Promise(ctx, "uid-x", asksFor("x", 2))
 				}
 			},
 		})
@@ -273,7 +273,7 @@ func TestThePromisedClusterGetsItsHosts(t *testing.T) {
 
 func (w *world) claimsOf(cluster string) int {
 	n := 0
-	for _, c := range w.stock().Candidates {
+	for _, c := range w.snapshot().Candidates {
 		if c.Host.Spec.Claim != nil && c.Host.Spec.Claim.ClusterName == cluster {
 			n++
 		}
@@ -290,8 +290,8 @@ func TestForgottenRequest(t *testing.T) {
 	forgotten.Spec = infrav1.IngotReservationSpec{State: infrav1.ReservationAsked, AskedAt: metav1.NewTime(w.clock.Now()),
 		Groups: []infrav1.ReservedGroup{{Name: "md", Count: 3}}}
 	w.create(forgotten)
-	book := w.replica("a")
-	if plan, err := book.Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
+	planner := w.replica("a")
+	if plan, err := planner.Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
 		t.Fatalf("the hosts are asked for, and y hears %+v, %v", plan, err)
 	}
 	w.clock.Step(2 * time.Minute)
@@ -299,7 +299,7 @@ func TestForgottenRequest(t *testing.T) {
 	if _, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(forgotten)}); err != nil {
 		t.Fatal(err)
 	}
-	if plan, err := book.Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || !plan.Satisfied {
+	if plan, err := planner.Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || !plan.Satisfied {
 		t.Fatalf("y hears %+v, %v", plan, err)
 	}
 	late := forgotten.DeepCopy()
@@ -307,7 +307,7 @@ func TestForgottenRequest(t *testing.T) {
 	if err := w.api.Update(t.Context(), late); err == nil {
 		t.Error("what was withdrawn was promised")
 	}
-	if plan, err := book.Promise(t.Context(), "uid-x", asksFor("x", 3)); err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 {
+	if plan, err := planner.Promise(t.Context(), "uid-x", asksFor("x", 3)); err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 {
 		t.Errorf("x hears %+v, %v", plan, err)
 	}
 }

@@ -187,7 +187,7 @@ func wishes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHost)
 		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-		return ok && isHost && !allocation.SameWishes(before, after)
+		return ok && isHost && !allocation.SameDesiredSettings(before, after)
 	}}
 }
 

@@ -4,98 +4,133 @@
 package ipam
 
 import (
-	"maps"
-	"net/netip"
-	"time"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// givenMemory is how long an address is kept that was given and is not recorded:
-// longer than a cache lags behind, and short enough that an address whose record
-// failed, or whose host was deleted, is soon free again.
-const givenMemory = time.Minute
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=list;watch;create;patch
 
-// allocator gives out addresses of one family to boot NICs. It remembers for a while what
-// it gave, since the cache may not show it yet. The zero value is ready; who uses it locks.
-type allocator struct {
-	given map[string]map[netip.Addr]gift // by network
+// ErrStale: the facts of the host have changed since they were read; nothing was recorded.
+var ErrStale = errors.New("the facts of the host have changed meanwhile")
+
+// Allocator is where the addresses of hosts stand. All fields are needed.
+type Allocator struct {
+	Client client.Client
+	Clock  clock.Clock
+	// Warn tells people of something that nobody decided.
+	Warn func(host *infrav1.IngotHost, reason, message string)
+	// Memory outlasts a reconcile, and is one for all hosts and machines.
+	Memory *Memory
 }
 
-type gift struct {
-	mac   string
-	until time.Time
+// View is a host as this package sees it.
+type View struct {
+	Host *infrav1.IngotHost
+	// Hardware is where its addresses are recorded; nil: there is none yet.
+	Hardware *infrav1.IngotHardware
+	Network  *infrav1.IngotNetwork
+	// Lost: the pool gives the host another address than the recorded one.
+	Lost bool
 }
 
-// take returns the address that the MAC was given a moment ago, or a free one. It adds to
-// taken.
-func (a *allocator) take(network *infrav1.IngotNetwork, mac string, taken map[netip.Addr]bool, now time.Time) (netip.Addr, error) {
-	return a.give(network.Name, mac, taken, now, func(taken map[netip.Addr]bool) (netip.Addr, error) {
-		return inventory.AllocateAddress(network.Spec, taken, mac)
-	})
+// Assignment is what a host has of what its network gives.
+type Assignment struct {
+	View
+	// Recorded: all addresses are. In mode Proxy another DHCP server has them, and none is.
+	Recorded bool
 }
 
-// give returns the address that the MAC was given a moment ago, or one that choose
-// finds, which is told what else was given. It adds to taken.
-func (a *allocator) give(
-	network, mac string, taken map[netip.Addr]bool, now time.Time, choose func(map[netip.Addr]bool) (netip.Addr, error),
-) (netip.Addr, error) {
-	if a.given == nil {
-		a.given = map[string]map[netip.Addr]gift{}
-	}
-	if a.given[network] == nil {
-		a.given[network] = map[netip.Addr]gift{}
-	}
-	given := a.given[network]
-	for address, to := range given {
-		switch {
-		case to.mac == mac && now.Before(to.until):
-			return address, nil
-		case now.Before(to.until):
-			taken[address] = true
-		default:
-			delete(given, address)
-		}
-	}
-	address, err := choose(taken)
+// Problem is why no address could be recorded; the zero value: nothing is known to be
+// wrong. Reason is that of a condition; empty: the range is exhausted or wrong.
+type Problem struct{ Reason, Message string }
+
+// Observe looks what is recorded, and sees that a pool goes on holding it. What a free
+// host has on a network that it left is given up. The error is the API server's.
+func (a *Allocator) Observe(ctx context.Context, v View) (Assignment, error) {
+	v, err := a.leave(ctx, v)
 	if err != nil {
-		return netip.Addr{}, err
+		return Assignment{View: v}, err
 	}
-	given[address] = gift{mac: mac, until: now.Add(givenMemory)}
-	return address, nil
+	if err := a.putBack(ctx, v); err != nil {
+		return Assignment{View: v}, err
+	}
+	if v.Lost, err = a.isLost(ctx, v); err != nil {
+		return Assignment{View: v}, err
+	}
+	return Assignment{View: v, Recorded: !v.needsIPv4() && !v.needsIPv6() && !v.Lost}, nil
 }
 
-// reserve keeps an address for a MAC that somebody else chose; false: another was given
-// it a moment ago.
-func (a *allocator) reserve(network, mac string, address netip.Addr, now time.Time) bool {
-	if to, there := a.given[network][address]; there && to.mac != mac && now.Before(to.until) {
-		return false
+// putBack records an address again for a host in use whose IngotHardware a user removed with
+// its finalizer: the system, or the agent, still renews its lease. It prefers the address
+// that the host had. It returns ErrStale when an address was recorded.
+func (a *Allocator) putBack(ctx context.Context, v View) error {
+	if v.hasIPv4() {
+		a.Memory.remember(v)
 	}
-	if a.given == nil {
-		a.given = map[string]map[netip.Addr]gift{}
+	lost := v.Hardware == nil || v.Hardware.Spec.Address == nil && v.Hardware.Spec.IPv6Address == nil && len(v.Hardware.Spec.NICs) == 0
+	if !v.inUse() || !lost || !v.needsIPv4() && !v.needsIPv6() {
+		return nil
 	}
-	if a.given[network] == nil {
-		a.given[network] = map[netip.Addr]gift{}
+	problem, err := a.Record(ctx, v)
+	if err == nil && problem.Message == "" {
+		a.Warn(v.Host, infrav1.ReasonAddressPutBack, "The IngotHardware of the host was removed while the host is in use. Ingot recorded an address for its boot NIC again; compare it with the one that its system has.")
+		return ErrStale
 	}
-	maps.DeleteFunc(a.given[network], func(_ netip.Addr, to gift) bool { return !now.Before(to.until) })
-	a.given[network][address] = gift{mac: mac, until: now.Add(givenMemory)}
-	return true
+	return err // a problem is reported where an address is needed
 }
 
-// withdraw forgets which of the addresses a MAC was given.
-func (a *allocator) withdraw(mac string, addresses map[netip.Addr]bool) {
-	for _, given := range a.given {
-		maps.DeleteFunc(given, func(address netip.Addr, to gift) bool { return to.mac == mac && addresses[address] })
+// Record takes a free address of the network's range or pool and records it in the
+// IngotHardware, which it makes where there is none: one address a call, IPv4 first. The
+// error is the API server's, or ErrStale.
+func (a *Allocator) Record(ctx context.Context, v View) (Problem, error) {
+	problem, err := a.record(ctx, v)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return Problem{Reason: infrav1.ReasonNamespaceTerminating, Message: "the namespace is being deleted, and nothing can be created in it; to let the host go, annotate it with " +
+			inventory.CommandText(infrav1.ForceReleaseAnnotation)}, nil
 	}
+	return problem, err
 }
 
-// gaveAway says whether another MAC was given the address a moment ago, on any network.
-func (a *allocator) gaveAway(address netip.Addr, mac string, now time.Time) bool {
-	for _, given := range a.given {
-		if to, there := given[address]; there && to.mac != mac && now.Before(to.until) {
-			return true
+func (a *Allocator) record(ctx context.Context, v View) (Problem, error) {
+	if !v.needsIPv4() && !v.Lost {
+		return a.recordIPv6(ctx, v)
+	}
+	address, problem, err := a.chooseIPv4(ctx, v)
+	if err != nil || !address.IsValid() {
+		return problem, err
+	}
+	return Problem{}, a.write(ctx, v, func(facts *infrav1.IngotHardwareSpec) { facts.Address = v.entry(address) })
+}
+
+// write changes the recorded facts by optimistic lock.
+func (a *Allocator) write(ctx context.Context, v View, change func(*infrav1.IngotHardwareSpec)) (err error) {
+	if v.Hardware == nil {
+		facts, newErr := hardware.New(v.Host, a.Client.Scheme())
+		if newErr != nil {
+			return newErr
 		}
+		change(&facts.Spec)
+		err = a.Client.Create(ctx, facts)
+	} else {
+		facts := v.Hardware.DeepCopy()
+		change(&facts.Spec)
+		err = a.Client.Patch(ctx, facts, client.MergeFromWithOptions(v.Hardware, client.MergeFromWithOptimisticLock{}))
 	}
-	return false
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ErrStale
+	}
+	if err != nil {
+		return fmt.Errorf("recording an address for %s: %w", client.ObjectKeyFromObject(v.Host), err)
+	}
+	return nil
 }

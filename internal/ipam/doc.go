@@ -8,8 +8,8 @@
 // It must not know how a host lives otherwise, nor its BMC: package host says when an
 // address is to be recorded (lifecycle.RecordAddress), and keeps the Memory.
 //
-//	book := &ipam.Book{Client: c, Clock: clock, Warn: warn, Memory: &r.addresses}
-//	held, err := book.Observe(ctx, ipam.View{Host: host, Hardware: facts, Network: network})
+//	allocator := &ipam.Allocator{Client: c, Clock: clock, Warn: warn, Memory: &r.addresses}
+//	held, err := allocator.Observe(ctx, ipam.View{Host: host, Hardware: facts, Network: network})
 //	...
-//	problem, err := book.Record(ctx, held.View)
+//	problem, err := allocator.Record(ctx, held.View)
 package ipam

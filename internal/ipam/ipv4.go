@@ -62,21 +62,21 @@ func (v View) inUse() bool { return v.Host.Spec.Claim != nil || v.Host.Spec.Orde
 
 // chooseIPv4 finds an address for the boot NIC, in the network's range or from its pool.
 // Where there is none it says why; then the address is not valid.
-func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, error) {
+func (a *Allocator) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, error) {
 	if v.isPooled() {
-		return b.takeFromPool(ctx, v)
+		return a.takeFromPool(ctx, v)
 	}
-	if err := (pool.Pools{Client: b.Client}).Release(ctx, v.Host, ""); err != nil {
+	if err := (pool.Pools{Client: a.Client}).Release(ctx, v.Host, ""); err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
-	taken, err := b.taken(ctx, v, index.HardwareByNetwork)
+	taken, err := a.taken(ctx, v, index.HardwareByNetwork)
 	if err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
-	if address := b.before(v, taken); address.IsValid() && b.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, address, b.Clock.Now()) {
+	if address := a.before(v, taken); address.IsValid() && a.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, address, a.Clock.Now()) {
 		return address, Problem{}, nil
 	}
-	address, err := b.Memory.takeIPv4(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
+	address, err := a.Memory.takeIPv4(v.Network, v.Host.Spec.BootMACAddress, taken, a.Clock.Now())
 	if err != nil { // the range is exhausted or wrong: a person has to look
 		return netip.Addr{}, Problem{Message: err.Error()}, nil
 	}
@@ -86,8 +86,8 @@ func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, err
 // before finds the address that the boot NIC had, if its record is lost: the one that this
 // process has seen recorded last, or one of the network's range that the system in use has
 // reported. It must still be free; otherwise it is not valid.
-func (b *Book) before(v View, taken map[netip.Addr]bool) netip.Addr {
-	candidates := append([]string{b.Memory.last(v)}, v.Host.Status.Addresses...)
+func (a *Allocator) before(v View, taken map[netip.Addr]bool) netip.Addr {
+	candidates := append([]string{a.Memory.last(v)}, v.Host.Status.Addresses...)
 	network := v.Network.Spec
 	start, startErr := netip.ParseAddr(network.Range.Start)
 	end, endErr := netip.ParseAddr(network.Range.End)
@@ -109,14 +109,14 @@ func (b *Book) before(v View, taken map[netip.Addr]bool) netip.Addr {
 // systems, those that other networks of the same segment (one in mode Proxy) reserve, and
 // those by which control planes are reached. What the host was given a moment ago is
 // forgotten if it is such a one by now.
-func (b *Book) taken(ctx context.Context, v View, by string) (map[netip.Addr]bool, error) {
-	held, err := index.HoldersOfNetwork(ctx, b.Client, by, v.Network.Name)
+func (a *Allocator) taken(ctx context.Context, v View, by string) (map[netip.Addr]bool, error) {
+	held, err := index.HoldersOfNetwork(ctx, a.Client, by, v.Network.Name)
 	if err != nil {
 		return nil, err
 	}
 	taken := held.Taken(client.ObjectKeyFromObject(v.Host))
 	networks := &infrav1.IngotNetworkList{}
-	if err := b.Client.List(ctx, networks, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
+	if err := a.Client.List(ctx, networks, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
 		return nil, fmt.Errorf("networks: %w", err)
 	}
 	for i := range networks.Items {
@@ -130,25 +130,25 @@ func (b *Book) taken(ctx context.Context, v View, by string) (map[netip.Addr]boo
 			}
 		}
 	}
-	endpoints, err := index.Endpoints(ctx, b.Client)
+	endpoints, err := index.Endpoints(ctx, a.Client)
 	if err != nil {
 		return nil, err
 	}
 	kept := endpoints.Kept(v.Network.Spec, v.Host.Spec.BootMACAddress)
-	b.Memory.withdraw(v.Host.Spec.BootMACAddress, kept)
+	a.Memory.withdraw(v.Host.Spec.BootMACAddress, kept)
 	maps.Copy(taken, kept)
 	return taken, nil
 }
 
-func (b *Book) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, error) {
-	pools := pool.Pools{Client: b.Client}
+func (a *Allocator) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, error) {
+	pools := pool.Pools{Client: a.Client}
 	answer, err := pools.Claim(ctx, v.Host, v.Network)
 	if err != nil || !answer.Address.IsValid() {
 		return netip.Addr{}, Problem{Reason: answer.Reason, Message: answer.Problem}, err
 	}
 	// The pools of two namespaces may give one address at once, and the cache shows
 	// neither record yet.
-	if !b.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, answer.Address, b.Clock.Now()) {
+	if !a.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, answer.Address, a.Clock.Now()) {
 		return netip.Addr{}, Problem{Reason: infrav1.ReasonAddressConflict,
 			Message: fmt.Sprintf("pool %s gave %s, which was given to another host of IngotNetwork %s, or to its system, a moment ago: two pools, or a pool and networkData, have the same addresses",
 				v.Network.Spec.AddressPoolRef.Name, answer.Address, v.Network.Name)}, nil
@@ -159,11 +159,11 @@ func (b *Book) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, e
 // leave gives up the address that a free host has on the network that it was on before,
 // where it gets none in its place that would, in mode Proxy or with IPv6 alone: what is recorded, and the
 // claims by which pools hold an address for it, or were asked for one and had not answered.
-func (b *Book) leave(ctx context.Context, v View) (View, error) {
+func (a *Allocator) leave(ctx context.Context, v View) (View, error) {
 	if v.givesIPv4() || v.inUse() || !v.Host.DeletionTimestamp.IsZero() || !v.leaving() && v.isTold() {
 		return v, nil
 	}
-	if err := (pool.Pools{Client: b.Client}).Release(ctx, v.Host, ""); err != nil {
+	if err := (pool.Pools{Client: a.Client}).Release(ctx, v.Host, ""); err != nil {
 		return v, err
 	}
 	if !v.leaving() {
@@ -171,7 +171,7 @@ func (b *Book) leave(ctx context.Context, v View) (View, error) {
 	}
 	facts := v.Hardware.DeepCopy()
 	facts.Spec.Address = nil
-	err := b.Client.Patch(ctx, facts, client.MergeFromWithOptions(v.Hardware, client.MergeFromWithOptimisticLock{}))
+	err := a.Client.Patch(ctx, facts, client.MergeFromWithOptions(v.Hardware, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		return v, nil // the next reconcile tries again
@@ -186,20 +186,20 @@ func (b *Book) leave(ctx context.Context, v View) (View, error) {
 // that was deleted is made again, since the pool would give the address away. The address
 // of a free host is then the pool's new choice; one in use keeps what it has, which is the
 // only one that its system knows, and people are told.
-func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
+func (a *Allocator) isLost(ctx context.Context, v View) (bool, error) {
 	if !v.isPooled() || !v.hasIPv4() || !v.Host.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
-	answer, err := pool.Pools{Client: b.Client}.Claim(ctx, v.Host, v.Network)
+	answer, err := pool.Pools{Client: a.Client}.Claim(ctx, v.Host, v.Network)
 	if err != nil {
 		return false, err
 	}
 	recorded := v.Hardware.Spec.Address.IP
 	if answer.Made {
-		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("There was no IPAddressClaim for %s, which the host has of this network: it was deleted, or the network had a range of its own before. The pool may give the address to another machine. "+
+		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("There was no IPAddressClaim for %s, which the host has of this network: it was deleted, or the network had a range of its own before. The pool may give the address to another machine. "+
 			"Ingot has made a claim; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
 	}
-	b.tellOther(v, recorded, answer)
+	a.tellOther(v, recorded, answer)
 	// In a namespace that is being deleted the pool holds nothing any more, and the host is
 	// cleaned with the address that it has (I23).
 	final := answer.Reason == infrav1.ReasonAddressPoolUnusable || answer.Reason == infrav1.ReasonNamespaceTerminating
@@ -208,7 +208,7 @@ func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
 
 // tellOther tells once that the pool holds something else for a host in use than it has:
 // its claim was made again, or answered anew on the target of a move.
-func (b *Book) tellOther(v View, recorded string, answer pool.Answer) {
+func (a *Allocator) tellOther(v View, recorded string, answer pool.Answer) {
 	other := ""
 	switch {
 	case !v.inUse():
@@ -219,7 +219,7 @@ func (b *Book) tellOther(v View, recorded string, answer pool.Answer) {
 	case !answer.Address.IsValid():
 		return // it has not answered
 	}
-	if b.Memory.isNews(v.Host.UID, other) && other != "" {
-		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The host is in use and keeps %s, which its pool may give to another machine: %s. Have the pool hold %s back until the host is released", recorded, other, recorded))
+	if a.Memory.isNews(v.Host.UID, other) && other != "" {
+		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The host is in use and keeps %s, which its pool may give to another machine: %s. Have the pool hold %s back until the host is released", recorded, other, recorded))
 	}
 }

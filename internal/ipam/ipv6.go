@@ -29,14 +29,14 @@ func (v View) needsIPv6() bool {
 }
 
 // recordIPv6 takes a free address of the network's IPv6 range and records it.
-func (b *Book) recordIPv6(ctx context.Context, v View) (Problem, error) {
-	taken, err := b.taken(ctx, v, index.HardwareByIPv6Network)
+func (a *Allocator) recordIPv6(ctx context.Context, v View) (Problem, error) {
+	taken, err := a.taken(ctx, v, index.HardwareByIPv6Network)
 	if err != nil {
 		return Problem{}, err
 	}
-	address, err := b.Memory.takeIPv6(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
+	address, err := a.Memory.takeIPv6(v.Network, v.Host.Spec.BootMACAddress, taken, a.Clock.Now())
 	if err != nil { // the range is exhausted or wrong: a person has to look
 		return Problem{Message: err.Error()}, nil
 	}
-	return Problem{}, b.write(ctx, v, func(facts *infrav1.IngotHardwareSpec) { facts.IPv6Address = v.entry(address) })
+	return Problem{}, a.write(ctx, v, func(facts *infrav1.IngotHardwareSpec) { facts.IPv6Address = v.entry(address) })
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// bondMemory is how long the addresses are remembered that a claim is being written with:
+// reserveMemory is how long the addresses are remembered that a claim is being written with:
 // longer than a cache lags behind.
-const bondMemory = 15 * time.Second
+const reserveMemory = 15 * time.Second
 
 // Memory is which addresses were given a moment ago, to boot NICs and to installed
 // systems, whatever a cache shows: it is one for all hosts and machines, since a pool or a
@@ -25,8 +25,8 @@ const bondMemory = 15 * time.Second
 // process: what the cache shows is looked at besides.
 type Memory struct {
 	mu      sync.Mutex
-	v4, v6  allocator
-	systems map[netip.Addr]bond
+	v4, v6  pendingAddresses
+	systems map[netip.Addr]systemReservation
 	// others are what people were told that pools hold for hosts in use.
 	others map[types.UID]string
 	// recorded is the IPv4 address that each boot NIC was last seen to have, by network.
@@ -53,16 +53,16 @@ func (m *Memory) last(v View) string {
 	return m.recorded[nic{v.Network.Name, v.Host.Spec.BootMACAddress}]
 }
 
-// bond is what a claim is being written with.
-type bond struct {
+// systemReservation is what a claim is being written with.
+type systemReservation struct {
 	machine types.UID
 	// mac is that of the host's boot NIC.
 	mac   string
 	until time.Time
 }
 
-// Bonding is a claim that is about to be written with addresses.
-type Bonding struct {
+// SystemAddresses is a claim that is about to be written with addresses.
+type SystemAddresses struct {
 	// Machine that the host is claimed for, and the MAC address of the host's boot NIC.
 	Machine types.UID
 	BootMAC string
@@ -70,12 +70,12 @@ type Bonding struct {
 	Addresses []netip.Addr
 }
 
-// Bond keeps the addresses for the machine's system, all or none; false: one, which it
+// Reserve keeps the addresses for the machine's system, all or none; false: one, which it
 // names, was given to another machine's system or another host's boot NIC a moment ago.
-func (m *Memory) Bond(b Bonding, now time.Time) (taken netip.Addr, ok bool) {
+func (m *Memory) Reserve(b SystemAddresses, now time.Time) (taken netip.Addr, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.systems, func(_ netip.Addr, old bond) bool { return !now.Before(old.until) })
+	maps.DeleteFunc(m.systems, func(_ netip.Addr, old systemReservation) bool { return !now.Before(old.until) })
 	for _, address := range b.Addresses {
 		other, there := m.systems[address]
 		if there && other.machine != b.Machine || m.v4.gaveAway(address, b.BootMAC, now) || m.v6.gaveAway(address, b.BootMAC, now) {
@@ -83,19 +83,19 @@ func (m *Memory) Bond(b Bonding, now time.Time) (taken netip.Addr, ok bool) {
 		}
 	}
 	if m.systems == nil {
-		m.systems = map[netip.Addr]bond{}
+		m.systems = map[netip.Addr]systemReservation{}
 	}
 	for _, address := range b.Addresses {
-		m.systems[address] = bond{machine: b.Machine, mac: b.BootMAC, until: now.Add(bondMemory)}
+		m.systems[address] = systemReservation{machine: b.Machine, mac: b.BootMAC, until: now.Add(reserveMemory)}
 	}
 	return netip.Addr{}, true
 }
 
-// Unbond gives back what is kept for a machine that was not bonded.
-func (m *Memory) Unbond(machine types.UID) {
+// Unreserve gives back what is kept for a machine whose claim was not written.
+func (m *Memory) Unreserve(machine types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.systems, func(_ netip.Addr, old bond) bool { return old.machine == machine })
+	maps.DeleteFunc(m.systems, func(_ netip.Addr, old systemReservation) bool { return old.machine == machine })
 }
 
 // takeIPv4 and takeIPv6 return an address of the network's range for a boot NIC, the same

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Machines that are bonded at once do not see each other's claims in the cache.
-func TestBond(t *testing.T) {
+// Machines that are bound at once do not see each other's claims in the cache.
+func TestReserveForSystems(t *testing.T) {
 	a, b := netip.MustParseAddr("10.10.0.1"), netip.MustParseAddr("10.10.0.2")
 	var memory Memory
 	now := time.Unix(1000, 0)
@@ -31,15 +31,15 @@ func TestBond(t *testing.T) {
 		{"m2", []netip.Addr{b, a}, 0, false},
 		{"m3", []netip.Addr{b}, 0, true}, // m2 has got none of them
 		{"m2", nil, 0, true},
-		{"m2", []netip.Addr{b, a}, bondMemory, true},
+		{"m2", []netip.Addr{b, a}, reserveMemory, true},
 	} {
 		now = now.Add(step.after)
-		if taken, ok := memory.Bond(Bonding{Machine: step.machine, Addresses: step.want}, now); ok != step.ok || !ok && taken != a {
+		if taken, ok := memory.Reserve(SystemAddresses{Machine: step.machine, Addresses: step.want}, now); ok != step.ok || !ok && taken != a {
 			t.Errorf("step %d: %s, %t", i, taken, ok)
 		}
 	}
-	memory.Unbond("m2")
-	if _, ok := memory.Bond(Bonding{Machine: "m3", Addresses: []netip.Addr{a, b}}, now); !ok {
+	memory.Unreserve("m2")
+	if _, ok := memory.Reserve(SystemAddresses{Machine: "m3", Addresses: []netip.Addr{a, b}}, now); !ok {
 		t.Error("what a machine gave back is kept from the next")
 	}
 }
@@ -71,11 +71,11 @@ func TestHostsAndSystems(t *testing.T) {
 	} {
 		for order, run := range map[string]func(m *Memory) [3]bool{
 			"the system first": func(m *Memory) (got [3]bool) {
-				bonding := Bonding{Machine: "m", BootMAC: mine, Addresses: []netip.Addr{netip.MustParseAddr(tc.address)}}
-				if _, ok := m.Bond(bonding, now); !ok {
+				reserved := SystemAddresses{Machine: "m", BootMAC: mine, Addresses: []netip.Addr{netip.MustParseAddr(tc.address)}}
+				if _, ok := m.Reserve(reserved, now); !ok {
 					t.Error("a free address is not had")
 				}
-				return [3]bool{tc.give(m, other, now), tc.give(m, mine, now), tc.give(m, other, now.Add(givenMemory+bondMemory))}
+				return [3]bool{tc.give(m, other, now), tc.give(m, mine, now), tc.give(m, other, now.Add(givenMemory+reserveMemory))}
 			},
 			"the boot NIC first": func(m *Memory) (got [3]bool) {
 				if !tc.give(m, mine, now) {
@@ -85,7 +85,7 @@ func TestHostsAndSystems(t *testing.T) {
 					mac   string
 					after time.Duration
 				}{{other, 0}, {mine, 0}, {other, givenMemory}} {
-					_, got[i] = m.Bond(Bonding{Machine: "m", BootMAC: step.mac, Addresses: []netip.Addr{netip.MustParseAddr(tc.address)}}, now.Add(step.after))
+					_, got[i] = m.Reserve(SystemAddresses{Machine: "m", BootMAC: step.mac, Addresses: []netip.Addr{netip.MustParseAddr(tc.address)}}, now.Add(step.after))
 				}
 				return got
 			},

@@ -51,7 +51,7 @@ func TestPoolHoldsAnother(t *testing.T) {
 			claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(host, infrav1.GroupVersion.WithKind("IngotHost"))}
 			given := &ipamv1.IPAddress{ObjectMeta: named("metal", claim.Name)}
 			given.Spec = ipamv1.IPAddressSpec{Prefix: ptr.To[int32](24)}
-			b := newBook(t, host, facts, claim, given)
+			b := newAllocator(t, host, facts, claim, given)
 			var told []string
 			b.Warn = func(_ *infrav1.IngotHost, reason, message string) {
 				if reason != infrav1.ReasonAddressClaimLost || !strings.Contains(message, "keeps "+recorded) {

@@ -1,10 +1,13 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocation decides which host is whose: which of the free ones a machine gets
-// (Select), which are kept for the machines that a Cluster was promised (PlanPromise,
-// Outstanding), in which failure domains a control plane would find one (FailureDomains),
-// and how large the smallest is that a template can get (TemplateCapacity). A Shelf keeps
-// hosts sorted for questions that come often. Values in, decisions out, as in inventory,
-// which says of one host alone whether it could be had.
+// Package allocation decides which machine gets which host:
+//
+//   - Select chooses a host for one machine.
+//   - PlanPromise and Outstanding decide which hosts are kept for the machines of a Cluster.
+//   - FailureDomains lists the failure domains in which a control plane would get a host.
+//   - TemplateCapacity returns the capacity of the smallest host that a template can get.
+//
+// The functions are pure: they read values and return decisions. Package inventory decides
+// whether a single host is available.
 package allocation

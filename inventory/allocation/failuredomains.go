@@ -53,11 +53,11 @@ type DomainRequest struct {
 }
 
 // DomainsOf asks for the failure domains of a Cluster by what there is in its namespace.
-func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, stock Stock) DomainRequest {
+func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, snapshot Snapshot) DomainRequest {
 	request := DomainRequest{Cluster: cluster, ClusterName: clusterName,
-		Promises: Outstanding(stock, HoldsHost), Named: named(stock.Machines, HoldsHost)}
-	for i := range stock.Machines {
-		machine := &stock.Machines[i]
+		Promises: Outstanding(snapshot, HoldsHost), Named: named(snapshot.Machines, HoldsHost)}
+	for i := range snapshot.Machines {
+		machine := &snapshot.Machines[i]
 		_, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]
 		if controlPlane && machine.Namespace == cluster.Namespace && machine.Labels[clusterv1.ClusterNameLabel] == clusterName {
 			request.ControlPlane = append(request.ControlPlane, machine)
@@ -101,7 +101,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 		return nil, err
 	}
 	label := inventory.FailureDomainLabel(request.Cluster)
-	suits, keeper := request.suitsNewest(), request.keeper(candidates)
+	suits, guard := request.suitsNewest(), request.guard(candidates)
 	serves := map[string]bool{}
 	for i, candidate := range candidates {
 		host := candidate.Host
@@ -115,7 +115,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 			continue
 		}
 		free := lifecycle.FreeBySpec(host) && !request.Named[host.Name] && !foreignData(host, request.ClusterName)
-		serves[name] = serves[name] || forControlPlane.Matches(set) && (back || free) && suits(candidate) && keeper.allows(i)
+		serves[name] = serves[name] || forControlPlane.Matches(set) && (back || free) && suits(candidate) && guard.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
 		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; %s",
@@ -172,13 +172,13 @@ func (r DomainRequest) promised() *group {
 	return nil
 }
 
-// keeper looks at the claim of the next machine of the control plane as Select will,
+// guard looks at the claim of the next machine of the control plane as Select will,
 // but for what "free" means: what is on its way back counts, and conditions do not.
-func (r DomainRequest) keeper(candidates []Candidate) *keeper {
+func (r DomainRequest) guard(candidates []Candidate) *reservationGuard {
 	next := &infrav1.IngotMachine{}
 	next.Namespace, next.Labels = r.Cluster.Namespace, map[string]string{clusterv1.MachineControlPlaneLabel: ""}
 	c := &criteria{SelectionRequest: SelectionRequest{Machine: next, Cluster: r.Cluster, ClusterName: r.ClusterName, Promises: r.Promises}}
-	return newKeeper(c, candidates, func(host *infrav1.IngotHost) bool {
+	return newReservationGuard(c, candidates, func(host *infrav1.IngotHost) bool {
 		return lifecycle.Returning(host, r.ClusterName) || lifecycle.FreeBySpec(host) && !r.Named[host.Name]
 	})
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Stock is the inventory of one namespace, as it was seen at one moment. Objects of
+// Snapshot is the inventory of one namespace, as it was seen at one moment. Objects of
 // other namespaces in it are left out of account.
-type Stock struct {
+type Snapshot struct {
 	Candidates []Candidate
-	// Shelf takes the place of Candidates where it is set: the same hosts, sorted before
-	// anybody asked. It is frozen before Machines and Reservations are read.
-	Shelf        *Frozen
+	// Index of the Candidates, which several plans share; nil: each plan makes its own.
+	Index        *HostIndex
 	Machines     []infrav1.IngotMachine
 	Reservations []infrav1.IngotReservation
 	// Now ends promises.
@@ -89,16 +88,16 @@ type PromisePlan struct {
 
 // PlanPromise says whether every machine of a demand can have a host of its own that
 // suits it, while the promises to other Clusters stay as good as they are. It is pure:
-// the same request and stock, in any order, give the same plan.
+// the same request and snapshot, in any order, give the same plan.
 //
 // It is a matching in a bipartite graph: machines on one side, free hosts on the other.
 // Equal machines are one node, of whichever other Clusters they are, and so are hosts that
 // suit the same groups, so that its size depends on the number of kinds, not of hosts.
 //
 // It fails with ErrSelectorInvalid.
-func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
+func PlanPromise(request PromiseRequest, snapshot Snapshot) (PromisePlan, error) {
 	plan := PromisePlan{Reservation: request.reservation()}
-	promises := Outstanding(stock, HoldsHost)
+	promises := Outstanding(snapshot, HoldsHost)
 	asks := asking{}
 	var groups []group
 	for _, p := range promises {
@@ -108,7 +107,7 @@ func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 		groups = append(groups, p.groups(asks)...)
 	}
 	others := len(groups)
-	needs := request.needs(stock)
+	needs := request.needs(snapshot)
 	for i, g := range plan.Reservation.Groups {
 		own, err := asks.group(request.ClusterName, &plan.Reservation, g, needs[i])
 		if err != nil {
@@ -116,11 +115,12 @@ func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 		}
 		groups = append(groups, own)
 	}
-	looks, err := stock.looks(request.Namespace, groups)
-	if err != nil {
-		return PromisePlan{}, err
+	index := snapshot.Index
+	if index == nil {
+		index = NewHostIndex(request.Namespace, snapshot.Candidates)
 	}
-	sides := sortLooks(groups, looks, func(group int) bool { return group >= others })
+	profiles := index.sort(groups, named(snapshot.Machines, HoldsHost))
+	sides := joinProfiles(groups, profiles, func(group int) bool { return group >= others })
 	m := newMatching(sides.groups, sides.kinds)
 	m.fill()
 	for _, own := range sides.at[others:] {
@@ -134,30 +134,15 @@ func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 }
 
 // ClaimedBy are the hosts of a namespace whose claims name the Cluster, by their names.
-func (s Stock) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost {
-	if s.Shelf != nil {
-		return s.Shelf.shelf.claimedBy(clusterName)
-	}
+func (s Snapshot) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost {
 	var hosts []*infrav1.IngotHost
 	for _, c := range s.Candidates {
 		if claim := c.Host.Spec.Claim; c.Host.Namespace == namespace && claim != nil && claim.ClusterName == clusterName {
 			hosts = append(hosts, c.Host)
 		}
 	}
-	slices.SortFunc(hosts, byName)
+	slices.SortFunc(hosts, func(a, b *infrav1.IngotHost) int { return strings.Compare(a.Name, b.Name) })
 	return hosts
-}
-
-func byName(a, b *infrav1.IngotHost) int { return strings.Compare(a.Name, b.Name) }
-
-// looks sorts the hosts of a namespace by how they look to the groups.
-func (s Stock) looks(namespace string, groups []group) ([]looked, error) {
-	chosen := named(s.Machines, HoldsHost)
-	if s.Shelf != nil {
-		return s.Shelf.sort(groups, chosen)
-	}
-	looks, _ := sortHosts(namespace, s.Candidates, claimableBut(chosen), groups)
-	return looks, nil
 }
 
 // reservation is what to promise if the plan can be met.
@@ -179,7 +164,7 @@ func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 }
 
 // needs counts, for each group of the reservation, the machines without a host.
-func (r PromiseRequest) needs(stock Stock) []int {
+func (r PromiseRequest) needs(snapshot Snapshot) []int {
 	spec := r.reservation()
 	if r.Surge {
 		needs := make([]int, len(spec.Groups))
@@ -188,7 +173,7 @@ func (r PromiseRequest) needs(stock Stock) []int {
 		}
 		return needs
 	}
-	return outstanding(&spec, crews(stock.Machines)[crew{r.Namespace, r.ClusterName}], HoldsHost)
+	return outstanding(&spec, clusterMachines(snapshot.Machines)[clusterKey{r.Namespace, r.ClusterName}], HoldsHost)
 }
 
 func (g *group) shortfall(m *matching, i int) Shortfall {

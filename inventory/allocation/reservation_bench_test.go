@@ -11,67 +11,54 @@ import (
 )
 
 // large is an inventory of thousands of hosts, every one with a label of its own.
-func large(hosts, others int) (Stock, PromiseRequest) {
-	stock := Stock{Now: promisedAt}
+func large(hosts, others int) (Snapshot, PromiseRequest) {
+	snapshot := Snapshot{Now: promisedAt}
 	for i := range hosts {
 		c := candidate(fmt.Sprintf("h%05d", i), fmt.Sprintf("r%02d", i%40))
 		c.Host.Labels["asset"] = fmt.Sprint(i)
 		c.Hardware.Spec.MemoryBytes = int64(64<<(i%4)) << 30
-		stock.Candidates = append(stock.Candidates, c)
+		snapshot.Candidates = append(snapshot.Candidates, c)
 	}
 	big := &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(256))}}
 	for i := range others {
 		racks := []string{fmt.Sprintf("r%02d", i%40), fmt.Sprintf("r%02d", (i+1)%40)}
 		big := infrav1.ReservedGroup{Name: "big", Count: 10, HostSelector: big}
-		stock.Reservations = append(stock.Reservations, reservation(fmt.Sprintf("c%03d", i),
+		snapshot.Reservations = append(snapshot.Reservations, reservation(fmt.Sprintf("c%03d", i),
 			infrav1.ReservedGroup{Name: "cp", ControlPlane: new(true), Count: 3}, workers("md", 10, racks...), big))
 	}
 	request := demand(DemandGroup{Name: "cp", ControlPlane: true, Count: 3},
 		DemandGroup{Name: "r1", Count: 60, FailureDomains: []string{"r01"}}, DemandGroup{Name: "md", Count: 300},
 		DemandGroup{Name: "big", Count: 200, Template: infrav1.IngotMachineSpec{HostSelector: big}})
-	return stock, request
+	return snapshot, request
 }
 
+// BenchmarkPlanPromise plans from a list, and from an index of it that other plans share.
 func BenchmarkPlanPromise(b *testing.B) {
-	for _, size := range []struct{ hosts, others int }{{5000, 0}, {5000, 10}, {5000, 50}} {
-		b.Run(fmt.Sprintf("%d-hosts-%d-promises", size.hosts, size.others), func(b *testing.B) {
-			stock, request := large(size.hosts, size.others)
-			b.ReportAllocs()
-			for b.Loop() {
-				if plan, err := PlanPromise(request, stock); err != nil || !plan.Satisfied {
-					b.Fatalf("%+v, %v", plan, err)
+	for _, others := range []int{0, 10, 50} {
+		for _, from := range []string{"list", "index"} {
+			b.Run(fmt.Sprintf("5000-hosts-%d-promises-%s", others, from), func(b *testing.B) {
+				snapshot, request := large(5000, others)
+				if from == "index" {
+					snapshot.Index = NewHostIndex("metal", snapshot.Candidates)
 				}
-			}
-		})
-	}
-}
-
-// The same over a shelf, on which one host changes before every plan.
-func BenchmarkPlanPromiseFromShelf(b *testing.B) {
-	for _, size := range []struct{ hosts, others int }{{5000, 0}, {5000, 10}, {5000, 50}} {
-		b.Run(fmt.Sprintf("%d-hosts-%d-promises", size.hosts, size.others), func(b *testing.B) {
-			stock, request := large(size.hosts, size.others)
-			changing := stock.Candidates
-			stock, shelf := onShelf(stock)
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				shelf.Put(changing[i%len(changing)].Host)
-				stock.Shelf = shelf.Freeze()
-				if plan, err := PlanPromise(request, stock); err != nil || !plan.Satisfied {
-					b.Fatalf("%+v, %v", plan, err)
+				b.ReportAllocs()
+				for b.Loop() {
+					if plan, err := PlanPromise(request, snapshot); err != nil || !plan.Satisfied {
+						b.Fatalf("%+v, %v", plan, err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
 func BenchmarkSelectWithPromises(b *testing.B) {
 	for _, others := range []int{0, 10} {
 		b.Run(fmt.Sprintf("5000-hosts-%d-promises", others), func(b *testing.B) {
-			stock, _ := large(5000, others)
-			r := request(func(r *SelectionRequest) { r.Promises = Outstanding(stock, HoldsHost) })
+			snapshot, _ := large(5000, others)
+			r := request(func(r *SelectionRequest) { r.Promises = Outstanding(snapshot, HoldsHost) })
 			for b.Loop() {
-				if got := Select(r, stock.Candidates); got.Host == nil {
+				if got := Select(r, snapshot.Candidates); got.Host == nil {
 					b.Fatal(got.Message)
 				}
 			}

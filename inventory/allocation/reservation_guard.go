@@ -9,31 +9,31 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// keeper says which hosts a machine may have while the promises to Clusters, its own
+// reservationGuard says which hosts a machine may have while the promises to Clusters, its own
 // among them, stay as good as they are. nil allows all.
-type keeper struct{ rules []keeping }
+type reservationGuard struct{ rules []guardRule }
 
-// keeping is what one class of promises allows.
-type keeping struct {
+// guardRule is what one class of promises allows.
+type guardRule struct {
 	// of is the kind of each candidate, by its place; -1: of another namespace.
 	of      []int
 	allowed []bool
 }
 
-// newKeeper looks at the machine's claim twice: first as if there were promises for
+// newReservationGuard looks at the machine's claim twice: first as if there were promises for
 // upgrades only, so that a host which a Cluster gave up comes back to it, whoever else is
 // short; then with all promises. Both have to allow a host. Where the machine's own group
 // can have a host at all there is one that both allow: a greatest matching of the first
 // class can be extended to a greatest of all.
-func newKeeper(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost) bool) *keeper {
+func newReservationGuard(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost) bool) *reservationGuard {
 	all, own := c.promised()
 	first, ownFirst := ofUpgrades(all, own)
-	k := &keeper{}
+	k := &reservationGuard{}
 	for _, class := range []struct {
 		groups []group
 		own    int
 	}{{first, ownFirst}, {all, own}} {
-		if rule, ok := newKeeping(c, class.groups, class.own, candidates, free); ok {
+		if rule, ok := newGuardRule(c, class.groups, class.own, candidates, free); ok {
 			k.rules = append(k.rules, rule)
 		}
 	}
@@ -62,11 +62,11 @@ func ofUpgrades(all []group, own int) (first []group, ownFirst int) {
 	return first, ownFirst
 }
 
-// newKeeping looks at the machine's claim as the next of all: the promise of its own
+// newGuardRule looks at the machine's claim as the next of all: the promise of its own
 // Cluster is one host smaller then. A host may be taken if, without it, no more machines
 // of promises go without than now. free says which hosts there are to give; not ok: any
 // may be taken.
-func newKeeping(c *criteria, now []group, own int, candidates []Candidate, free func(*infrav1.IngotHost) bool) (rule keeping, ok bool) {
+func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, free func(*infrav1.IngotHost) bool) (rule guardRule, ok bool) {
 	left := 0
 	for i := range now {
 		left += now[i].need
@@ -77,8 +77,8 @@ func newKeeping(c *criteria, now []group, own int, candidates []Candidate, free 
 	if left <= 0 {
 		return rule, false // nothing is promised but what the machine takes
 	}
-	looks, at := sortHosts(c.Machine.Namespace, candidates, free, now)
-	sides := sortLooks(now, looks, func(group int) bool { return group == own })
+	profiles, at := groupByProfile(c.Machine.Namespace, candidates, free, now)
+	sides := joinProfiles(now, profiles, func(group int) bool { return group == own })
 	then := slices.Clone(sides.groups)
 	if own >= 0 {
 		then[sides.at[own]].need--
@@ -93,10 +93,10 @@ func newKeeping(c *criteria, now []group, own int, candidates []Candidate, free 
 			return rule, false
 		}
 	}
-	rule = keeping{of: at, allowed: after.spare()}
-	for i, look := range at {
-		if look >= 0 {
-			rule.of[i] = sides.of[look]
+	rule = guardRule{of: at, allowed: after.spare()}
+	for i, profile := range at {
+		if profile >= 0 {
+			rule.of[i] = sides.of[profile]
 		}
 	}
 	return rule, true
@@ -126,11 +126,11 @@ func (c *criteria) promised() (groups []group, own int) {
 }
 
 // allows says whether the host, by its place among the candidates, may be taken.
-func (k *keeper) allows(candidate int) bool {
+func (k *reservationGuard) allows(candidate int) bool {
 	if k == nil {
 		return true
 	}
-	return !slices.ContainsFunc(k.rules, func(rule keeping) bool {
+	return !slices.ContainsFunc(k.rules, func(rule guardRule) bool {
 		kind := rule.of[candidate]
 		return kind >= 0 && !rule.allowed[kind]
 	})
@@ -145,7 +145,7 @@ func KeepsPromises(request SelectionRequest, candidates []Candidate, host string
 	if err != nil {
 		return false, err
 	}
-	k := newKeeper(c, candidates, claimableBut(c.Named))
+	k := newReservationGuard(c, candidates, claimableBut(c.Named))
 	if k == nil {
 		return true, nil
 	}

@@ -160,18 +160,18 @@ type sorted struct {
 	// at is where each of the groups that were asked about is among them.
 	at    []int
 	kinds []kind
-	// of is the kind of each look.
+	// of is the kind of each profile.
 	of []int
 }
 
-// sortLooks sorts hosts, by how they look to the groups, into kinds; and joins groups
+// joinProfiles sorts hosts, by their profiles, into kinds; and joins groups
 // that suit the same hosts into one that needs as many, but for those that are to stand
 // apart. So the matching depends on how many different things are asked for and how many
 // different hosts there are, not on how many Clusters ask.
-func sortLooks(groups []group, looks []looked, apart func(group int) bool) sorted {
+func joinProfiles(groups []group, profiles []profileHosts, apart func(group int) bool) sorted {
 	holding := map[string]bool{} // Clusters whose data some hosts hold
-	for i := range looks {
-		if record := looks[i].Host.Spec.Record; record != nil && record.LastClusterName != "" {
+	for i := range profiles {
+		if record := profiles[i].Host.Spec.Record; record != nil && record.LastClusterName != "" {
 			holding[record.LastClusterName] = true
 		}
 	}
@@ -195,11 +195,11 @@ func sortLooks(groups []group, looks []looked, apart func(group int) bool) sorte
 		s.groups = append(s.groups, groups[i])
 	}
 	bySuits := map[string]int{}
-	for i := range looks {
-		k := s.add(looks[i].Candidate, bySuits)
+	for i := range profiles {
+		k := s.add(profiles[i].Candidate, bySuits)
 		s.of = append(s.of, k)
-		s.kinds[k].total += looks[i].total
-		s.kinds[k].free += looks[i].free
+		s.kinds[k].total += profiles[i].total
+		s.kinds[k].free += profiles[i].free
 	}
 	return s
 }

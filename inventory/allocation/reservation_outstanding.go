@@ -61,16 +61,16 @@ func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host strin
 // nothing has to be counted when a claim is made. What has expired, or is met, or is
 // being deleted, is left out. holds says which machines have their host. The promises
 // are in the order of their namespaces and Clusters.
-func Outstanding(stock Stock, holds func(*infrav1.IngotMachine) (string, bool)) []Promise {
+func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, bool)) []Promise {
 	var promises []Promise
-	crews := crews(stock.Machines)
-	for i := range stock.Reservations {
-		r := &stock.Reservations[i]
-		if !Stands(r, stock.Now) {
+	clusterMachines := clusterMachines(snapshot.Machines)
+	for i := range snapshot.Reservations {
+		r := &snapshot.Reservations[i]
+		if !Stands(r, snapshot.Now) {
 			continue
 		}
 		p := Promise{Namespace: r.Namespace, ClusterName: r.Name, Spec: &r.Spec,
-			Needs: outstanding(&r.Spec, crews[crew{r.Namespace, r.Name}], holds)}
+			Needs: outstanding(&r.Spec, clusterMachines[clusterKey{r.Namespace, r.Name}], holds)}
 		if p.Left() > 0 {
 			promises = append(promises, p)
 		}
@@ -93,24 +93,24 @@ func Stands(r *infrav1.IngotReservation, now time.Time) bool {
 // Left counts the machines of a reservation that have no host yet, whether it still
 // binds or not. holds says which have one.
 func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) int {
-	return Promise{Needs: outstanding(&r.Spec, crews(machines)[crew{r.Namespace, r.Name}], holds)}.Left()
+	return Promise{Needs: outstanding(&r.Spec, clusterMachines(machines)[clusterKey{r.Namespace, r.Name}], holds)}.Left()
 }
 
-// crew names the machines of one Cluster.
-type crew struct{ namespace, clusterName string }
+// clusterKey names the machines of one Cluster.
+type clusterKey struct{ namespace, clusterName string }
 
-// crews sorts machines by their Clusters, so that many promises are counted in one pass.
+// clusterMachines sorts machines by their Clusters, so that many promises are counted in one pass.
 // Those that are being deleted are left out: the host of one is another's soon.
-func crews(machines []infrav1.IngotMachine) map[crew][]*infrav1.IngotMachine {
-	crews := map[crew][]*infrav1.IngotMachine{}
+func clusterMachines(machines []infrav1.IngotMachine) map[clusterKey][]*infrav1.IngotMachine {
+	clusterMachines := map[clusterKey][]*infrav1.IngotMachine{}
 	for i := range machines {
 		machine := &machines[i]
 		if machine.DeletionTimestamp.IsZero() {
-			of := crew{machine.Namespace, machine.Labels[clusterv1.ClusterNameLabel]}
-			crews[of] = append(crews[of], machine)
+			of := clusterKey{machine.Namespace, machine.Labels[clusterv1.ClusterNameLabel]}
+			clusterMachines[of] = append(clusterMachines[of], machine)
 		}
 	}
-	return crews
+	return clusterMachines
 }
 
 // outstanding counts what is left for the machines of one Cluster.
@@ -138,7 +138,7 @@ func Holding(namespace, clusterName string, demand Demand, machines []infrav1.In
 		spec.Groups = append(spec.Groups, reservedGroup(g))
 	}
 	holding := make([]int, len(demand.Groups))
-	for _, machine := range crews(machines)[crew{namespace, clusterName}] {
+	for _, machine := range clusterMachines(machines)[clusterKey{namespace, clusterName}] {
 		if at := groupOf(&spec, machine.Labels); at >= 0 {
 			if _, ok := HoldsHost(machine); ok {
 				holding[at]++
@@ -184,4 +184,34 @@ func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
 		})
 	}
 	return request
+}
+
+// Lowered returns the groups of a reservation as far as a topology asks for them still:
+// without MachineDeployments that are gone, and with no more machines than it says. It
+// never raises a count, and leaves one alone where the topology does not say how many:
+// then an autoscaler does. An upgrade has one machine more than that for its surge.
+func Lowered(spec infrav1.IngotReservationSpec, topology clusterv1.Topology) []infrav1.ReservedGroup {
+	most := map[string]*int32{}
+	for i := range topology.Workers.MachineDeployments {
+		most[topology.Workers.MachineDeployments[i].Name] = topology.Workers.MachineDeployments[i].Replicas
+	}
+	surge := int32(0)
+	if spec.Purpose == infrav1.ReservationUpgrade {
+		surge = 1
+	}
+	var left []infrav1.ReservedGroup
+	for _, g := range spec.Groups {
+		asked, known := most[g.Name]
+		if g.ControlPlane != nil && *g.ControlPlane {
+			asked, known = topology.ControlPlane.Replicas, true
+		}
+		if !known || asked != nil && *asked == 0 {
+			continue
+		}
+		if asked != nil {
+			g.Count = min(g.Count, *asked+surge)
+		}
+		left = append(left, g)
+	}
+	return left
 }

@@ -17,14 +17,14 @@ import (
 
 // lot is a small random inventory with promises and a demand.
 type lot struct {
-	stock   Stock
-	request PromiseRequest
+	snapshot Snapshot
+	request  PromiseRequest
 }
 
 func randomLot(r *rand.Rand) lot {
 	racks := []string{"r1", "r2", "r3"}
 	var l lot
-	l.stock.Now = promisedAt
+	l.snapshot.Now = promisedAt
 	for i := range 1 + r.IntN(7) {
 		c := candidate(fmt.Sprintf("h%d", i), racks[r.IntN(3)])
 		c.Hardware.Spec.MemoryBytes = int64(64<<r.IntN(2)) << 30
@@ -37,7 +37,7 @@ func randomLot(r *rand.Rand) lot {
 		case 1:
 			c.Host.Spec.Record.LastClusterName = "mine"
 		}
-		l.stock.Candidates = append(l.stock.Candidates, c)
+		l.snapshot.Candidates = append(l.snapshot.Candidates, c)
 	}
 	group := func(name string) infrav1.ReservedGroup {
 		g := infrav1.ReservedGroup{Name: name, Count: int32(1 + r.IntN(3))}
@@ -52,12 +52,12 @@ func randomLot(r *rand.Rand) lot {
 		return g
 	}
 	for c := range r.IntN(3) {
-		l.stock.Reservations = append(l.stock.Reservations, reservation(fmt.Sprintf("other%d", c), group("a"), group("b")))
+		l.snapshot.Reservations = append(l.snapshot.Reservations, reservation(fmt.Sprintf("other%d", c), group("a"), group("b")))
 	}
-	for i := range l.stock.Reservations {
-		l.stock.Reservations[i].Spec.BootTrust = someTrust(r)
+	for i := range l.snapshot.Reservations {
+		l.snapshot.Reservations[i].Spec.BootTrust = someTrust(r)
 		if r.IntN(3) == 0 {
-			l.stock.Reservations[i].Spec.Purpose = infrav1.ReservationUpgrade
+			l.snapshot.Reservations[i].Spec.Purpose = infrav1.ReservationUpgrade
 		}
 	}
 	for i := range 1 + r.IntN(2) {
@@ -114,7 +114,7 @@ func most(list []unit, taken []bool) int {
 
 func allGroups(t *testing.T, l lot, needs []int, spec *infrav1.IngotReservationSpec) (others, own []group) {
 	t.Helper()
-	for _, p := range Outstanding(l.stock, HoldsHost) {
+	for _, p := range Outstanding(l.snapshot, HoldsHost) {
 		others = append(others, p.groups(asking{})...)
 	}
 	for i, g := range spec.Groups {
@@ -133,15 +133,15 @@ func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := randomLot(r)
-		plan, err := PlanPromise(l.request, l.stock)
+		plan, err := PlanPromise(l.request, l.snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
-		others, own := allGroups(t, l, l.request.needs(l.stock), &plan.Reservation)
-		free := make([]bool, len(l.stock.Candidates))
-		kept := most(units(others, l.stock.Candidates), free)
-		all := append(units(others, l.stock.Candidates), units(own, l.stock.Candidates)...)
-		missing := len(units(own, l.stock.Candidates)) - (most(all, free) - kept)
+		others, own := allGroups(t, l, l.request.needs(l.snapshot), &plan.Reservation)
+		free := make([]bool, len(l.snapshot.Candidates))
+		kept := most(units(others, l.snapshot.Candidates), free)
+		all := append(units(others, l.snapshot.Candidates), units(own, l.snapshot.Candidates)...)
+		missing := len(units(own, l.snapshot.Candidates)) - (most(all, free) - kept)
 		got := 0
 		for _, s := range plan.Missing {
 			got += s.Missing
@@ -149,10 +149,10 @@ func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 		if got != missing || plan.Satisfied != (missing == 0) {
 			t.Fatalf("seed %d: %d hosts are missing, satisfied %v; trying all finds %d", seed, got, plan.Satisfied, missing)
 		}
-		r.Shuffle(len(l.stock.Candidates), func(i, j int) {
-			l.stock.Candidates[i], l.stock.Candidates[j] = l.stock.Candidates[j], l.stock.Candidates[i]
+		r.Shuffle(len(l.snapshot.Candidates), func(i, j int) {
+			l.snapshot.Candidates[i], l.snapshot.Candidates[j] = l.snapshot.Candidates[j], l.snapshot.Candidates[i]
 		})
-		again, err := PlanPromise(l.request, l.stock)
+		again, err := PlanPromise(l.request, l.snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 			machine = worker("mine", "a", "")
 		}
 		selection := SelectionRequest{Machine: &machine, Cluster: &infrav1.IngotCluster{}, ClusterName: machine.Labels["cluster.x-k8s.io/cluster-name"],
-			Promises: Outstanding(l.stock, HoldsHost)}
+			Promises: Outstanding(l.snapshot, HoldsHost)}
 		criteria, err := newCriteria(selection)
 		if err != nil {
 			t.Fatal(err)
@@ -214,13 +214,13 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 			}
 		}
 		can, has := false, false
-		for h, c := range l.stock.Candidates {
+		for h, c := range l.snapshot.Candidates {
 			if ok, _ := lifecycle.Claimable(c.Host); !ok {
 				continue
 			}
-			without, then := goWithout(all, own, h, l.stock.Candidates)
-			withoutFirst, thenFirst := goWithout(first, ownFirst, h, l.stock.Candidates)
-			got, err := KeepsPromises(selection, l.stock.Candidates, c.Host.Name)
+			without, then := goWithout(all, own, h, l.snapshot.Candidates)
+			withoutFirst, thenFirst := goWithout(first, ownFirst, h, l.snapshot.Candidates)
+			got, err := KeepsPromises(selection, l.snapshot.Candidates, c.Host.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +239,7 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 				refused++
 			}
 		}
-		if without, _ := goWithoutAny(first, l.stock.Candidates); can && without == 0 && !has {
+		if without, _ := goWithoutAny(first, l.snapshot.Candidates); can && without == 0 && !has {
 			t.Fatalf("seed %d: all upgrades can have their hosts, and the machine of one may have none", seed)
 		}
 	}
@@ -257,18 +257,18 @@ func goWithoutAny(groups []group, candidates []Candidate) (without, of int) {
 func TestKindsSuitAlike(t *testing.T) {
 	for seed := range uint64(500) {
 		l := randomLot(rand.New(rand.NewPCG(seed, 3)))
-		l.stock.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
+		l.snapshot.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
 		spec := l.request.reservation()
 		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(1))}
-		l.stock.Candidates[len(l.stock.Candidates)-1].Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 480, "B")}
+		l.snapshot.Candidates[len(l.snapshot.Candidates)-1].Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 480, "B")}
 		if seed%2 == 0 {
 			spec.Groups[len(spec.Groups)-1].SoftwareRAID = mirror()
 		}
-		others, own := allGroups(t, l, l.request.needs(l.stock), &spec)
+		others, own := allGroups(t, l, l.request.needs(l.snapshot), &spec)
 		groups := append(others, own...)
-		looks, at := sortHosts("metal", l.stock.Candidates, claimableBut(nil), groups)
-		sides := sortLooks(groups, looks, func(g int) bool { return g >= len(others) })
-		for h, c := range l.stock.Candidates {
+		profiles, at := groupByProfile("metal", l.snapshot.Candidates, claimableBut(nil), groups)
+		sides := joinProfiles(groups, profiles, func(g int) bool { return g >= len(others) })
+		for h, c := range l.snapshot.Candidates {
 			for g := range groups {
 				if want, got := groups[g].suits(c), sides.kinds[sides.of[at[h]]].suits[sides.at[g]]; got != want {
 					t.Fatalf("seed %d: host %s and group %d: kind says %v, judged alone %v", seed, c.Host.Name, g, got, want)

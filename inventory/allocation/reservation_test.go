@@ -95,45 +95,45 @@ func TestPlanPromise(t *testing.T) {
 	trusted := reservation("rival", workers("md", 1))
 	trusted.Spec.BootTrust = infrav1.BootTrustVerified
 	for _, tc := range []struct {
-		name    string
-		request PromiseRequest
-		stock   Stock
-		want    []string // of each group that goes short, a part of the message
+		name     string
+		request  PromiseRequest
+		snapshot Snapshot
+		want     []string // of each group that goes short, a part of the message
 	}{
-		{"enough", demand(md(3)), Stock{Candidates: hostsIn("r1", "r2", "r2")}, nil},
-		{"two are missing", demand(md(5)), Stock{Candidates: hostsIn("r1", "r2", "r2")}, []string{"machine deployment md lacks 2 of 5 hosts; of 3 hosts that suit 3 are free"}},
-		{"a strict failure domain", demand(md(2, "r1")), Stock{Candidates: hostsIn("r1", "r2", "r2")},
+		{"enough", demand(md(3)), Snapshot{Candidates: hostsIn("r1", "r2", "r2")}, nil},
+		{"two are missing", demand(md(5)), Snapshot{Candidates: hostsIn("r1", "r2", "r2")}, []string{"machine deployment md lacks 2 of 5 hosts; of 3 hosts that suit 3 are free"}},
+		{"a strict failure domain", demand(md(2, "r1")), Snapshot{Candidates: hostsIn("r1", "r2", "r2")},
 			[]string{"lacks 1 of 2 hosts in failure domain r1 (label " + infrav1.RackLabel + "); of 1 hosts that suit 1 are free"}},
-		{"any of several failure domains", demand(md(2, "r1", "r3")), Stock{Candidates: hostsIn("r1", "r2", "r3")}, nil},
-		{"one host is not counted twice", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}), Stock{Candidates: []Candidate{large}},
+		{"any of several failure domains", demand(md(2, "r1", "r3")), Snapshot{Candidates: hostsIn("r1", "r2", "r3")}, nil},
+		{"one host is not counted twice", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}), Snapshot{Candidates: []Candidate{large}},
 			[]string{"machine deployment big lacks 1 of 1 hosts; asked for 128 GiB memory; of 1 hosts that suit 1 are free, but 1 of these are promised"}},
 		{"the large host is left for those who need it", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}),
-			Stock{Candidates: []Candidate{large, candidate("small", "r1")}}, nil},
-		{"the control plane", demand(DemandGroup{ControlPlane: true, Name: "cp", Count: 1}), Stock{}, []string{"the control plane lacks 1 of 1 hosts; no host suits"}},
-		{"promised to another", demand(md(2)), Stock{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 2))}},
+			Snapshot{Candidates: []Candidate{large, candidate("small", "r1")}}, nil},
+		{"the control plane", demand(DemandGroup{ControlPlane: true, Name: "cp", Count: 1}), Snapshot{}, []string{"the control plane lacks 1 of 1 hosts; no host suits"}},
+		{"promised to another", demand(md(2)), Snapshot{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 2))}},
 			[]string{"lacks 1 of 2 hosts; of 3 hosts that suit 3 are free, but 2 of these are promised to other Clusters"}},
-		{"asked for by another", demand(md(2)), Stock{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{asked}}, []string{"lacks 1 of 2"}},
-		{"promised to another, and had", demand(md(1)), Stock{Candidates: held, Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 2))},
+		{"asked for by another", demand(md(2)), Snapshot{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{asked}}, []string{"lacks 1 of 2"}},
+		{"promised to another, and had", demand(md(1)), Snapshot{Candidates: held, Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 2))},
 			Machines: []infrav1.IngotMachine{worker("rival", "md", "h1"), worker("rival", "md", "h2")}}, nil},
-		{"promised to another, expired", demand(md(3)), Stock{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{gone}}, nil},
-		{"a promise that needs other hosts", demand(md(1, "r1")), Stock{Candidates: hostsIn("r1", "r2"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 1, "r2"))}}, nil},
-		{"a promise that can move over", demand(md(1, "r1")), Stock{Candidates: hostsIn("r1", "r2"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 1))}}, nil},
-		{"a promise that cannot be kept anyway keeps nothing more", demand(md(1, "r1")), Stock{Candidates: hostsIn("r1"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 9, "r2"))}}, nil},
-		{"its own promise", demand(md(3)), Stock{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("mine", workers("md", 3))}}, nil},
-		{"its own hosts", demand(md(3)), Stock{Candidates: held[:1], Machines: []infrav1.IngotMachine{worker("mine", "md", "h8"), worker("mine", "md", "h9")}}, nil},
-		{"chosen by a machine", demand(md(3)), Stock{Candidates: held, Machines: []infrav1.IngotMachine{worker("rival", "md", "h2")}}, []string{"lacks 1 of 3 hosts; of 3 hosts that suit 2 are free"}},
-		{"of another namespace", demand(md(1)), Stock{Candidates: []Candidate{elsewhere}}, []string{"no host suits"}},
-		{"a surge is on top", surge, Stock{Candidates: hostsIn("r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("mine", workers("md", 2))}}, []string{"lacks 1 of 1"}},
-		{"another part of the inventory", picky, Stock{Candidates: hostsIn("r1")}, []string{"hosts of the cluster with kind=storage; no host suits"}},
-		{"of another architecture", demand(DemandGroup{Name: "md", Count: 1, Architecture: "arm64"}), Stock{Candidates: hostsIn("r1")}, []string{"asked for arm64; no host suits"}},
-		{"by network only, where a verified boot is demanded", trusting, Stock{Candidates: append(hostsIn("r1", "r1"), verified("v1"))}, []string{"lacks 1 of 2 hosts; asked for a verified boot; of 1 hosts that suit 1 are free"}},
-		{"verified boots, of hosts that look alike", trusting, Stock{Candidates: append(hostsIn("r1", "r1"), verified("v1"), verified("v2"))}, nil},
-		{"verified boots that were promised", demand(md(2)), Stock{Candidates: append(hostsIn("r1"), verified("v1")), Reservations: []infrav1.IngotReservation{trusted}},
+		{"promised to another, expired", demand(md(3)), Snapshot{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{gone}}, nil},
+		{"a promise that needs other hosts", demand(md(1, "r1")), Snapshot{Candidates: hostsIn("r1", "r2"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 1, "r2"))}}, nil},
+		{"a promise that can move over", demand(md(1, "r1")), Snapshot{Candidates: hostsIn("r1", "r2"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 1))}}, nil},
+		{"a promise that cannot be kept anyway keeps nothing more", demand(md(1, "r1")), Snapshot{Candidates: hostsIn("r1"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 9, "r2"))}}, nil},
+		{"its own promise", demand(md(3)), Snapshot{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("mine", workers("md", 3))}}, nil},
+		{"its own hosts", demand(md(3)), Snapshot{Candidates: held[:1], Machines: []infrav1.IngotMachine{worker("mine", "md", "h8"), worker("mine", "md", "h9")}}, nil},
+		{"chosen by a machine", demand(md(3)), Snapshot{Candidates: held, Machines: []infrav1.IngotMachine{worker("rival", "md", "h2")}}, []string{"lacks 1 of 3 hosts; of 3 hosts that suit 2 are free"}},
+		{"of another namespace", demand(md(1)), Snapshot{Candidates: []Candidate{elsewhere}}, []string{"no host suits"}},
+		{"a surge is on top", surge, Snapshot{Candidates: hostsIn("r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("mine", workers("md", 2))}}, []string{"lacks 1 of 1"}},
+		{"another part of the inventory", picky, Snapshot{Candidates: hostsIn("r1")}, []string{"hosts of the cluster with kind=storage; no host suits"}},
+		{"of another architecture", demand(DemandGroup{Name: "md", Count: 1, Architecture: "arm64"}), Snapshot{Candidates: hostsIn("r1")}, []string{"asked for arm64; no host suits"}},
+		{"by network only, where a verified boot is demanded", trusting, Snapshot{Candidates: append(hostsIn("r1", "r1"), verified("v1"))}, []string{"lacks 1 of 2 hosts; asked for a verified boot; of 1 hosts that suit 1 are free"}},
+		{"verified boots, of hosts that look alike", trusting, Snapshot{Candidates: append(hostsIn("r1", "r1"), verified("v1"), verified("v2"))}, nil},
+		{"verified boots that were promised", demand(md(2)), Snapshot{Candidates: append(hostsIn("r1"), verified("v1")), Reservations: []infrav1.IngotReservation{trusted}},
 			[]string{"lacks 1 of 2 hosts; of 2 hosts that suit 2 are free, but 1 of these are promised"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.stock.Now = promisedAt
-			plan, err := PlanPromise(tc.request, tc.stock)
+			tc.snapshot.Now = promisedAt
+			plan, err := PlanPromise(tc.request, tc.snapshot)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		DemandGroup{Name: "any", Count: 1, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{}, Minimum: &infrav1.HardwareMinimum{}}}},
 	)
 	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified}
-	plan, err := PlanPromise(request, Stock{})
+	plan, err := PlanPromise(request, Snapshot{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestPlanPromiseExplainsBriefly(t *testing.T) {
 	for i := range 60 {
 		groups = append(groups, DemandGroup{Name: strings.Repeat("n", 200) + fmt.Sprint(i), Count: 7, FailureDomains: []string{strings.Repeat("ü", 256)}})
 	}
-	plan, err := PlanPromise(demand(groups...), Stock{})
+	plan, err := PlanPromise(demand(groups...), Snapshot{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,13 +199,13 @@ func TestPlanPromiseExplainsBriefly(t *testing.T) {
 func TestPlanPromiseRefusesSelectors(t *testing.T) {
 	bad := demand(DemandGroup{Name: "md", Count: 1})
 	bad.Cluster.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-	if _, err := PlanPromise(bad, Stock{}); err == nil {
+	if _, err := PlanPromise(bad, Snapshot{}); err == nil {
 		t.Error("a selector that does not parse was taken")
 	}
 	// Somebody else's keeps nothing, and stops nobody.
 	other := reservation("other", workers("md", 1))
 	other.Spec.HostSelector = bad.Cluster.HostSelector
-	plan, err := PlanPromise(demand(DemandGroup{Name: "md", Count: 1}), Stock{Candidates: hostsIn("r1"), Reservations: []infrav1.IngotReservation{other}})
+	plan, err := PlanPromise(demand(DemandGroup{Name: "md", Count: 1}), Snapshot{Candidates: hostsIn("r1"), Reservations: []infrav1.IngotReservation{other}})
 	if err != nil || !plan.Satisfied {
 		t.Errorf("got %+v, %v", plan, err)
 	}
@@ -237,7 +237,7 @@ func TestOutstanding(t *testing.T) {
 		{"all", []infrav1.IngotMachine{controlPlane, worker("c", "md", "h1"), worker("c", "md", "h2")}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			promises := Outstanding(Stock{Machines: tc.machines, Reservations: []infrav1.IngotReservation{reservation("c", groups...)}, Now: promisedAt}, HoldsHost)
+			promises := Outstanding(Snapshot{Machines: tc.machines, Reservations: []infrav1.IngotReservation{reservation("c", groups...)}, Now: promisedAt}, HoldsHost)
 			var got []int
 			if len(promises) > 0 {
 				got = promises[0].Needs
@@ -252,12 +252,12 @@ func TestOutstanding(t *testing.T) {
 func TestSelectHonoursPromises(t *testing.T) {
 	promised := func(groups ...infrav1.ReservedGroup) func(*SelectionRequest) {
 		return func(r *SelectionRequest) {
-			r.Promises = Outstanding(Stock{Reservations: []infrav1.IngotReservation{reservation("other", groups...)}, Now: promisedAt}, HoldsHost)
+			r.Promises = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("other", groups...)}, Now: promisedAt}, HoldsHost)
 		}
 	}
 	own := func(r *SelectionRequest) {
 		r.Machine.Labels = worker("c1", "a", "").Labels
-		r.Promises = Outstanding(Stock{Reservations: []infrav1.IngotReservation{reservation("c1", workers("a", 1), workers("b", 1, "r1"))}, Now: promisedAt}, HoldsHost)
+		r.Promises = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("c1", workers("a", 1), workers("b", 1, "r1"))}, Now: promisedAt}, HoldsHost)
 	}
 	for _, tc := range []struct {
 		name   string
@@ -265,7 +265,7 @@ func TestSelectHonoursPromises(t *testing.T) {
 		hosts  []Candidate
 		want   string
 	}{
-		{"none is left", promised(workers("md", 2)), hostsIn("r1", "r1"), "kept for a Cluster that was promised hosts"},
+		{"none is left", promised(workers("md", 2)), hostsIn("r1", "r1"), "of 2 hosts 2 promised to others"},
 		{"one is left", promised(workers("md", 1, "r2")), hostsIn("r2", "r2", "r2")[:2], "h"},
 		{"not the one that others need", promised(workers("md", 1, "r1")), hostsIn("r1", "r2"), "h2"},
 		{"a broken promise keeps what there is", promised(workers("md", 3)), hostsIn("r1"), "1 promised to others"},
@@ -278,7 +278,7 @@ func TestSelectHonoursPromises(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Select(request(tc.change), tc.hosts)
-			text := got.Message
+			text := got.Counts
 			if got.Host != nil {
 				text = got.Host.Name
 			}
@@ -313,7 +313,7 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cards := append(carded("mlx5_core", "f1", "f2", "f3"), carded("igb", "s1", "s2", "s3")...)
-			plan, err := PlanPromise(tc.request, Stock{Candidates: cards, Reservations: tc.promised, Now: promisedAt})
+			plan, err := PlanPromise(tc.request, Snapshot{Candidates: cards, Reservations: tc.promised, Now: promisedAt})
 			if err != nil || plan.Satisfied != (tc.want == "") || !strings.Contains(plan.Message, tc.want) {
 				t.Errorf("%+v, %v; want %q", plan, err, tc.want)
 			}
@@ -327,7 +327,7 @@ func TestPromisesKeepInterfaces(t *testing.T) {
 	cards := append(carded("mlx5_core", "f1", "f2"), carded("igb", "s1")...)
 	mine := demand(DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
 		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: new(int32(0))}}}}}})
-	plan, err := PlanPromise(mine, Stock{Candidates: cards, Now: promisedAt})
+	plan, err := PlanPromise(mine, Snapshot{Candidates: cards, Now: promisedAt})
 	if err != nil || !plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
@@ -337,12 +337,12 @@ func TestPromisesKeepInterfaces(t *testing.T) {
 	}
 	promised := infrav1.IngotReservation{Spec: plan.Reservation}
 	promised.Namespace, promised.Name = "metal", "mine"
-	stock := Stock{Candidates: cards, Reservations: []infrav1.IngotReservation{promised}, Now: promisedAt}
-	other := request(func(r *SelectionRequest) { r.Promises = Outstanding(stock, HoldsHost) })
+	snapshot := Snapshot{Candidates: cards, Reservations: []infrav1.IngotReservation{promised}, Now: promisedAt}
+	other := request(func(r *SelectionRequest) { r.Promises = Outstanding(snapshot, HoldsHost) })
 	if got := Select(other, cards); got.Host == nil || got.Host.Name != "s1" {
 		t.Errorf("another Cluster's machine gets %+v", got)
 	}
-	if again, err := PlanPromise(RequestOf(&promised), stock); err != nil || !again.Satisfied || !cmp.Equal(again.Reservation.Groups, promised.Spec.Groups) {
+	if again, err := PlanPromise(RequestOf(&promised), snapshot); err != nil || !again.Satisfied || !cmp.Equal(again.Reservation.Groups, promised.Spec.Groups) {
 		t.Errorf("what was promised is asked for as %+v, %v", again, err)
 	}
 }

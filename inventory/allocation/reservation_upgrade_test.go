@@ -45,7 +45,7 @@ func TestUpgradesComeFirst(t *testing.T) {
 		"nothing is promised but for upgrades": {[]infrav1.IngotReservation{upgrading("up", workers("md", 1))}, asks("x", "md"), hostsIn("r1", "r1"), []string{"h1", "h2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.request.Promises = Outstanding(Stock{Reservations: tc.promises, Now: promisedAt}, HoldsHost)
+			tc.request.Promises = Outstanding(Snapshot{Reservations: tc.promises, Now: promisedAt}, HoldsHost)
 			var got []string
 			for _, c := range tc.hosts {
 				ok, err := KeepsPromises(tc.request, tc.hosts, c.Host.Name)

@@ -30,6 +30,19 @@ type Candidate struct {
 	Hardware *infrav1.IngotHardware
 }
 
+// Candidates joins the hosts of one namespace with their hardware, by name.
+func Candidates(hosts []infrav1.IngotHost, hardware []infrav1.IngotHardware) []Candidate {
+	facts := make(map[string]*infrav1.IngotHardware, len(hardware))
+	for i := range hardware {
+		facts[hardware[i].Name] = &hardware[i]
+	}
+	candidates := make([]Candidate, 0, len(hosts))
+	for i := range hosts {
+		candidates = append(candidates, Candidate{Host: &hosts[i], Hardware: facts[hosts[i].Name]})
+	}
+	return candidates
+}
+
 // SelectionRequest is what a machine asks for.
 type SelectionRequest struct {
 	// Machine that needs a host, and the IngotCluster it belongs to.
@@ -75,9 +88,12 @@ type Selection struct {
 	RootDeviceHints *infrav1.RootDeviceHints
 	RootDisk        infrav1.HardwareDisk
 	// Reason and Message say why there is none: ReasonNoMatchingHost or
-	// ReasonSelectorInvalid; the message has at most MaxExplanation characters.
+	// ReasonSelectorInvalid; the message has at most MaxExplanation characters, and is the
+	// same whichever hosts other machines use.
 	Reason  string
 	Message string
+	// Counts says how many hosts miss which criterion at this moment; empty: there are none.
+	Counts string
 }
 
 // Select picks a host for a machine, or says why there is none. It is pure: the same
@@ -94,14 +110,14 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 	}
 	var best *judgement
 	var refused []judgement
-	keeper := newKeeper(criteria, candidates, claimableBut(request.Named))
+	guard := newReservationGuard(criteria, candidates, claimableBut(request.Named))
 	for i, candidate := range candidates {
 		if candidate.Host.Namespace != request.Machine.Namespace {
 			continue
 		}
 		judged := criteria.judge(candidate)
-		if len(judged.misses) == 0 && !keeper.allows(i) {
-			judged.miss("promised to others", "free, but kept for a Cluster that was promised hosts")
+		if len(judged.misses) == 0 && !guard.allows(i) {
+			judged.missForNow("promised to others", "free, but kept for a Cluster that was promised hosts")
 		}
 		switch {
 		case len(judged.misses) > 0:
@@ -111,7 +127,8 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 		}
 	}
 	if best == nil {
-		return Selection{Reason: infrav1.ReasonNoMatchingHost, Message: criteria.explain(refused)}
+		message, counts := criteria.explain(refused)
+		return Selection{Reason: infrav1.ReasonNoMatchingHost, Message: message, Counts: counts}
 	}
 	return Selection{
 		Host:            best.Host,
@@ -152,6 +169,27 @@ func newCriteria(request SelectionRequest) (*criteria, error) {
 	return c, err
 }
 
+// Misfit says what the request asks for and the host does not have any more, as Select
+// judges it; empty: nothing. It is for a choice that was made, and that inventory or
+// cluster may have left behind since. It does not look at what only the whole inventory
+// tells (who else has chosen the host, promises), nor at addresses of networkData, which
+// are given out with the claim.
+//
+// It fails with ErrSelectorInvalid.
+func Misfit(request SelectionRequest, candidate Candidate) (string, error) {
+	request.Named = nil
+	criteria, err := newCriteria(request)
+	if err != nil {
+		return "", err
+	}
+	j := judgement{Candidate: candidate}
+	criteria.judgePlace(&j)
+	criteria.judgeHardware(&j)
+	criteria.judgeEndpoint(&j)
+	criteria.judgeState(&j)
+	return inventory.Truncate(joinDetails(j.misses), MaxExplanation), nil
+}
+
 // SelectsLabels says whether the labels of a host meet a machine's selector: what can
 // be told without hardware, state and cluster. A selector that does not parse admits
 // any, so that Select gets to say so.
@@ -185,9 +223,15 @@ func (c *criteria) hints(host *infrav1.IngotHost) *infrav1.RootDeviceHints {
 	return host.Spec.RootDeviceHints
 }
 
-// miss is one criterion that a host fails: for counting (the same words for every
-// host) and for the nearest miss (with this host's figures).
-type miss struct{ kind, detail string }
+// miss is one criterion that a host fails.
+type miss struct {
+	// kind is the same text for every host, so that hosts can be counted by it. detail has
+	// the figures of this host.
+	kind, detail string
+	// passing: the miss passes without a change to hosts or selectors, for example when
+	// another machine releases the host. The nearest miss does not depend on it.
+	passing bool
+}
 
 // judgement is a candidate held against the criteria.
 type judgement struct {
@@ -340,14 +384,19 @@ func (c *criteria) judgeAddresses(j *judgement) {
 
 // judgeState: whether the host can be claimed now, and by this cluster (I1, I12).
 func (c *criteria) judgeState(j *judgement) {
-	if ok, why := lifecycle.Claimable(j.Host); !ok {
+	claimable, why := lifecycle.Claimable(j.Host)
+	switch {
+	case claimable:
+	case lifecycle.OutOfService(j.Host):
 		j.miss(why, why)
+	default:
+		j.missForNow(why, why)
 	}
 	if foreignData(j.Host, c.ClusterName) {
-		j.miss("holding another cluster's data", fmt.Sprintf("not cleaned since it served cluster %s", j.Host.Spec.Record.LastClusterName))
+		j.misses = append(j.misses, miss{"holding another cluster's data", "not cleaned since it served cluster " + j.Host.Spec.Record.LastClusterName, !claimable})
 	}
 	if c.Named[j.Host.Name] && j.Host.Spec.Claim == nil {
-		j.miss("chosen by another machine", "named by the providerID of another machine")
+		j.missForNow("chosen by another machine", "named by the providerID of another machine")
 	}
 }
 
@@ -359,6 +408,11 @@ func foreignData(host *infrav1.IngotHost, clusterName string) bool {
 
 func (j *judgement) miss(kind, detail string) {
 	j.misses = append(j.misses, miss{kind: kind, detail: detail})
+}
+
+// missForNow adds a miss that passes by itself.
+func (j *judgement) missForNow(kind, detail string) {
+	j.misses = append(j.misses, miss{kind: kind, detail: detail, passing: true})
 }
 
 func pairHash(machine, host string) uint64 {

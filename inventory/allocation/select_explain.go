@@ -13,14 +13,17 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // MaxExplanation bounds Selection.Message, in characters.
 const MaxExplanation = 1000
 
-// explain says why no host suits: where one was looked for, what was asked, what
-// kept the hosts out, and which came nearest.
-func (c *criteria) explain(refused []judgement) string {
+// explain says why no host suits. message has where one was looked for, what was asked for and
+// the nearest miss; it does not depend on which hosts other machines use, so that machines
+// that wait are not written each time one is claimed. counts has how many hosts miss which
+// criterion at this moment.
+func (c *criteria) explain(refused []judgement) (message, counts string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "no host for IngotMachine %s", c.Machine.Name)
 	if c.FailureDomain != "" {
@@ -31,12 +34,16 @@ func (c *criteria) explain(refused []judgement) string {
 	}
 	if len(refused) == 0 {
 		fmt.Fprintf(&b, "; namespace %s has no IngotHost; register one", c.Machine.Namespace)
-		return inventory.Truncate(b.String(), MaxExplanation)
+		return inventory.Truncate(b.String(), MaxExplanation), ""
 	}
-	near := c.nearest(refused)
-	fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, inventory.Truncate(joinDetails(near.misses), 250))
-	fmt.Fprintf(&b, "; of %d hosts %s", len(refused), countMisses(refused))
-	return inventory.Truncate(b.String(), MaxExplanation)
+	near, suits := nearest(refused)
+	if suits {
+		b.WriteString("; the hosts that suit are claimed, busy or reserved")
+	}
+	if near != nil {
+		fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, inventory.Truncate(joinDetails(near.lasting()), 250))
+	}
+	return inventory.Truncate(b.String(), MaxExplanation), fmt.Sprintf("of %d hosts %s", len(refused), countMisses(refused))
 }
 
 // asked describes the selectors and minima in a few words.
@@ -73,18 +80,31 @@ func (c *criteria) asked() string {
 	return strings.Join(words, ", ")
 }
 
-// nearest is the host that fails the fewest criteria. Among equals it is one that no
-// machine has, since a person can do something about that one; then by name.
-func (c *criteria) nearest(refused []judgement) judgement {
-	inUse := func(j judgement) int {
-		if j.Host.Spec.Claim != nil || c.Named[j.Host.Name] {
-			return 1
+// nearest returns the host with the fewest lasting misses, of equal ones one that is out of
+// service, then the oldest; and whether some hosts have none: these suit, and are in use.
+// nil: all hosts suit.
+func nearest(refused []judgement) (near *judgement, suits bool) {
+	least := 0
+	for i := range refused {
+		j := &refused[i]
+		n := 2 * len(j.lasting())
+		if n == 0 {
+			suits = true
+			continue
 		}
-		return 0
+		if lifecycle.OutOfService(j.Host) {
+			n-- // a person can return it to service at once
+		}
+		if near == nil || cmp.Or(cmp.Compare(n, least), j.Host.CreationTimestamp.Compare(near.Host.CreationTimestamp.Time), cmp.Compare(j.Host.Name, near.Host.Name)) < 0 {
+			near, least = j, n
+		}
 	}
-	return slices.MinFunc(refused, func(a, b judgement) int {
-		return cmp.Or(cmp.Compare(len(a.misses), len(b.misses)), cmp.Compare(inUse(a), inUse(b)), cmp.Compare(a.Host.Name, b.Host.Name))
-	})
+	return near, suits
+}
+
+// lasting returns the misses that do not pass by themselves.
+func (j *judgement) lasting() []miss {
+	return slices.DeleteFunc(slices.Clone(j.misses), func(m miss) bool { return m.passing })
 }
 
 func joinDetails(misses []miss) string {

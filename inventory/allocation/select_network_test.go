@@ -38,7 +38,7 @@ func TestSelectByNetwork(t *testing.T) {
 		{unrecorded, "no IPv4 address is recorded for the host"},
 	} {
 		got := Select(networked, []Candidate{tc.host})
-		if got.Host != nil || got.Reason != infrav1.ReasonNoMatchingHost || !strings.Contains(got.Message, tc.want) || !strings.Contains(got.Message, "asked for 1 ethernets by networkData") {
+		if got.Host != nil || got.Reason != infrav1.ReasonNoMatchingHost || !strings.Contains(got.Message+"; "+got.Counts, tc.want) || !strings.Contains(got.Message, "asked for 1 ethernets by networkData") {
 			t.Errorf("%s: %+v, want %q", tc.host.Host.Name, got, tc.want)
 		}
 	}

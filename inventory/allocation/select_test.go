@@ -123,7 +123,7 @@ func TestSelect(t *testing.T) {
 		}, []Candidate{large}, "hostSelector of the IngotCluster"},
 		{"dirty for another cluster", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c2" })}, "not cleaned since it served cluster c2"},
 		{"dirty for its own", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c1" })}, "d"},
-		{"named by another machine", func(r *SelectionRequest) { r.Named = map[string]bool{"large": true} }, []Candidate{large}, "named by the providerID"},
+		{"named by another machine", func(r *SelectionRequest) { r.Named = map[string]bool{"large": true} }, []Candidate{large}, "the hosts that suit are claimed, busy or reserved; of 1 hosts 1 chosen by another machine"},
 		{"claimed", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) })}, "1 claimed"},
 		{"kept off", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })}, "kept off"},
 		{"maintenance", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })}, "in maintenance"},
@@ -150,8 +150,8 @@ func TestSelect(t *testing.T) {
 				}
 				return
 			}
-			if !strings.Contains(got.Message, tc.want) || got.Reason == "" {
-				t.Errorf("message %q does not say %q", got.Message, tc.want)
+			if text := got.Message + "; " + got.Counts; !strings.Contains(text, tc.want) || got.Reason == "" {
+				t.Errorf("message %q does not say %q", text, tc.want)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestSelectExplainsBriefly(t *testing.T) {
 		r.FailureDomain = strings.Repeat("f", 256)
 		r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: selector, Arch: "arm64"}
 	}), hosts)
-	if n := utf8.RuneCountInString(got.Message); n > MaxExplanation || !strings.Contains(got.Message, "nearest miss") || !strings.Contains(got.Message, "300 claimed") {
+	if n := utf8.RuneCountInString(got.Message); n > MaxExplanation || !strings.Contains(got.Message, "nearest miss") || got.Counts != "of 300 hosts 300 claimed, 300 in another failure domain, 300 of another architecture, 300 without the labels asked for" {
 		t.Errorf("%d characters: %s", n, got.Message)
 	}
 }

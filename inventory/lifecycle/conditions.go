@@ -219,6 +219,15 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 	return true, ""
 }
 
+// OutOfService reports whether a person, or the quarantine, keeps an unclaimed host from
+// machines: unlike a busy host it does not become claimable by itself.
+func OutOfService(host *infrav1.IngotHost) bool {
+	in := inputOf(host)
+	_, paused := host.Annotations[clusterv1.PausedAnnotation]
+	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
+	return !in.claimed() && (in.unmanaged() || paused || moving || in.maintenance() || in.quarantined() || in.wantedOff())
+}
+
 // FreeBySpec says whether, by its spec alone, a machine could have the host: what people asked
 // for and the ledger, not what was seen.
 func FreeBySpec(host *infrav1.IngotHost) bool {

@@ -95,9 +95,9 @@ type Upgrade struct {
 	Steps []Step
 	// Groups are all of the Cluster's.
 	Groups []Group
-	// Stock of the namespace, and the catalogue.
-	Stock  allocation.Stock
-	Images []infrav1.IngotImage
+	// Snapshot of the namespace, and the catalogue.
+	Snapshot allocation.Snapshot
+	Images   []infrav1.IngotImage
 	// Target is the Kubernetes version that the Cluster is upgraded to. Anyway: a person wants
 	// that upgrade to begin without the hosts and the BMCs that it needs.
 	Target string
@@ -160,16 +160,16 @@ func (u Upgrade) spare(step Step) (message string, err error) {
 	}
 	group := step.Group
 	group.Count = 1
-	stock := u.Stock
+	snapshot := u.Snapshot
 	if own := u.own(); own != nil && own.Spec.Purpose == infrav1.ReservationUpgrade {
 		// What was kept for the upgrade, when it was asked about before, is what it may have.
-		stock.Reservations = slices.DeleteFunc(slices.Clone(stock.Reservations), func(r infrav1.IngotReservation) bool {
+		snapshot.Reservations = slices.DeleteFunc(slices.Clone(snapshot.Reservations), func(r infrav1.IngotReservation) bool {
 			return r.Namespace == own.Namespace && r.Name == own.Name
 		})
 	}
 	plan, err := allocation.PlanPromise(allocation.PromiseRequest{
 		Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster, Surge: true, Demand: Demand([]Group{group}, u.Images),
-	}, stock)
+	}, snapshot)
 	if err != nil || plan.Satisfied {
 		return "", err
 	}
@@ -178,9 +178,9 @@ func (u Upgrade) spare(step Step) (message string, err error) {
 
 // own is what the Cluster was promised and has not expired; nil: nothing.
 func (u Upgrade) own() *infrav1.IngotReservation {
-	for i := range u.Stock.Reservations {
-		r := &u.Stock.Reservations[i]
-		if r.Namespace == u.Namespace && r.Name == u.ClusterName && allocation.Stands(r, u.Stock.Now) {
+	for i := range u.Snapshot.Reservations {
+		r := &u.Snapshot.Reservations[i]
+		if r.Namespace == u.Namespace && r.Name == u.ClusterName && allocation.Stands(r, u.Snapshot.Now) {
 			return r
 		}
 	}
@@ -228,7 +228,7 @@ func (u Upgrade) Promises() []allocation.PromiseRequest {
 
 // holding counts, for each of the Cluster's groups, the machines that have their host.
 func (u Upgrade) holding() []int {
-	return allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Stock.Machines)
+	return allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Snapshot.Machines)
 }
 
 // maxNamed bounds how many hosts a message names.
@@ -242,13 +242,13 @@ func (u Upgrade) unreachable() string {
 		controlPlane, workers = controlPlane || step.Group.ControlPlane, workers || !step.Group.ControlPlane
 	}
 	machines := map[string]*infrav1.IngotMachine{}
-	for i := range u.Stock.Machines {
-		if m := &u.Stock.Machines[i]; m.Namespace == u.Namespace {
+	for i := range u.Snapshot.Machines {
+		if m := &u.Snapshot.Machines[i]; m.Namespace == u.Namespace {
 			machines[m.Name] = m
 		}
 	}
 	var names []string
-	for _, host := range u.Stock.ClaimedBy(u.Namespace, u.ClusterName) {
+	for _, host := range u.Snapshot.ClaimedBy(u.Namespace, u.ClusterName) {
 		if !silent(host) {
 			continue
 		}

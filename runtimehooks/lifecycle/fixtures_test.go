@@ -146,8 +146,8 @@ func rollout(controlPlane, workers int) []client.Object {
 	return []client.Object{kcp, md}
 }
 
-// book promises as the real one does, from one replica: by inventory, and in memory.
-type book struct {
+// planner promises as the real one does, from one replica: by inventory, and in memory.
+type planner struct {
 	client client.Client
 	err    error
 	asked  []allocation.PromiseRequest
@@ -155,33 +155,33 @@ type book struct {
 	finished []types.NamespacedName
 }
 
-func (b *book) Finish(_ context.Context, _ types.UID, cluster types.NamespacedName) error {
-	b.finished = append(b.finished, cluster)
-	return b.err
+func (p *planner) Finish(_ context.Context, _ types.UID, cluster types.NamespacedName) error {
+	p.finished = append(p.finished, cluster)
+	return p.err
 }
 
-func (b *book) Promise(ctx context.Context, _ types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
-	b.asked = append(b.asked, request)
-	if b.err != nil {
-		return allocation.PromisePlan{}, b.err
+func (p *planner) Promise(ctx context.Context, _ types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
+	p.asked = append(p.asked, request)
+	if p.err != nil {
+		return allocation.PromisePlan{}, p.err
 	}
-	stock, err := b.Stock(ctx, request.Namespace)
+	snapshot, err := p.Snapshot(ctx, request.Namespace)
 	if err != nil {
 		return allocation.PromisePlan{}, err
 	}
-	return allocation.PlanPromise(request, stock)
+	return allocation.PlanPromise(request, snapshot)
 }
 
-// Stock lists what there is.
-func (b *book) Stock(ctx context.Context, namespace string) (allocation.Stock, error) {
+// Snapshot lists what there is.
+func (p *planner) Snapshot(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
-		if err := b.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return allocation.Stock{}, err
+		if err := p.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return allocation.Snapshot{}, err
 		}
 	}
-	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
+	return allocation.Snapshot{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
 		Reservations: reservations.Items, Now: time.Unix(10, 0)}, nil
 }
 
@@ -190,9 +190,9 @@ var errContendedTest = errors.New("contended")
 // site is a set of objects with the handlers over them.
 type site struct {
 	Options
-	client client.Client
-	book   *book
-	events *events.FakeRecorder
+	client  client.Client
+	planner *planner
+	events  *events.FakeRecorder
 }
 
 func newSite(t *testing.T, objects ...client.Object) *site {
@@ -215,10 +215,10 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	docker := class("docker", false)
 	docker.Spec.Infrastructure.TemplateRef.Kind = "DockerClusterTemplate"
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(append(base, docker), objects...)...).Build()
-	s := &site{client: c, book: &book{client: c}, events: events.NewFakeRecorder(10)}
+	s := &site{client: c, planner: &planner{client: c}, events: events.NewFakeRecorder(10)}
 	s.Options = Options{
-		Inventory: Inventory{Cache: c, Live: c, Stock: s.book.Stock},
-		Book:      s.book, Contended: errContendedTest, Recorder: s.events,
+		Inventory: Inventory{Cache: c, Live: c, Snapshot: s.planner.Snapshot},
+		Planner:   s.planner, Contended: errContendedTest, Recorder: s.events,
 	}
 	return s
 }

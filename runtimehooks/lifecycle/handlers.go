@@ -22,8 +22,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// A Book promises hosts.
-type Book interface {
+// Planner promises hosts.
+type Planner interface {
 	// Promise promises all that is asked for to the Cluster with the UID, or nothing: the
 	// plan says what is missing. Asked again, it gives the same answer.
 	Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error)
@@ -34,8 +34,8 @@ type Book interface {
 // Options of the handlers.
 type Options struct {
 	Inventory Inventory
-	Book      Book
-	// Contended is the Book's error that goes away when it is asked again.
+	Planner   Planner
+	// Contended is the Planner's error that goes away when it is asked again.
 	Contended error
 	Recorder  events.EventRecorder
 }
@@ -96,7 +96,7 @@ func (o Options) create(ctx context.Context, cluster *clusterv1.Cluster) (Verdic
 	if missing := missingImages(images, wish.Groups, []string{cluster.Spec.Topology.Version}); len(missing) > 0 {
 		return held(missing), nil
 	}
-	plan, err := o.Book.Promise(ctx, cluster.UID, allocation.PromiseRequest{
+	plan, err := o.Planner.Promise(ctx, cluster.UID, allocation.PromiseRequest{
 		Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster, Demand: Demand(wish.Groups, images),
 	})
 	switch {
@@ -149,7 +149,7 @@ func (o Options) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p part
 // keep promises to a Cluster, for its upgrade, the best that can be promised.
 func (o Options) keep(ctx context.Context, cluster *clusterv1.Cluster, upgrade *Upgrade) (Verdict, error) {
 	for _, request := range upgrade.Promises() {
-		plan, err := o.Book.Promise(ctx, cluster.UID, request)
+		plan, err := o.Planner.Promise(ctx, cluster.UID, request)
 		switch {
 		case o.Contended != nil && errors.Is(err, o.Contended):
 			return Verdict{Hold: true, Message: contended}, nil
@@ -271,7 +271,7 @@ func (o Options) finish(ctx context.Context, cluster *clusterv1.Cluster) error {
 	if ours, _ := built(cluster); !ours {
 		return nil
 	}
-	return o.Book.Finish(ctx, cluster.UID, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
+	return o.Planner.Finish(ctx, cluster.UID, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
 }
 
 // tellable is an error whose text is for conditions.

@@ -68,13 +68,13 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"no machine to begin with":      {objects: []client.Object{image("v1.36.1", "amd64")}, cluster: cluster("hosted", 0), status: success},
 		"none, and no image for more":   {cluster: cluster("hosted", 0), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64"},
 		"nothing of Ingot's machines":   {cluster: cluster("foreign", 2), status: success},
-		"another provider's class":      {cluster: cluster("docker", 2), err: errors.New("the book is asked"), status: success},
-		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the book is asked"), status: success},
-		"no class": {cluster: cluster("none", 2), err: errors.New("the book is asked"), status: failure,
+		"another provider's class":      {cluster: cluster("docker", 2), err: errors.New("the planner is asked"), status: success},
+		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the planner is asked"), status: success},
+		"no class": {cluster: cluster("none", 2), err: errors.New("the planner is asked"), status: failure,
 			message: "ClusterClass dc1/none is not found: create it, or correct spec.topology.classRef"},
 		"a variable that cannot be read": {cluster: cluster("ingot-runtime", 2, with(variable("ingotWorkerHostSelector", `{"secret":1}`))), status: failure,
 			message: "variable ingotWorkerHostSelector does not have the form of its schema"},
-		"no topology":            {cluster: &clusterv1.Cluster{}, err: errors.New("the book is asked"), status: success},
+		"no topology":            {cluster: &clusterv1.Cluster{}, err: errors.New("the planner is asked"), status: success},
 		"at the same time":       {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
 		"the API server is away": {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
 		"more groups than a promise has": {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", tooManyGroups), status: failure,
@@ -83,7 +83,7 @@ func TestBeforeClusterCreate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, tc.objects...)
-			s.book.err = tc.err
+			s.planner.err = tc.err
 			var first runtimehooksv1.BeforeClusterCreateResponse
 			for i := range 2 {
 				var answer runtimehooksv1.BeforeClusterCreateResponse
@@ -141,7 +141,7 @@ func TestDemandOfATopology(t *testing.T) {
 			{Name: "scaled", Count: 4, Template: big, Architecture: "amd64"},
 		}},
 	}
-	if diff := cmp.Diff([]allocation.PromiseRequest{want}, s.book.asked); diff != "" {
+	if diff := cmp.Diff([]allocation.PromiseRequest{want}, s.planner.asked); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }
@@ -287,7 +287,7 @@ func TestBeforeUpgrades(t *testing.T) {
 			var workers runtimehooksv1.BeforeWorkersUpgradeResponse
 			s.beforeWorkersUpgrade(t.Context(), &runtimehooksv1.BeforeWorkersUpgradeRequest{Cluster: c, ToKubernetesVersion: "v1.37.0"}, &workers)
 			holds(t, &workers, tc.workersHeld)
-			for _, asked := range s.book.asked {
+			for _, asked := range s.planner.asked {
 				if asked.Purpose != infrav1.ReservationUpgrade || asked.Surge {
 					t.Errorf("an upgrade asks for %+v", asked)
 				}
@@ -352,8 +352,8 @@ func TestAfter(t *testing.T) {
 		if c.Spec.InfrastructureRef.Kind != kindCluster {
 			want = 0
 		}
-		if a.Status != success || len(s.events.Events) != want || len(s.book.finished) != want/4 {
-			t.Errorf("%s, %d events, want %d; promises of upgrades that ended: %v", a.Status, len(s.events.Events), want, s.book.finished)
+		if a.Status != success || len(s.events.Events) != want || len(s.planner.finished) != want/4 {
+			t.Errorf("%s, %d events, want %d; promises of upgrades that ended: %v", a.Status, len(s.events.Events), want, s.planner.finished)
 		}
 	}
 }
@@ -366,13 +366,13 @@ func TestAfterAnUpgradeThatCannotEnd(t *testing.T) {
 		s.afterClusterUpgrade(t.Context(), &runtimehooksv1.AfterClusterUpgradeRequest{Cluster: *cluster("ingot", 1, isBuilt), KubernetesVersion: "v1.37.0"}, &answer)
 		return answer
 	}
-	s.book.err = errors.New("dial 192.0.2.1: secret")
+	s.planner.err = errors.New("dial 192.0.2.1: secret")
 	if a := ask(); a.Status != failure || a.RetryAfterSeconds != 0 || a.Message != errInventory.Error() || len(s.events.Events) != 0 {
 		t.Errorf("%s, %d s, %q and %d events", a.Status, a.RetryAfterSeconds, a.Message, len(s.events.Events))
 	}
-	s.book.err = nil
-	if a := ask(); a.Status != success || a.RetryAfterSeconds != 0 || len(s.events.Events) != 1 || len(s.book.finished) != 2 {
-		t.Errorf("asked again: %s, %d s, %d events, ended %d times", a.Status, a.RetryAfterSeconds, len(s.events.Events), len(s.book.finished))
+	s.planner.err = nil
+	if a := ask(); a.Status != success || a.RetryAfterSeconds != 0 || len(s.events.Events) != 1 || len(s.planner.finished) != 2 {
+		t.Errorf("asked again: %s, %d s, %d events, ended %d times", a.Status, a.RetryAfterSeconds, len(s.events.Events), len(s.planner.finished))
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 type Inventory struct {
 	// Cache has Ingot's kinds and the ClusterClasses; Live is the API server.
 	Cache, Live client.Reader
-	// Stock is the inventory of a namespace, which is not changed.
-	Stock func(ctx context.Context, namespace string) (allocation.Stock, error)
+	// Snapshot is the inventory of a namespace, which is not changed.
+	Snapshot func(ctx context.Context, namespace string) (allocation.Snapshot, error)
 }
 
 // class reads the class of a Cluster. A class that the cache does not have is read from the
@@ -184,7 +184,7 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 	if out.Images, err = i.Images(ctx); err != nil {
 		return nil, err
 	}
-	if out.Stock, err = i.Stock(ctx, cluster.Namespace); err != nil {
+	if out.Snapshot, err = i.Snapshot(ctx, cluster.Namespace); err != nil {
 		return nil, err
 	}
 	has := out.holding()

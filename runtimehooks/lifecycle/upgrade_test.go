@@ -78,12 +78,12 @@ func TestPromisesOfAnUpgrade(t *testing.T) {
 				return out
 			}
 			if tc.want == nil {
-				if len(s.book.asked) > 0 {
-					t.Errorf("an upgrade that is held asks for %+v", s.book.asked)
+				if len(s.planner.asked) > 0 {
+					t.Errorf("an upgrade that is held asks for %+v", s.planner.asked)
 				}
 				return
 			}
-			if diff := cmp.Diff([][]int{tc.want, tc.granted}, [][]int{counts(s.book.asked[0]), counts(s.book.asked[len(s.book.asked)-1])}); diff != "" {
+			if diff := cmp.Diff([][]int{tc.want, tc.granted}, [][]int{counts(s.planner.asked[0]), counts(s.planner.asked[len(s.planner.asked)-1])}); diff != "" {
 				t.Errorf("asked for first, and promised (-want +got):\n%s", diff)
 			}
 		})
@@ -120,7 +120,7 @@ func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 			s.beforeClusterUpgrade(t.Context(), &runtimehooksv1.BeforeClusterUpgradeRequest{Cluster: *cluster(tc.class, 0, append(tc.edits, isBuilt)...), ToKubernetesVersion: "v1.37.0"}, &answer)
 			holds(t, &answer, tc.held)
 			workers := 0
-			for _, asked := range s.book.asked {
+			for _, asked := range s.planner.asked {
 				for _, g := range asked.Demand.Groups {
 					if g.Name == "md-0" {
 						workers = g.Count
@@ -139,7 +139,7 @@ func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 func TestUpgradeWhenThePromiseFails(t *testing.T) {
 	for err, want := range map[error]string{errContendedTest: contended, errors.New("dial 192.0.2.1: secret"): ""} {
 		s := newSite(t, append(rollout(0, 0), populated()...)...)
-		s.book.err = err
+		s.planner.err = err
 		var answer runtimehooksv1.BeforeWorkersUpgradeResponse
 		s.beforeWorkersUpgrade(t.Context(), &runtimehooksv1.BeforeWorkersUpgradeRequest{Cluster: *cluster("ingot", 2, isBuilt), ToKubernetesVersion: "v1.37.0"}, &answer)
 		if want != "" {

@@ -20,6 +20,8 @@ const (
 	machineHook   = "webhooks/machine.go"
 	machineFile   = "controllers/machine/machine_controller.go"
 	claimFile     = "controllers/machine/claim.go"
+	selectFile    = "controllers/machine/selecthost.go"
+	waitFile      = "controllers/machine/prerequisites.go"
 	followFile    = "controllers/machine/follow.go"
 	addressesFile = "controllers/machine/machineaddresses.go"
 	statusFile    = "controllers/machine/status.go"
@@ -62,14 +64,14 @@ var serverMutants2 = []goMutant{
 var serverMutants3 = []goMutant{
 	mutates("M37", machineHook, "topology.IsDryRunRequest(req, template) {", "topology.IsDryRunRequest(req, template) || req.DryRun != nil && *req.DryRun {"),
 	mutates("L04", lifecycleFile, "\"the API server of the cluster answers\")\n	settle(ctx, answer, Verdict{}, nil)", "\"the API server of the cluster answers\")\n	settle(ctx, answer, Verdict{}, errInventory)", "L01"),
-	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same && own.Name == \"\":"),
+	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same && own.Name == \"\":"),
 }
 
 var runMutants1 = []goMutant{
 	mutates("M55", addressesFile, "Type: clusterv1.MachineInternalIP, Address: ip}", "Type: clusterv1.MachineInternalIP, Address: ip[:0] + \"127.0.0.1\"}"),
 	mutates("M56", statusFile, "s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain", "s.machine.Status.FailureDomain = s.host.Name"),
 	mutates("C19", "inventory/allocation/failuredomains.go", "		controlPlane := serves[name]\n", "		controlPlane := serves[name] || !slices.ContainsFunc(names, func(name string) bool { return serves[name] })\n"),
-	mutates("M29", claimFile, "		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil\n	}\n	if out, err := r.bootstrapIsRead", "		s.fail(message)\n		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil\n	}\n	if out, err := r.bootstrapIsRead"),
+	mutates("M29", selectFile, "		return r.retryLater(), nil\n	}\n	if out, err := r.bootstrapIsRead", "		s.fail(selection.Message)\n		return r.retryLater(), nil\n	}\n	if out, err := r.bootstrapIsRead"),
 	mutates("M43", "controllers/image/image_controller.go", "if isPaused, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil || isPaused {", "if _, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil {"),
 	mutates("M41", "controllers/reservation/reservation_controller.go", "	if r.WatchFilterValue == \"\" {\n		return false\n	}", "	if r.WatchFilterValue != \"never\" {\n		return false\n	}"),
 	mutates("C13", clusterFile, "return annotations.IsExternallyManaged(object) && !(", "return annotations.IsExternallyManaged(object) && object.Name == \"\" && !(", "C17"),
@@ -97,14 +99,14 @@ var runMutants2 = []goMutant{
 		{statusFile, "Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,\n", "Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue,\n"},
 	}},
 	mutates("K53", "controllers/move/decide.go", "change.Block = !blocked && (!paused || change.Lift)", "change.Block = !blocked && paused && change.Lift"),
-	mutates("M17", claimFile, "	if s.owner.Spec.FailureDomain != \"\" {\n", "	if s.owner.Spec.FailureDomain == \"never\" {\n"),
+	mutates("M17", waitFile, "	if s.owner.Spec.FailureDomain != \"\" {\n", "	if s.owner.Spec.FailureDomain == \"never\" {\n"),
 }
 
 var runMutants3 = []goMutant{
 	mutates("M27", "controllers/machine/health.go", "case host.Status.Power == infrav1.PowerStateOff:", "case host.Status.Power == \"Broken\":"),
-	mutates("M49", claimFile, "if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {", "if s.ingotCluster == nil {"),
-	mutates("M50", claimFile, "if s.owner.Spec.Bootstrap.DataSecretName == nil {", "if s.owner.Name == \"\" {"),
-	mutates("M51", claimFile, "		s.fail(message)\n	}\n	if s.notClaimed(reason, message) {", "		s.fail(message)\n	}\n	if s.notClaimed(reason, \"\") {"),
+	mutates("M49", waitFile, "if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {", "if s.ingotCluster == nil {"),
+	mutates("M50", waitFile, "if s.owner.Spec.Bootstrap.DataSecretName == nil {", "if s.owner.Name == \"\" {"),
+	mutates("M51", claimFile, "		s.fail(message)\n	}\n	r.refuse(s, reason, message)", "		s.fail(message)\n	}\n	r.refuse(s, reason, \"\")"),
 	mutates("C16", "controllers/cluster/endpoint.go", "metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint,", "metav1.ConditionTrue, infrav1.ReasonWaitingForEndpoint,"),
 	{rule: "K54", edits: []sourceEdit{
 		{followFile, "kept != nil && kept.InstanceID == instance {", "kept != nil && kept.InstanceID == \"\" {"},

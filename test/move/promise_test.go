@@ -76,7 +76,7 @@ func (s *story) promiseHolds() {
 	if left := time.Until(is.Spec.ExpiresAt.Time); left < 22*time.Hour || left > 23*time.Hour {
 		s.t.Errorf("the promise ends in %s", left)
 	}
-	book := &reservation.Book{Client: s.target.client, Live: s.target.client, Clock: clock.RealClock{}}
+	book := &reservation.Planner{Client: s.target.client, Live: s.target.client, Clock: clock.RealClock{}}
 	more, err := book.Plan(s.t.Context(), allocation.RequestOf(promiseTo("rival", 100)))
 	if err != nil || len(more.Missing) != 1 {
 		s.t.Fatalf("more hosts than there are: %+v, %v", more, err)

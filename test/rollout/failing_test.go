@@ -42,7 +42,7 @@ func waiting(t *testing.T, s *scene) {
 	s.register(t, place{5, "b", worker})
 	s.patch(t, "ingothost", s.server(5), `{"spec":{"maintenance":true}}`)
 	s.patch(t, "machinedeployment", md, `{"spec":{"replicas":3}}`)
-	if told := s.awaitWaiter(t, c); !strings.Contains(told, "1 in maintenance") {
+	if told := s.awaitWaiter(t, c); !strings.Contains(told, "(in maintenance)") {
 		t.Errorf("a machine that waits says %q", told)
 	}
 	s.patch(t, "ingothost", s.server(5), `{"spec":{"maintenance":null}}`)

@@ -99,15 +99,15 @@ func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	if err != nil {
 		return err
 	}
-	shelves := &reservation.Shelves{WatchFilterValue: o.WatchFilter}
-	if err := shelves.Watch(ctx, mgr.GetCache()); err != nil {
+	hosts := &reservation.HostCache{}
+	if err := hosts.Watch(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	book := &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry,
-		Shelves: shelves, WatchFilterValue: o.WatchFilter}
-	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Stock: book.Stock}
+	planner := &reservation.Planner{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry,
+		Hosts: hosts, WatchFilterValue: o.WatchFilter}
+	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshot: planner.Snapshot}
 	handlers := lifecycle.Handlers(lifecycle.Options{
-		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended, Book: book,
+		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended, Planner: planner,
 	})
 	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage, Templates: inventory.Templates})...)
 	server, err := runtimehooks.New(runtimehooks.Options{

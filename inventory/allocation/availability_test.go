@@ -117,7 +117,7 @@ func views() []DomainRequest {
 				NIC: infrav1.NICSelector{BootNIC: infrav1.BootNICOnly}, LinkConfig: infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{{Source: source}}}}}}
 		}
 	}
-	promises := Outstanding(Stock{Reservations: []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r1"))}, Now: promisedAt}, HoldsHost)
+	promises := Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r1"))}, Now: promisedAt}, HoldsHost)
 	cluster := func(trust infrav1.BootTrust) *infrav1.IngotCluster {
 		c := request(func(*SelectionRequest) {}).Cluster
 		c.Spec.BootTrust = trust
@@ -191,7 +191,7 @@ func standing() map[string]Candidate {
 	}
 }
 
-// Whatever changes what is made of a host is not the same offer; and of the ledger nothing
+// Whatever changes what is made of a host is not the same availability; and of the ledger nothing
 // else is another one.
 func TestSameOffer(t *testing.T) {
 	looking := views()
@@ -199,14 +199,14 @@ func TestSameOffer(t *testing.T) {
 	for name, c := range standing() {
 		was, before := seen(t, looking, c), Candidate{Host: c.Host.DeepCopy(), Hardware: c.Hardware.DeepCopy()}
 		try := func(path string) {
-			same := SameOffer(before.Host, c.Host) && SameFacts(before.Hardware, c.Hardware)
+			same := SameAvailability(before.Host, c.Host) && SameFacts(before.Hardware, c.Hardware)
 			wakes[path] = wakes[path] || !same
 			if !same && counts[path] {
 				return
 			}
 			is := seen(t, looking, c)
 			if same && is != was {
-				t.Errorf("%s, %s: said to be the same offer, but\n%s", name, path, cmp.Diff(was, is))
+				t.Errorf("%s, %s: said to be the same availability, but\n%s", name, path, cmp.Diff(was, is))
 			}
 			counts[path] = counts[path] || is != was
 		}
@@ -239,7 +239,7 @@ func TestSameOffer(t *testing.T) {
 	for _, path := range those(wakes) {
 		ledger := strings.HasPrefix(path, "host.Claim") || strings.HasPrefix(path, "host.Record") || strings.HasPrefix(path, "host.Order")
 		if ledger && !counts[path] {
-			t.Errorf("%s of the ledger is taken for another offer, and is nothing to anybody", path)
+			t.Errorf("%s of the ledger is taken for another availability, and is nothing to anybody", path)
 		}
 	}
 }

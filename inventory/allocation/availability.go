@@ -14,25 +14,25 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// SameOffer says whether a host after a change is the same as before to the failure domains
+// SameAvailability says whether a host after a change is the same as before to the failure domains
 // of any cluster (see FailureDomains), and to those who ask which addresses are in use
 // (addressuse.Holders). Of the ledger, which Ingot itself writes a dozen times between one
 // claim and the next, it compares what the functions there make of it; of the rest of the
 // spec, which people write, everything: it may be asked for tomorrow. Status and
 // generation are nothing to either.
-func SameOffer(before, after *infrav1.IngotHost) bool {
-	return offerOf(before) == offerOf(after) && maps.Equal(before.Labels, after.Labels) &&
+func SameAvailability(before, after *infrav1.IngotHost) bool {
+	return availabilityOf(before) == availabilityOf(after) && maps.Equal(before.Labels, after.Labels) &&
 		slices.Equal(addressuse.InLedger(before), addressuse.InLedger(after)) &&
-		SameWishes(before, after)
+		SameDesiredSettings(before, after)
 }
 
-// SameWishes says whether people want the same of a host as before, labels aside.
-func SameWishes(before, after *infrav1.IngotHost) bool {
-	return equality.Semantic.DeepEqual(wishes(before), wishes(after))
+// SameDesiredSettings says whether people want the same of a host as before, labels aside.
+func SameDesiredSettings(before, after *infrav1.IngotHost) bool {
+	return equality.Semantic.DeepEqual(desiredSettings(before), desiredSettings(after))
 }
 
-// offer is what the ledger comes to.
-type offer struct {
+// availability is what the ledger comes to.
+type availability struct {
 	free, returning bool
 	// claimed is by whom, and domain what the claim froze.
 	claimed, domain string
@@ -40,8 +40,8 @@ type offer struct {
 	data string
 }
 
-func offerOf(host *infrav1.IngotHost) offer {
-	o := offer{free: lifecycle.FreeBySpec(host)}
+func availabilityOf(host *infrav1.IngotHost) availability {
+	o := availability{free: lifecycle.FreeBySpec(host)}
 	if claim := host.Spec.Claim; claim != nil {
 		o.claimed, o.domain = claim.ClusterName, claim.FailureDomain
 		o.returning = lifecycle.Returning(host, claim.ClusterName)
@@ -52,14 +52,14 @@ func offerOf(host *infrav1.IngotHost) offer {
 	return o
 }
 
-// wishes are the spec without the ledger and the order of the moment.
-func wishes(host *infrav1.IngotHost) infrav1.IngotHostSpec {
+// desiredSettings are the spec without the ledger and the order of the moment.
+func desiredSettings(host *infrav1.IngotHost) infrav1.IngotHostSpec {
 	spec := host.Spec
 	spec.Claim, spec.Record, spec.Order, spec.Commands = nil, nil, nil, nil
 	return spec
 }
 
-// SameFacts is SameOffer of a host's hardware: all counts but what the system installed
+// SameFacts is SameAvailability of a host's hardware: all counts but what the system installed
 // there says of itself, once for each installation, and how the BMC is known.
 func SameFacts(before, after *infrav1.IngotHardware) bool {
 	return equality.Semantic.DeepEqual(factsOf(before), factsOf(after))
