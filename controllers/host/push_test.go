@@ -249,3 +249,29 @@ func testFirmwarePushKilled(t *testing.T, on *ground) {
 	}
 	t.Logf("%d deaths", deaths)
 }
+
+// Firmware of the BMC waits for the BMC's restart.
+func testFirmwareOfBMC(t *testing.T, on *ground) {
+	m := prepared(t, on, "standard", wantFirmware("BMC", "7.7", images(t)+"/BMC-7.7"))
+	m.lives("restarted", func(*infrav1.IngotHost) bool { return restarts(m) > 0 })
+	deadline := time.Now().Add(time.Minute) // the emulated BMC is gone for a real second
+	for time.Now().Before(deadline) && !isAvailable(m.get("h")) {
+		m.tick()
+		m.agent()
+		m.clock.Step(31 * time.Second)
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, version := m.lab.Firmware(); version != "7.7" || !isAvailable(m.get("h")) || restarts(m) != 1 {
+		t.Errorf("version %s, available %t, actions %q", version, isAvailable(m.get("h")), m.lab.Actions())
+	}
+}
+
+// restarts counts those of the BMC itself.
+func restarts(m *metal) (n int) {
+	for _, w := range m.lab.Writes() {
+		if strings.HasSuffix(w.Path, "Manager.Reset") {
+			n++
+		}
+	}
+	return n
+}
