@@ -23,7 +23,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/internal/networkuse"
-	"github.com/ingot-metal/ingot/internal/owner"
 	"github.com/ingot-metal/ingot/internal/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
@@ -367,7 +366,7 @@ func (r *Reconciler) observeMachineDeletion(ctx context.Context, host *infrav1.I
 	if seen.MachineDeleting = err != nil || !live.DeletionTimestamp.IsZero(); seen.MachineDeleting {
 		return nil
 	}
-	ref := owner.Find(live, clusterv1.GroupVersion.WithKind("Machine").GroupKind())
+	ref := inventory.FindOwner(live, clusterv1.GroupVersion.WithKind("Machine").GroupKind())
 	if ref == nil {
 		return nil
 	}

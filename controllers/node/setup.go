@@ -25,7 +25,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
-	"github.com/ingot-metal/ingot/internal/owner"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // name of the controller, and of its watches of Nodes.
@@ -162,7 +162,7 @@ func ofHost(_ context.Context, o client.Object) []reconcile.Request {
 func (r *Reconciler) ofIngotCluster(ctx context.Context, o client.Object) []reconcile.Request {
 	cluster := o.GetLabels()[clusterv1.ClusterNameLabel]
 	if cluster == "" {
-		if ref := owner.Find(o, clusterv1.GroupVersion.WithKind("Cluster").GroupKind()); ref != nil {
+		if ref := inventory.FindOwner(o, clusterv1.GroupVersion.WithKind("Cluster").GroupKind()); ref != nil {
 			cluster = ref.Name
 		}
 	}

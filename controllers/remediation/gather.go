@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/internal/owner"
+	"github.com/ingot-metal/ingot/inventory"
 	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
@@ -61,7 +61,7 @@ func (r *Reconciler) others(o metav1.Object) bool {
 // readMachine reads the owner. One of another UID is another Machine of the same name:
 // Cluster API corrects the owners of what it moves before it creates it.
 func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
-	ref := owner.Find(s.remediation, machineKind())
+	ref := inventory.FindOwner(s.remediation, machineKind())
 	if ref == nil {
 		s.obs.Machine.Missing = true
 		return nil

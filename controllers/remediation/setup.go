@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/internal/owner"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // SetupWithManager registers the reconciler. Remediations have no watch filter of their
@@ -91,7 +91,7 @@ func (r *Reconciler) ofHost(ctx context.Context, o client.Object) []reconcile.Re
 
 // ofInfraMachine maps an IngotMachine to the remediation of its Machine.
 func (r *Reconciler) ofInfraMachine(ctx context.Context, machine client.Object) []reconcile.Request {
-	if ref := owner.Find(machine, machineKind()); ref != nil {
+	if ref := inventory.FindOwner(machine, machineKind()); ref != nil {
 		return r.ofMachine(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.GetNamespace(), Name: ref.Name}})
 	}
 	return nil

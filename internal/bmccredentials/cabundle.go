@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/internal/owner"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -98,5 +98,5 @@ func (f *Finder) isCredentials(ctx context.Context, bundle client.Object) (bool,
 
 // isHost says whether an owner is an IngotHost, of whatever version.
 func isHost(ref metav1.OwnerReference) bool {
-	return owner.Is(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind())
+	return inventory.IsOwner(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind())
 }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/internal/owner"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
@@ -148,7 +147,7 @@ func ofHost(value func(*infrav1.IngotHost) string) client.IndexerFunc {
 func owningHosts(o client.Object) []string {
 	var names []string
 	for _, ref := range o.GetOwnerReferences() {
-		if owner.Is(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind()) {
+		if inventory.IsOwner(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind()) {
 			names = append(names, ref.Name)
 		}
 	}
