@@ -44,6 +44,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/internal/index"
+	internalipam "github.com/ingot-metal/ingot/internal/ipam"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/test/eventually"
@@ -211,7 +212,7 @@ func (p *plane) run() {
 	for _, setup := range []error{
 		(&host.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{},
-			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: p.fingerprint,
+			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: p.fingerprint, Addresses: &internalipam.Memory{},
 		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: 10}),
 		(&reservation.Reconciler{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Waits: reservation.Waits{Recheck: time.Second},
