@@ -47,7 +47,7 @@ func TestMachine(t *testing.T) {
 		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage, "refused image": testRefusedImage,
 		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network of others": testNetworkOfOthers, "network data with Ignition": testNetworkDataWithIgnition, "Ignition that nobody reads": testIgnitionUnreadable, "data that is no text": testBootstrapUnreadable, "a mirror with Ignition": testMirrorWithIgnition, "the format is read once": testFormatIsReadOnce,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
-		"a busy inventory": testBusyInventory, "a host freed": testFreedHost, "changed live": testChangedLive, "live system": testLiveSystem, "late claim": testLateClaim,
+		"the log of a life": testLog, "a busy inventory": testBusyInventory, "a host freed": testFreedHost, "changed live": testChangedLive, "live system": testLiveSystem, "late claim": testLateClaim,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
