@@ -482,6 +482,53 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// Tools that wait by kstatus give up on a host that only a person puts back to work, and wait
+// for one on which something is under way or may still come by itself (decision 0358).
+func TestStalledWaitsForAPerson(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*scene)
+		reason string
+		want   metav1.ConditionStatus
+	}{
+		"in maintenance": {func(s *scene) { s.host.Spec.Maintenance = new(true) }, infrav1.ReasonMaintenance, metav1.ConditionTrue},
+		"off by hand":    {func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOff }, infrav1.ReasonPoweredOff, metav1.ConditionTrue},
+		"without a BMC":  {func(s *scene) { s.host.Spec.BMC = nil }, infrav1.ReasonUnmanaged, metav1.ConditionTrue},
+		"in quarantine":  {quarantinedScene(infrav1.QuarantineInstallFailed), infrav1.ReasonQuarantined, metav1.ConditionTrue},
+		"found on":       {func(s *scene) { s.obs.Power, s.host.Spec.Record = infrav1.PowerStateOn, nil }, infrav1.ReasonUnexpectedlyOn, metav1.ConditionTrue},
+		"Available":      {func(*scene) {}, infrav1.ReasonAvailable, metav1.ConditionFalse},
+		"in use": {func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
+		}, infrav1.ReasonProvisioned, metav1.ConditionFalse},
+		"without a network":  {func(s *scene) { s.obs.NetworkMissing, s.host.Spec.Record = true, nil }, infrav1.ReasonNetworkMissing, metav1.ConditionFalse},
+		"without its Secret": {func(s *scene) { s.obs.BMC = BMCCredentialsMissing }, infrav1.ReasonCredentialsMissing, metav1.ConditionFalse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(tc.change)
+			decision := Next(s.host, s.obs, DefaultPolicy())
+			if decision.Reason != tc.reason {
+				t.Fatalf("%s decides %s: %s; want %s", decision.Rule, decision.Reason, decision.Message, tc.reason)
+			}
+			for _, c := range Conditions(s.host, s.obs, decision) {
+				if c.Type == infrav1.StalledCondition && c.Status != tc.want {
+					t.Errorf("Stalled is %s, want %s", c.Status, tc.want)
+				}
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		decision Decision
+		want     metav1.ConditionStatus
+	}{
+		"waits for approval":   {Decision{Step: Idle{}, Reason: infrav1.ReasonWaitingForApproval}, metav1.ConditionTrue},
+		"goes into quarantine": {Decision{Step: SaveLedger{}, Reason: infrav1.ReasonQuarantined}, metav1.ConditionFalse},
+		"is being powered off": {Decision{Step: PowerOff{}, Reason: infrav1.ReasonPoweredOff}, metav1.ConditionFalse},
+	} {
+		if got := stalled(tc.decision).Status; got != tc.want {
+			t.Errorf("a host that %s: Stalled is %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 // A host whose facts are lost is inspected again, and is not Available before. A machine's
 // host is released and cleaned first.
 func TestLostFactsAreInspectedAgain(t *testing.T) {
