@@ -348,6 +348,32 @@ func TestBootRole(t *testing.T) {
 	}
 }
 
+// In the boot servers' namespace the manager has one right: to keep the Secret with their keys.
+// Who can create Pods there gets no more through it.
+func TestBootKeysRole(t *testing.T) {
+	objects := installed(t, nil)
+	bound := []string{}
+	for _, object := range objects {
+		if object.GetKind() != "RoleBinding" || object.GetNamespace() != "ingot-boot-system" {
+			continue
+		}
+		binding := find[rbacv1.RoleBinding](t, objects, "RoleBinding", object.GetName())
+		for _, subject := range binding.Subjects {
+			bound = append(bound, subject.Kind+" "+subject.Name+": "+binding.RoleRef.Kind+" "+binding.RoleRef.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"User system:serviceaccount:ingot-system:ingot-controller-manager: Role ingot-boot-keys-role"}, bound); diff != "" {
+		t.Errorf("who is given rights there (-want +got):\n%s", diff)
+	}
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"ingot-agent-keys"}, Verbs: []string{"get", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+	}
+	if diff := cmp.Diff(want, find[rbacv1.Role](t, objects, "Role", "ingot-boot-keys-role").Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
 // The webhooks' port is open to the networks of INGOT_WEBHOOK_SOURCES, diagnostics to namespaces
 // that are labeled for it, the health port to no Pod, and every port of a rule is the manager's.
 func TestManagerNetworkPolicy(t *testing.T) {
