@@ -5,6 +5,7 @@ package ipam
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -173,5 +174,66 @@ func TestRecordAfterEndpoint(t *testing.T) {
 	allocator.Memory.withdraw("52:54:00:00:00:02", map[netip.Addr]bool{netip.MustParseAddr("10.10.0.10"): true, netip.MustParseAddr("10.10.0.11"): true})
 	if given := allocator.Memory.v4.given[network.Name]; len(given) != 1 {
 		t.Errorf("%v, want what the host was given last", given)
+	}
+}
+
+// A host in use whose record was removed gets the address again that it had, also where it
+// is not the one that its MAC address would have it begin with.
+func TestPutBackTheSameAddress(t *testing.T) {
+	const had = "10.10.0.77"
+	network := &infrav1.IngotNetwork{ObjectMeta: named("", "rack-a"), Spec: infrav1.IngotNetworkSpec{
+		Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.99"}}}
+	recordOf := func(name, mac string) *infrav1.IngotHardware {
+		facts := &infrav1.IngotHardware{ObjectMeta: named("dc1", name)}
+		facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: "rack-a", MAC: mac, IP: had}
+		return facts
+	}
+	ordered := func(h *infrav1.IngotHost) { h.Spec.Claim, h.Spec.Order = nil, &infrav1.HostOrder{} }
+	reports := func(addresses ...string) func(*infrav1.IngotHost) {
+		return func(h *infrav1.IngotHost) { h.Status.Addresses = addresses }
+	}
+	for name, tc := range map[string]struct {
+		seen   bool // by this process, before it was removed
+		change func(*infrav1.IngotHost)
+		others []client.Object
+		want   string // empty: another; "none": none is recorded
+	}{
+		"seen before":                     {true, func(*infrav1.IngotHost) {}, nil, had},
+		"seen before, with an order":      {true, ordered, nil, had},
+		"reported by the system":          {false, reports("2001:db8::7", "192.0.2.9", had), nil, had},
+		"reported of another network":     {false, reports("192.0.2.9"), nil, ""},
+		"not known any more":              {false, func(*infrav1.IngotHost) {}, nil, ""},
+		"given to another host meanwhile": {true, reports(had), []client.Object{recordOf("b02", "52:54:00:00:00:02")}, ""},
+		"of a free host":                  {true, func(h *infrav1.IngotHost) { h.Spec.Claim = nil }, nil, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := using("dc1", "a07")
+			tc.change(host)
+			allocator := newAllocator(t, append(tc.others, network, host)...)
+			told := ""
+			allocator.Warn = func(_ *infrav1.IngotHost, reason, _ string) { told += reason }
+			if tc.seen {
+				if _, err := allocator.Observe(t.Context(), View{Host: host, Network: network, Hardware: recordOf("a07", host.Spec.BootMACAddress)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := allocator.Observe(t.Context(), View{Host: host, Network: network})
+			if tc.want == "none" {
+				if err != nil || told != "" {
+					t.Errorf("%v, told %q; want nothing to be recorded", err, told)
+				}
+				return
+			}
+			if !errors.Is(err, ErrStale) || told != infrav1.ReasonAddressPutBack {
+				t.Errorf("%v, told %q; want an address to be put back", err, told)
+			}
+			facts := &infrav1.IngotHardware{}
+			if err := allocator.Client.Get(t.Context(), client.ObjectKeyFromObject(host), facts); err != nil {
+				t.Fatal(err)
+			}
+			if got := facts.Spec.Address.IP; got != tc.want && (tc.want != "" || got == had) {
+				t.Errorf("recorded %s, want %q", got, tc.want)
+			}
+		})
 	}
 }

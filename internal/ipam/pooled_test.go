@@ -4,12 +4,19 @@
 package ipam
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
@@ -83,5 +90,30 @@ func TestPoolHoldsAnother(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// In a namespace that is being deleted no claim can be made, and a free host keeps the address
+// that it has: with it, it is cleaned (I23).
+func TestPoolInATerminatingNamespace(t *testing.T) {
+	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "rack-a"}, Spec: infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24", Gateway: "192.0.2.1",
+		AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}}
+	host := using("metal", "h")
+	host.Spec.Claim = nil
+	facts := &infrav1.IngotHardware{ObjectMeta: named("metal", "h")}
+	facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: network.Name, MAC: host.Spec.BootMACAddress, IP: "192.0.2.40"}
+	b := newAllocator(t, host, facts)
+	api, ok := b.Client.(client.WithWatch)
+	if !ok {
+		t.Fatalf("%T does not watch", b.Client)
+	}
+	b.Client = interceptor.NewClient(api, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+		refused := apierrors.NewForbidden(schema.GroupResource{Group: ipamv1.GroupVersion.Group, Resource: "ipaddressclaims"}, object.GetName(), errors.New("unable to create new content in namespace metal because it is being terminated"))
+		refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return refused
+	}})
+	held, err := b.Observe(t.Context(), View{Host: host, Hardware: facts, Network: network})
+	if err != nil || held.Lost || !held.Recorded {
+		t.Errorf("lost %t, recorded %t, %v; want the recorded address to be kept", held.Lost, held.Recorded, err)
 	}
 }
