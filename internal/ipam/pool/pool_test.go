@@ -104,6 +104,7 @@ func TestPools(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, *site){
 		"claim": testClaim, "exhausted": testExhausted, "deleted": testDeleted, "conflicts": testConflicts, "owner": testOwner, "another pool": testAnotherPool,
 		"kept": testKept, "released": testReleased, "for a machine": testMachineClaim, "still had": testStillHad,
+		"namespace terminating": testNamespaceTerminating,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newSite(t, cfg)) })
 	}
@@ -144,6 +145,13 @@ func testExhausted(t *testing.T, s *site) {
 	s.want(s.claim(), infrav1.ReasonAddressExhausted, "all 3 addresses are taken")
 	s.refuse(ipamv1.IPAddressClaimReadyPoolNotReadyReason, "no such pool")
 	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "no such pool")
+}
+
+// In a namespace that is being deleted no claim can be made. That is an answer, which names the
+// way out, and no error, which would stop the host's reconcile (I23).
+func testNamespaceTerminating(t *testing.T, s *site) {
+	must(t, s.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.host.Namespace}}))
+	s.want(s.claim(), infrav1.ReasonNamespaceTerminating, infrav1.ForceReleaseAnnotation)
 }
 
 // A claim that somebody deletes is made again, once it is gone.
