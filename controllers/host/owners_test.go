@@ -41,6 +41,7 @@ func testOwners(t *testing.T, on *ground) {
 			for _, object := range []client.Object{facts, secret} {
 				must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(object), object))
 				object.SetOwnerReferences(left)
+				object.SetFinalizers(nil)
 				must(y, y.api.Update(y.ctx, object))
 			}
 			y.step("h")
@@ -51,6 +52,11 @@ func testOwners(t *testing.T, on *ground) {
 			must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(secret), secret))
 			if len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != host.UID || secret.OwnerReferences[0].APIVersion != owner.APIVersion {
 				t.Errorf("owners of the Secret: %+v", secret.OwnerReferences)
+			}
+			for _, object := range []client.Object{facts, secret} { // I23
+				if got := object.GetFinalizers(); !cmp.Equal(got, []string{infrav1.InUseFinalizer}) {
+					t.Errorf("finalizers of %T: %v", object, got)
+				}
 			}
 		})
 	}
@@ -162,6 +168,9 @@ func testCAOwners(t *testing.T, on *ground) {
 			}
 			must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(object), object))
 			checkCA(t, object, tc.moved, tc.owned, tc.before)
+			if held := slices.Contains(object.GetFinalizers(), infrav1.InUseFinalizer); held != (name != "named by mistake") { // I23
+				t.Errorf("held until the host is forgotten: %t", held)
+			}
 			version := object.GetResourceVersion()
 			for range 3 {
 				y.step("h")

@@ -175,6 +175,7 @@ func testRotationRefused(t *testing.T, on *ground) {
 			secret.Immutable = ptr.To(true)
 			must(m.yard, m.api.Update(m.ctx, secret))
 		}, "immutable"},
+		"a Secret that is being deleted": {func(m *metal) { must(m.yard, m.api.Delete(m.ctx, m.credentials())) }, "is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMetal(t, on, "standard")
