@@ -43,6 +43,7 @@ func TestMachineDelete(t *testing.T) {
 	copied := owned("lives")
 	copied.Name = "copied"
 	dies := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "dies", Finalizers: []string{clusterv1.MachineFinalizer}}}
+	active := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c1"}}
 	reader := newReader(t, lives, dies)
 	if err := reader.Delete(t.Context(), dies); err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestMachineDelete(t *testing.T) {
 		{"another group's Machine", machine(ref("example.com", "Machine", "lives")), reader, ""},
 		{"nobody's", &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}, reader, ""},
 		{"moved", moved, reader, ""},
+		{"moved, a Cluster is not paused", moved, newReader(t, lives, active), "metadata.annotations[" + clusterctlv1.DeleteForMoveAnnotation + "]"},
 		{"being deleted already", again, reader, ""},
 		{"the Machine cannot be read", owned("lives"), unanswering{}, ""},
 	}
