@@ -5,9 +5,11 @@ package qemu_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/ingot-metal/ingot/lab/qemu"
@@ -62,15 +64,34 @@ func signedDisk(t *testing.T, text string) (path string) {
 	return disk
 }
 
-// TestLocalDiskSecureBoot: a server with Secure Boot and Microsoft's keys that boots from the
-// network, and whose plan is its disk, starts the loader of its disk. GRUB's exit would leave
-// it in the firmware's menu.
+// disarmedDirectory has a host boot the agent until its server has loaded GRUB, and its disk
+// from then on.
+type disarmedDirectory struct {
+	pxe.Table
+	record *recorder
+}
+
+// Lookup implements pxe.Directory.
+func (d disarmedDirectory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
+	host, ok := d.Table.Lookup(mac)
+	if !slices.Contains(d.record.stages(), "Loader grubx64.efi") {
+		host.Plan = pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Way: pxe.ByNetwork}}
+	}
+	return host, ok
+}
+
+// TestLocalDiskSecureBoot shows that a server with Secure Boot and Microsoft's keys, whose plan
+// becomes its disk after it has loaded GRUB from the network, starts the loader of its disk.
+// GRUB's exit would leave it in the firmware's menu.
 func TestLocalDiskSecureBoot(t *testing.T) {
 	needs(t, "all")
 	const diskBoots = "DISK-BOOTS"
 	host := newHost(pxe.Plan{Kind: pxe.LocalDisk})
 	host.Loader = pxe.SignedLoader
-	seg := startSegment(t, host, &pxe.Files{}, nil, func(c *bootserver.Config) { c.Signed = signedLoaders(t) })
+	seg := startSegment(t, host, &pxe.Files{}, nil, func(c *bootserver.Config) {
+		c.Signed = signedLoaders(t)
+		c.Directory = disarmedDirectory{pxe.Table{host.MAC.String(): host}, c.Observer.(*recorder)}
+	})
 	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: qemu.UEFI, SecureBoot: true, Variables: microsoftVariables,
 		NICs: []qemu.NIC{{NoROM: true}}, Disks: []qemu.Disk{{Path: signedDisk(t, diskBoots)}}})
 	ctx, cancel := context.WithTimeout(t.Context(), bootDeadline)
