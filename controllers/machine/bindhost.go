@@ -43,12 +43,12 @@ func (r *Reconciler) bindHost(ctx context.Context, s *scope, host *infrav1.Ingot
 	case err != nil:
 		return next, err
 	case kept == unsure:
-		return stop(r.waits().Conflict), nil
+		return stop(r.timing().Conflict), nil
 	case kept == broken:
 		return r.clearIntent(ctx, s, id, "it is kept for a Cluster that was promised hosts in the meantime")
 	}
 	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
-		return stop(r.waits().Conflict), err
+		return stop(r.timing().Conflict), err
 	}
 	claimed := host.DeepCopy()
 	claimed.Spec.Claim = claimOf(s, host, id)
@@ -119,7 +119,7 @@ func (r *Reconciler) writeIntent(ctx context.Context, s *scope, providerID strin
 	before.Status = changed.Status
 	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
-		return stop(r.waits().Conflict), nil
+		return stop(r.timing().Conflict), nil
 	}
 	if err != nil {
 		return next, fmt.Errorf("recording the choice of a host: %w", err)
@@ -141,7 +141,7 @@ func (r *Reconciler) clearIntent(ctx context.Context, s *scope, id infrav1.Provi
 	if err != nil || out.stop {
 		return out, err
 	}
-	return stop(wait.Jitter(r.waits().Conflict, retryJitter)), nil
+	return stop(wait.Jitter(r.timing().Conflict, retryJitter)), nil
 }
 
 // claimOf freezes in the claim what the machine's life on the host needs (I3).

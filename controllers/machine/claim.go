@@ -41,7 +41,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 		return r.keepAddresses(ctx, s)
 	case s.settled():
 		if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
-			return stop(r.waits().Conflict), err
+			return stop(r.timing().Conflict), err
 		}
 		what := fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host)
 		if host == nil {
@@ -79,7 +79,7 @@ type loss struct {
 // instance ends with the claim, and another host may be free before this one is clean.
 func (r *Reconciler) released(ctx context.Context, s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) (outcome, error) {
 	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
-		return stop(r.waits().Conflict), err
+		return stop(r.timing().Conflict), err
 	}
 	what := fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host)
 	if s.settled() {
@@ -88,13 +88,13 @@ func (r *Reconciler) released(ctx context.Context, s *scope, host *infrav1.Ingot
 	message := what + ". Ingot chooses another host as soon as it is known to be off"
 	r.refuse(s, infrav1.ReasonReleasing, message)
 	if host.Spec.Claim.FencedAt.IsZero() {
-		return stop(r.waits().Placement), nil
+		return stop(r.timing().Placement), nil
 	}
 	out, err := r.writeIntent(ctx, s, "")
 	if err != nil || out.stop {
 		return out, err
 	}
-	return stop(wait.Jitter(r.waits().Conflict, retryJitter)), nil
+	return stop(wait.Jitter(r.timing().Conflict, retryJitter)), nil
 }
 
 // lost says that the host of a machine that was provisioned is not, or soon no longer, its

@@ -66,7 +66,7 @@ func TestFollowCleaning(t *testing.T) {
 			r := &Reconciler{Client: c}
 			for range 2 { // told twice it writes once
 				out, err := r.followCleaning(t.Context(), s)
-				if (err != nil) != tc.fails || out.stop != tc.stops || tc.stops && out.after != r.waits().Conflict {
+				if (err != nil) != tc.fails || out.stop != tc.stops || tc.stops && out.after != r.timing().Conflict {
 					t.Fatalf("%+v, %v", out, err)
 				}
 			}

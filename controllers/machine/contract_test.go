@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // M28, M30, M46: a machine that has lost its host for ever says so in both contracts,
@@ -229,7 +230,7 @@ func testStaleLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	before := now.DeepCopy()
 	before.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h", InstanceID: s.NewID()}.String()
 	s.Client = &stale{Indexed: s.api, machine: before}
-	if after := s.step("m").RequeueAfter; after != retryConflict {
+	if after := s.step("m").RequeueAfter; after != timing.Default().Conflict {
 		t.Errorf("looked at again after %s", after)
 	}
 	if m := s.get("m"); m.ResourceVersion != now.ResourceVersion {
@@ -253,7 +254,7 @@ func testLateCluster(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	for _, name := range []string{"new", "chosen"} {
 		s.settle(name)
 		s.want(name, infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForCluster, "IngotCluster c")
-		if after := s.step(name).RequeueAfter; after <= 0 || after > 2*retryPlacement {
+		if after := s.step(name).RequeueAfter; after <= 0 || after > 2*timing.Default().Placement {
 			t.Errorf("%s is looked at again after %s", name, after)
 		}
 	}
@@ -307,7 +308,7 @@ func TestDeletionShows(t *testing.T) {
 		if reason != "" {
 			conditions.Set(m, metav1.Condition{Type: infrav1.ReadyCondition, Status: isFalse, Reason: reason})
 		}
-		(&scope{machine: m}).summarize(time.Now(), DefaultWaits())
+		(&scope{machine: m}).summarize(time.Now(), timing.Default())
 		if got := conditions.Get(m, infrav1.ReadyCondition); got.Status != isFalse || got.Reason != want {
 			t.Errorf("Ready after %q is %s %s, want %s", reason, got.Status, got.Reason, want)
 		}

@@ -33,7 +33,7 @@ func (r *Reconciler) followCleaning(ctx context.Context, s *scope) (outcome, err
 	changed.Spec.Claim.Cleaning = wanted
 	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(s.host, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return stop(r.waits().Conflict), nil
+		return stop(r.timing().Conflict), nil
 	}
 	if err != nil {
 		return next, fmt.Errorf("cleaning in the claim of host %s: %w", s.host.Name, err)

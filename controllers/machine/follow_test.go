@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // A first boot that was cut off is told until a Node has joined all the same; what the
@@ -30,7 +31,7 @@ func testFirstBootInterrupted(t *testing.T, cfg *rest.Config, scheme *runtime.Sc
 	s.settle("m")
 	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonFirstBootInterrupted, "delete Machine m")
 	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
-	s.clock.Step(2 * joinTime) // conditions have the time of the wall
+	s.clock.Step(2 * timing.Default().NodeJoin) // conditions have the time of the wall
 	m := s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonFirstBootInterrupted, "delete Machine m")
 	if failed(m) || !ptr.Deref(m.Status.Initialization.Provisioned, false) {
@@ -88,7 +89,7 @@ func testBootstrapFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
 	booted(infrav1.SentinelMissing)
 	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonBootstrapFailed, "delete Machine m")
-	s.clock.Step(2 * joinTime) // conditions have the time of the wall
+	s.clock.Step(2 * timing.Default().NodeJoin) // conditions have the time of the wall
 	if m := s.settle("m"); failed(m) {
 		t.Error("failed for good, and a Node may join yet")
 	}

@@ -15,12 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-)
-
-// See Waits. Remediations give a Node the same time to join.
-const (
-	joinTime = 2 * time.Minute
-	hostTime = 5 * time.Minute
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // followHealth shows whether the server of the machine works (M27).
@@ -90,7 +85,7 @@ func nodeOf(owner *clusterv1.Machine) nodeState {
 // Cluster API finds healthy proves that the server works, whatever its BMC says or does not
 // say. And as long as no Node has joined, a silent BMC is no reason: MachineHealthCheck counts
 // its nodeStartupTimeout from InfrastructureReady=True, and from the Machine's creation else.
-func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, w Waits) (metav1.Condition, time.Duration) {
+func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, delays timing.Timing) (metav1.Condition, time.Duration) {
 	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonReady}
 	for _, kind := range []string{infrav1.MachineHostClaimedCondition, infrav1.MachineInstalledCondition} {
 		c := conditions.Get(machine, kind)
@@ -104,7 +99,7 @@ func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, w W
 		}
 	}
 	if booted := conditions.Get(machine, infrav1.MachineBootedCondition); booted != nil && booted.Status == metav1.ConditionFalse {
-		return since(ready, booted, w.Join, now)
+		return since(ready, booted, delays.NodeJoin, now)
 	}
 	health := conditions.Get(machine, infrav1.MachineHostHealthyCondition)
 	switch {
@@ -115,9 +110,9 @@ func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, w W
 		return ready, 0
 	case node.healthy, health.Status == metav1.ConditionUnknown && !node.joined:
 		ready.Message = health.Message
-		return ready, w.Host // changes of a Machine's conditions wake nobody
+		return ready, delays.HostLost // changes of a Machine's conditions wake nobody
 	}
-	return since(ready, health, w.Host, now)
+	return since(ready, health, delays.HostLost, now)
 }
 
 // since lets a condition that is not True count once it has lasted.

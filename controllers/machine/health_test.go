@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // hostSays sets conditions of a host and its power, as its controller does.
@@ -60,10 +61,10 @@ func testServerOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.settle("m")
 	s.want("m", infrav1.MachineHostHealthyCondition, isFalse, infrav1.ReasonPoweredOff, "spec.power of IngotHost h")
 	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
-	if after := s.step("m").RequeueAfter; after <= 0 || after > 2*hostTime {
-		t.Errorf("looks again after %s, and Ready changes after %s", after, hostTime)
+	if after := s.step("m").RequeueAfter; after <= 0 || after > 2*timing.Default().HostLost {
+		t.Errorf("looks again after %s, and Ready changes after %s", after, timing.Default().HostLost)
 	}
-	s.clock.Step(2 * hostTime)
+	s.clock.Step(2 * timing.Default().HostLost)
 	m := s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonPoweredOff, "The server is off")
 	if !ptr.Deref(m.Status.Initialization.Provisioned, false) || failed(m) {
@@ -88,7 +89,7 @@ func testSilentBMC(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.nodeIs("m", isTrue)
 	s.hostSays("h", infrav1.PowerStateOn, answers(isFalse, infrav1.ReasonBMCUnreachable))
 	s.settle("m")
-	s.clock.Step(2 * hostTime)
+	s.clock.Step(2 * timing.Default().HostLost)
 	s.settle("m")
 	s.want("m", infrav1.MachineHostHealthyCondition, isUnknown, infrav1.ReasonBMCUnreachable, "condition BMCReachable of IngotHost h")
 	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "cannot ask the BMC")
@@ -149,7 +150,7 @@ func TestHostHealth(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
-	w := Waits{Join: 2 * time.Minute, Host: 5 * time.Minute}
+	w := timing.Default()
 	condition := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(at)}
 	}

@@ -4,7 +4,6 @@
 package machine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -29,6 +28,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/internal/ttlset"
 	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory"
@@ -50,7 +50,7 @@ import (
 // action of the events of this package: what the controller was doing.
 const action = "ReconcileMachine"
 
-// Reconciler reconciles IngotMachines. All exported fields but Waits and Addresses are
+// Reconciler reconciles IngotMachines. All exported fields but Timing and Addresses are
 // needed.
 type Reconciler struct {
 	Client client.Client
@@ -62,8 +62,7 @@ type Reconciler struct {
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
-	// Waits of its own; the zero value means DefaultWaits.
-	Waits Waits
+	Timing           timing.Timing
 	// Addresses is what hosts were given a moment ago, and machines' systems, in one; nil:
 	// the reconciler has one of its own.
 	Addresses *ipam.Memory
@@ -88,7 +87,7 @@ func stop(after time.Duration) outcome { return outcome{stop: true, after: after
 
 // retryLater stops the reconcile of a machine without a host, which looks again by itself.
 func (r *Reconciler) retryLater() outcome {
-	return stop(wait.Jitter(r.waits().Placement, retryJitter))
+	return stop(wait.Jitter(r.timing().Placement, retryJitter))
 }
 
 // nextAndAgain lets the following phases run, and has all of them run again after a while.
@@ -136,7 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, r.save(ctx, s)
 	}
 	defer func() {
-		if again := s.summarize(r.Clock.Now(), r.waits()); reterr == nil {
+		if again := s.summarize(r.Clock.Now(), r.timing()); reterr == nil {
 			result.RequeueAfter = sooner(result.RequeueAfter, again)
 		}
 		if err := r.save(ctx, s); err != nil {
@@ -241,7 +240,7 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) (outcome, error) {
 		before.Status, s.gone = s.machine.Status, true
 		err := r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
-			return stop(r.waits().Conflict), nil
+			return stop(r.timing().Conflict), nil
 		}
 		if err == nil {
 			s.hostLog().Info("Let the machine go: its host is fenced, or it has none")
@@ -251,39 +250,7 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) (outcome, error) {
 	return next, nil
 }
 
-// How soon a machine without a host looks again, should no host event bring it up;
-// and how soon after it lost one to another machine.
-const (
-	retryPlacement = 30 * time.Second
-	retryConflict  = time.Second
-	retryJitter    = 0.5
-)
+// retryJitter is how much is added at random to a delay, as a part of it.
+const retryJitter = 0.5
 
-// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
-// They are here so that tests of many machines can shorten all of them by one factor.
-type Waits struct {
-	// Placement is how soon a machine without a host looks again, should nothing
-	// bring it up.
-	Placement time.Duration
-	// Conflict is how soon one tries again that lost against another.
-	Conflict time.Duration
-	// Answer is how long the provider of a pool has to answer a claim that is new here
-	// before people are told of the address.
-	Answer time.Duration
-	// Join is how long the Node may take to join after a first boot that failed, and Host how
-	// long a server is off, or its BMC silent, before the machine is not Ready any more.
-	Join, Host time.Duration
-}
-
-// DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits {
-	return Waits{Placement: retryPlacement, Conflict: retryConflict, Answer: newClaim, Join: joinTime, Host: hostTime}
-}
-
-// waits are those of the reconciler, without zeroes.
-func (r *Reconciler) waits() Waits {
-	return Waits{
-		Placement: cmp.Or(r.Waits.Placement, retryPlacement), Conflict: cmp.Or(r.Waits.Conflict, retryConflict), Answer: cmp.Or(r.Waits.Answer, newClaim),
-		Join: cmp.Or(r.Waits.Join, joinTime), Host: cmp.Or(r.Waits.Host, hostTime),
-	}
-}
+func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }

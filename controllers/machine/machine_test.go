@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
@@ -128,7 +129,7 @@ func testPlacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.machine("picky", func(o *clusterv1.Machine, _ *infrav1.IngotMachine) { o.Spec.FailureDomain = "z" })
 	s.settle("picky")
 	s.want("picky", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, "z")
-	if after := s.step("picky").RequeueAfter; after < retryPlacement || after > 2*retryPlacement {
+	if after := s.step("picky").RequeueAfter; after < timing.Default().Placement || after > 2*timing.Default().Placement {
 		t.Errorf("looks again after %s", after)
 	}
 	if n := s.toldTimes(infrav1.ReasonNoMatchingHost); n != 1 {

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -168,10 +167,6 @@ func (r *Reconciler) machinesOfNetwork(ctx context.Context, _ client.Object) []r
 	})
 }
 
-// newClaim is for how long a claim that nobody has answered says nothing of its address:
-// after clusterctl move it has no status before its provider has looked at it.
-const newClaim = time.Minute
-
 // maxTold bounds how many addresses a condition tells of.
 const maxTold = 3
 
@@ -207,7 +202,7 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		if answer.Problem == "" {
 			continue
 		}
-		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(r.waits().Answer)) {
+		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(r.timing().PoolAnswer)) {
 			isNew = true
 			continue
 		}
@@ -221,7 +216,7 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 	}
 	s.claimed(strings.Join(told, "; "))
 	if isNew || len(told) > 0 { // addresses are not watched, nor is the clock
-		return nextAndAgain(wait.Jitter(r.waits().Placement, retryJitter)), nil
+		return nextAndAgain(wait.Jitter(r.timing().Placement, retryJitter)), nil
 	}
 	return next, nil
 }

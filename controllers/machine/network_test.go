@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -206,12 +207,12 @@ func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.must(s.api.Status().Update(s.ctx, claim))
 	s.clock.SetTime(claim.CreationTimestamp.Time)
 	for range 2 {
-		if result := s.step("m"); result.RequeueAfter <= 0 || result.RequeueAfter > newClaim {
+		if result := s.step("m"); result.RequeueAfter <= 0 || result.RequeueAfter > timing.Default().PoolAnswer {
 			t.Errorf("comes again after %s", result.RequeueAfter)
 		}
 	}
 	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
-	s.clock.Step(2 * newClaim)
+	s.clock.Step(2 * timing.Default().PoolAnswer)
 	s.step("m")
 	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "has not answered yet")
 }

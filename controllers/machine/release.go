@@ -94,7 +94,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 		host.Spec.Claim.State = infrav1.ClaimReleasing
 		err := r.Client.Patch(ctx, host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
-			return stop(r.waits().Conflict), nil
+			return stop(r.timing().Conflict), nil
 		}
 		if err != nil {
 			return next, fmt.Errorf("releasing host %s: %w", id.Host, err)
@@ -106,7 +106,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 	s.host = host
 	if host.Spec.Claim.FencedAt.IsZero() {
 		s.deletingBecause(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, host))
-		return stop(r.waits().Placement), nil
+		return stop(r.timing().Placement), nil
 	}
 	return next, nil
 }

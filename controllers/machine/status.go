@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -111,10 +112,10 @@ var deletion = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineD
 
 // summarize sets Ready (M26, M27), and returns how soon it may change by time alone; 0: it
 // does not.
-func (s *scope) summarize(now time.Time, w Waits) time.Duration {
+func (s *scope) summarize(now time.Time, delays timing.Timing) time.Duration {
 	machine := s.machine
 	if machine.DeletionTimestamp.IsZero() {
-		ready, again := readiness(machine, nodeOf(s.owner), now, w)
+		ready, again := readiness(machine, nodeOf(s.owner), now, delays)
 		conditions.Set(machine, ready)
 		return again
 	}

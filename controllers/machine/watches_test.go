@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
@@ -65,7 +66,7 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // beforeRetry is as long as a busy machine may need, and less than a retry takes.
-const beforeRetry = retryPlacement * 9 / 10
+var beforeRetry = timing.Default().Placement * 9 / 10
 
 // eventually waits for a condition.
 func (s *site) eventually(name, kind string, status metav1.ConditionStatus, reason string) {

@@ -4,7 +4,6 @@
 package reservation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
@@ -40,18 +40,6 @@ import (
 // action of the events of this package: what the controller was doing.
 const action = "ReconcileReservation"
 
-// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
-type Waits struct {
-	// Recheck is how often it is looked whether the hosts of a promise are still there.
-	Recheck time.Duration
-	// Heard is when the reservation is looked at once its condition Paused was written:
-	// when the cache has heard of it.
-	Heard time.Duration
-}
-
-// DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits { return Waits{Recheck: time.Minute, Heard: time.Second} }
-
 // Reconciler shows how far reservations are met, and ends them. All exported fields
 // but Metrics are needed.
 type Reconciler struct {
@@ -61,8 +49,7 @@ type Reconciler struct {
 	// WatchFilterValue selects the Clusters whose reservations are looked after, and the
 	// hosts that there are for them.
 	WatchFilterValue string
-	// Waits of its own; the zero value means DefaultWaits.
-	Waits Waits
+	Timing           timing.Timing
 	// Metrics may be nil.
 	Metrics *Metrics
 }
@@ -72,7 +59,7 @@ type Reconciler struct {
 const recheckJitter = 0.3
 
 func (r *Reconciler) recheck() time.Duration {
-	return wait.Jitter(cmp.Or(r.Waits.Recheck, DefaultWaits().Recheck), recheckJitter)
+	return wait.Jitter(r.Timing.WithDefaults().ReservationCheck, recheckJitter)
 }
 
 // Reconcile looks after one reservation.
@@ -101,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if requeue { // what was written here, of the status alone, brings nobody here again
-		return ctrl.Result{RequeueAfter: cmp.Or(r.Waits.Heard, DefaultWaits().Heard)}, nil
+		return ctrl.Result{RequeueAfter: r.Timing.WithDefaults().ReservationPaused}, nil
 	}
 	base.Status = *reservation.Status.DeepCopy()
 	base.ResourceVersion = reservation.ResourceVersion

@@ -45,6 +45,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/internal/index"
 	internalipam "github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/test/eventually"
@@ -215,7 +216,7 @@ func (p *plane) run() {
 			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: p.fingerprint, Addresses: &internalipam.Memory{},
 		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: 10}),
 		(&reservation.Reconciler{
-			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Waits: reservation.Waits{Recheck: time.Second},
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Timing: timing.Timing{ReservationCheck: time.Second},
 		}).SetupWithManager(mgr, controller.Options{}),
 		(&move.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(mgr, controller.Options{}),
 	} {

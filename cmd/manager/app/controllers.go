@@ -89,7 +89,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		(&inuse.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr, workers(holdConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
-			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
+			Timing: o.Timing, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
 		}).SetupWithManager(ctx, mgr, workers(o.MachineConcurrency)),
 		(&cluster.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, WatchFilterValue: o.WatchFilter,

@@ -38,7 +38,7 @@ func addCatalogue(mgr manager.Manager, o *Options, recorder events.EventRecorder
 	return errors.Join(
 		(&reservation.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, Clock: clock.RealClock{}, WatchFilterValue: o.WatchFilter,
-			Waits: o.ReservationWaits, Metrics: counted,
+			Timing: o.Timing, Metrics: counted,
 		}).SetupWithManager(mgr, workers(reservationConcurrency)),
 		(&image.Reconciler{
 			Client: mgr.GetClient(), HTTP: fetch, Recorder: recorder, Clock: clock.RealClock{}, Timing: o.Timing, WatchFilterValue: o.WatchFilter,

@@ -15,9 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/host"
-	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
-	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
@@ -94,14 +92,12 @@ type Options struct {
 	BMCSources []string
 	// BMCEvents has BMCs watched that tell by themselves.
 	BMCEvents bool
-	// BMC, HostWaits and MachineWaits have no flags: what is in them suits every
+	// BMC, HostWaits and Timing have no flags: what is in them suits every
 	// data centre. Shorten changes them too.
-	BMC              bmc.PoolOptions
-	Watches          bmc.WatchOptions
-	HostWaits        host.Waits
-	MachineWaits     machine.Waits
-	BootWaits        bootlog.Waits
-	ReservationWaits reservation.Waits
+	BMC          bmc.PoolOptions
+	Watches      bmc.WatchOptions
+	HostWaits    host.Waits
+	BootWaits    bootlog.Waits
 	// Timing is that of the other reconcilers.
 	Timing timing.Timing
 
@@ -131,11 +127,11 @@ func DefaultOptions() *Options {
 		BootHTTPPort: 8880, BootClientConnections: httpd.DefaultMaxConnsPerClient, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: lifecycle.DefaultPolicy(), MoveRest: move.DefaultRest,
-		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
-		BootWaits:        bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
-		ReservationWaits: reservation.DefaultWaits(), Timing: timing.Default(),
-		Hooks: defaultHookOptions(),
-		Logs:  logs,
+		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(),
+		BootWaits: bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
+		Timing:    timing.Default(),
+		Hooks:     defaultHookOptions(),
+		Logs:      logs,
 	}
 }
 

@@ -33,7 +33,7 @@ func TestShorten(t *testing.T) {
 		"SyncPeriod", "PowerPoll", "MoveRest", "Policy.SoftPowerOff", "Policy.AgentDeadline", "Policy.ResetInterval", "Policy.RetryMax",
 		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Rest.Base", "BMC.Rest.Max",
 		"HostWaits.Turn", "HostWaits.BackoffFirst", "HostWaits.BackoffCap", "HostWaits.Settle", "HostWaits.Soon",
-		"MachineWaits.Placement", "MachineWaits.Conflict", "MachineWaits.Answer", "BootWaits.Quiet", "BootWaits.Interval", "ReservationWaits.Recheck", "ReservationWaits.Heard", "Timing.ImageCheck", "Timing.ImageRetry",
+		"Timing.Placement", "Timing.Conflict", "Timing.PoolAnswer", "BootWaits.Quiet", "BootWaits.Interval", "Timing.ReservationCheck", "Timing.ReservationPaused", "Timing.ImageCheck", "Timing.ImageRetry",
 		"Timing.RemediationCheck", "Timing.RemediationIdle", "Timing.NodeCheck", "Timing.LabelDispute",
 	} {
 		if !slices.Contains(names, name) {
