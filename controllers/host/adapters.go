@@ -36,11 +36,10 @@ func (b firmwareBMC) DoWithin(ctx context.Context, target bmc.Target, limit time
 }
 
 func (r *Reconciler) preparer() *firmware.Preparer {
-	w := r.waits()
 	return &firmware.Preparer{
 		Live: r.Live, BMC: firmwareBMC{r}, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll, HTTP: r.Images, Works: &r.memory.jobs,
-		Waits: firmware.Waits{BackoffFirst: w.BackoffFirst, BackoffCap: w.BackoffCap, BackoffJitter: backoffJitter, ImageTime: w.ImageTime, ImageAge: w.ImageAge, PushTime: w.PushTime},
-		Save:  r.patchLocked, Wake: r.wakeFirmware, Warn: r.recordWarning, Stable: stable,
+		Timing: r.timing(),
+		Save:   r.patchLocked, Wake: r.wakeFirmware, Warn: r.recordWarning, Stable: stable,
 	}
 }
 
@@ -108,7 +107,7 @@ func (r *Reconciler) readFirmware(ctx context.Context, host *infrav1.IngotHost, 
 // executeFirmware takes a step of the preparation, on a current view only.
 func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
-		return r.waits().Soon, err
+		return r.timing().Conflict, err
 	}
 	r.logStep(ctx, host, *decision)
 	view := viewOf(host, seen)
@@ -121,7 +120,7 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 	if errors.As(err, &failure) {
 		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, failure.Err, r.Clock.Now())), nil
 	}
-	return r.waits().Soon, err
+	return r.timing().Conflict, err
 }
 
 // afterFirmware returns the decision to show after a step that had no effect and is put off:
@@ -167,7 +166,7 @@ func (b rotationBMC) Failed(err error, tell func(string) string) {
 }
 
 func (r *Reconciler) rotator(bmc rotation.BMC) *rotation.Rotator {
-	return &rotation.Rotator{Client: r.Client, Clock: r.Clock, BMC: bmc, Turn: r.waits().Turn,
+	return &rotation.Rotator{Client: r.Client, Clock: r.Clock, BMC: bmc, Turn: r.timing().BMCCalls,
 		Current: r.mustBeCurrent, Save: r.saveCommands, Note: r.recordNormal, Warn: r.recordWarning}
 }
 

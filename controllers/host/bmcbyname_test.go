@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // testSameBMCByName: a DNS name that leads to the BMC of another host gets no connection
@@ -41,7 +42,7 @@ func testSameBMCByName(t *testing.T, on *ground) {
 			y.step("a-owner")
 			y.want("a-owner", infrav1.HostUniqueCondition, metav1.ConditionTrue, infrav1.HostUniqueCondition)
 			y.bmc.leads[alias.Spec.BMC.Address] = "10.78.0.1"
-			y.clock.Step(backoffCap)
+			y.clock.Step(timing.Default().BMCBackoffMax)
 			for range 2 {
 				y.step("b-alias")
 			}
@@ -59,7 +60,7 @@ func testBMCNotAllowed(t *testing.T, on *ground) {
 	y.bmc.set(func(f *fakeBMC) { f.power, f.readErr = bmc.PowerOn, &bmc.SourceError{Host: "169.254.0.7"} })
 	for range 4 {
 		y.step("h")
-		y.clock.Step(backoffCap)
+		y.clock.Step(timing.Default().BMCBackoffMax)
 	}
 	c := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCAddressNotAllowed)
 	for _, want := range []string{"spec.bmc.address", "169.254.0.7", "add its network to --bmc-sources", "keeps running"} {
@@ -74,7 +75,7 @@ func testBMCNotAllowed(t *testing.T, on *ground) {
 		t.Errorf("the server was sent %s", took)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
-	y.clock.Step(backoffCap)
+	y.clock.Step(timing.Default().BMCBackoffMax)
 	y.step("h")
 	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }

@@ -25,9 +25,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// do makes calls to a BMC within Waits.Turn.
+// do makes calls to a BMC within Timing.BMCCalls.
 func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, r.waits().Turn)
+	ctx, cancel := context.WithTimeout(ctx, r.timing().BMCCalls)
 	defer cancel()
 	return r.BMC.Do(ctx, target, guarded(ctx, target, false, calls))
 }
@@ -85,15 +85,15 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known bmcState, err error, 
 	if errors.Is(err, bmc.ErrUnfinished) { // it answers, and the next try gets further
 		known.delay, known.failures = 0, 0
 	}
-	retryAfter := min(bmc.RetryAfter(err), r.waits().BackoffCap)
+	retryAfter := min(bmc.RetryAfter(err), r.timing().BMCBackoffMax)
 	var rests *bmc.RestError
 	if errors.As(err, &rests) {
 		if known.problem == lifecycle.BMCOK { // another host of this BMC found out first
-			known = known.failed(problemOf(err), rests.Err.Error(), now, r.waits())
+			known = known.failed(problemOf(err), rests.Err.Error(), now, r.timing())
 			known.failures = rests.Failures
 		}
 	} else {
-		known = known.failed(problemOf(err), err.Error(), now, r.waits())
+		known = known.failed(problemOf(err), err.Error(), now, r.timing())
 	}
 	if known.since.IsZero() {
 		known.since = now
@@ -178,7 +178,7 @@ func (r *Reconciler) pin(ctx context.Context, host *infrav1.IngotHost, seen *obs
 }
 
 func (r *Reconciler) finder() *bmccredentials.Finder {
-	return &bmccredentials.Finder{Client: r.Client, Live: r.Live, Fingerprint: r.Fingerprint, Note: r.recordNormal, Turn: r.waits().Turn}
+	return &bmccredentials.Finder{Client: r.Client, Live: r.Live, Fingerprint: r.Fingerprint, Note: r.recordNormal, Turn: r.timing().BMCCalls}
 }
 
 // forgive has the pool try a BMC at once, with a password that it refused before: the cause

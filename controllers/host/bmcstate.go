@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/internal/rotation"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
@@ -207,12 +208,9 @@ func keyOf(host *infrav1.IngotHost) types.NamespacedName {
 	return types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
 }
 
-// The backoff of a BMC that fails (I13), with up to half of it as jitter.
-const (
-	backoffFirst  = 5 * time.Second
-	backoffCap    = 5 * time.Minute
-	backoffJitter = 0.5
-)
+// backoffJitter is how much is added at random to the backoff of a BMC that fails (I13), as a
+// part of it.
+const backoffJitter = 0.5
 
 // bmcState is what is known of a BMC. Each group of fields says what a restart costs. A
 // reconcile works on a copy and keeps it as a whole.
@@ -279,10 +277,10 @@ func (s bmcState) withKey(key string) bmcState {
 }
 
 // failed counts a failure and sets when to try again.
-func (s bmcState) failed(problem lifecycle.BMCProblem, message string, now time.Time, w Waits) bmcState {
+func (s bmcState) failed(problem lifecycle.BMCProblem, message string, now time.Time, delays timing.Timing) bmcState {
 	s.problem, s.message, s.failures = problem, stable(message), s.failures+1
-	s.delay = min(max(2*s.delay, w.BackoffFirst), w.BackoffCap)
-	s.retryAt = now.Add(min(wait.Jitter(s.delay, backoffJitter), w.BackoffCap))
+	s.delay = min(max(2*s.delay, delays.BMCBackoffFirst), delays.BMCBackoffMax)
+	s.retryAt = now.Add(min(wait.Jitter(s.delay, backoffJitter), delays.BMCBackoffMax))
 	return s
 }
 

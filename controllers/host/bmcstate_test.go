@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -22,14 +23,14 @@ import (
 func TestBackoff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := bmcState{key: "1/a", listed: true, macs: []string{"x"}}
-	base := backoffFirst
+	base := timing.Default().BMCBackoffFirst
 	for i := range 12 {
-		c = c.failed(lifecycle.BMCBusy, "busy", now, DefaultWaits())
+		c = c.failed(lifecycle.BMCBusy, "busy", now, timing.Default())
 		wait := c.retryAt.Sub(now)
-		if wait < base || wait > min(base+base/2, backoffCap) {
-			t.Errorf("failure %d: wait %s, want %s to %s", i+1, wait, base, min(base+base/2, backoffCap))
+		if wait < base || wait > min(base+base/2, timing.Default().BMCBackoffMax) {
+			t.Errorf("failure %d: wait %s, want %s to %s", i+1, wait, base, min(base+base/2, timing.Default().BMCBackoffMax))
 		}
-		base = min(2*base, backoffCap)
+		base = min(2*base, timing.Default().BMCBackoffMax)
 	}
 	if again := c.withKey("1/a"); again.delay != c.delay {
 		t.Error("failures are forgotten without a correction")
@@ -126,7 +127,7 @@ func TestAccessKey(t *testing.T) {
 			host := &infrav1.IngotHost{}
 			host.Spec.BMC = &infrav1.BMC{Address: "redfish://b", CredentialsRef: infrav1.LocalReference{Name: "s"}}
 			known := bmcState{}.withKey(accessKey(host, "v"))
-			known = known.failed(lifecycle.BMCTimeout, "slow", now, DefaultWaits())
+			known = known.failed(lifecycle.BMCTimeout, "slow", now, timing.Default())
 			tc.change(host)
 			if after := known.withKey(accessKey(host, tc.version)); after.retryAt.IsZero() != tc.again {
 				t.Errorf("tried again at %s, want at once: %t", after.retryAt, tc.again)

@@ -66,7 +66,7 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 // called.
 func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
-		return r.waits().Soon, err
+		return r.timing().Conflict, err
 	}
 	if _, ok := decision.Step.(lifecycle.Restart); ok {
 		// That the command is carried out is saved first: people notice a lost reboot and ask
@@ -74,7 +74,7 @@ func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.Ingot
 		next := host.DeepCopy()
 		inventory.TakeCommand(next, infrav1.RebootAnnotation)
 		if err := r.saveCommands(ctx, next, host); err != nil {
-			return r.waits().Soon, err
+			return r.timing().Conflict, err
 		}
 	}
 	if lifecycle.IsHeld(base) { // seen off: boot servers may answer it again as its order says
@@ -109,7 +109,7 @@ func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.Ingot
 	r.memory.keepBMC(host, known)
 	// A write without an answer may have had its effect: it is not repeated, and the power
 	// state is read again (I17).
-	return r.waits().Settle, nil
+	return r.timing().PowerSettle, nil
 }
 
 // saveResetTime saves that the host is about to be switched: after a crash nothing is
@@ -179,7 +179,7 @@ func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decis
 	r.memory.keepBMC(host, known)
 	seen.setBMC(host, known)
 	*decision = lifecycle.Next(host, seen.Observation, r.Policy)
-	return max(seen.RetryAt.Sub(r.Clock.Now()), r.waits().Soon)
+	return max(seen.RetryAt.Sub(r.Clock.Now()), r.timing().Conflict)
 }
 
 // saved logs a step that writes to the API server, unless it failed, and returns when to
@@ -188,7 +188,7 @@ func (r *Reconciler) saved(ctx context.Context, host *infrav1.IngotHost, decisio
 	if err == nil {
 		r.logStep(ctx, host, decision)
 	}
-	return r.waits().Soon, err
+	return r.timing().Conflict, err
 }
 
 // recordAddress records the address of the boot NIC.
@@ -399,7 +399,7 @@ const maxEjections = 4
 // must not wait for this.
 func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
-		return r.waits().Soon, err
+		return r.timing().Conflict, err
 	}
 	r.logStep(ctx, host, *decision)
 	err := r.do(ctx, seen.target, emptyDrives)
@@ -416,12 +416,12 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 		r.recordWarning(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive: "+err.Error()+
 			". Take it out by hand: it boots nothing any more, and may keep the server from its disk")
 	case errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, bmc.ErrNotApplied):
-		return r.waits().Settle, nil // the next try looks again (I17)
+		return r.timing().PowerSettle, nil // the next try looks again (I17)
 	case err != nil:
 		// This is no power action: those continue to count as they are.
 		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, err, r.Clock.Now())), nil
 	}
-	return r.waits().Soon, r.saveLedger(ctx, host, lifecycle.SaveLedger{Ledger: lifecycle.WithoutMedia(host)}, false)
+	return r.timing().Conflict, r.saveLedger(ctx, host, lifecycle.SaveLedger{Ledger: lifecycle.WithoutMedia(host)}, false)
 }
 
 // emptyDrives ejects Ingot's images, and leaves those that a person inserted. If no drive

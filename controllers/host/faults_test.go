@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/internal/timing"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
@@ -148,7 +149,7 @@ func testBreaker(t *testing.T, on *ground) {
 			tries, asked := 0, m.b.Reads()+len(m.b.Writes())
 			for range 60 {
 				after := m.step("h").RequeueAfter
-				if after <= 0 || after > backoffCap+backoffCap/2 {
+				if after <= 0 || after > timing.Default().BMCBackoffMax+timing.Default().BMCBackoffMax/2 {
 					t.Fatalf("tried again after %s", after)
 				}
 				if now := m.b.Reads() + len(m.b.Writes()); now != asked {
@@ -177,7 +178,7 @@ func testBreaker(t *testing.T, on *ground) {
 				t.Errorf("news of an old failure: %s", text)
 			}
 			m.b.SetFaults()
-			m.clock.Step(backoffCap)
+			m.clock.Step(timing.Default().BMCBackoffMax)
 			m.step("h")
 			m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 		})

@@ -16,13 +16,14 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
 // What is worse is told at once, what is better once it has lasted.
 func TestHealthImprovesLate(t *testing.T) {
 	const ok, warning, critical, unknown = lifecycle.HealthOK, lifecycle.HealthWarning, lifecycle.HealthCritical, lifecycle.HealthUnknown
-	w := DefaultWaits()
+	delays := timing.Default()
 	for name, tc := range map[string]struct {
 		felt []lifecycle.Health // one a minute
 		want []lifecycle.Health
@@ -39,7 +40,7 @@ func TestHealthImprovesLate(t *testing.T) {
 			var got []lifecycle.Health
 			at := time.Unix(1000, 0)
 			for _, felt := range tc.felt {
-				h = h.reported(felt, at, w)
+				h = h.reported(felt, at, delays)
 				got = append(got, h.state)
 				at = at.Add(time.Minute)
 			}
@@ -149,10 +150,10 @@ func testHealth(t *testing.T, on *ground) {
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionFalse, infrav1.ReasonHealthCritical)
 	y.toldOnce(infrav1.ReasonHealthCritical)
 
-	y.clock.Step(DefaultWaits().DetailEvery)
+	y.clock.Step(timing.Default().HealthDetail)
 	y.step("h")
 	if y.bmc.details != 3 {
-		t.Errorf("%d detailed readings, want one more after %s", y.bmc.details, DefaultWaits().DetailEvery)
+		t.Errorf("%d detailed readings, want one more after %s", y.bmc.details, timing.Default().HealthDetail)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.health, f.parts = bmc.HealthOK, nil })
 	for range 7 {

@@ -4,7 +4,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"hash/fnv"
 	"net/http"
@@ -23,8 +22,8 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/internal/ipam"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -56,8 +55,7 @@ type Reconciler struct {
 	// Watches are event streams of BMCs, whose hosts are polled less often. They report to
 	// Heard. Nil: there are none.
 	Watches Watches
-	// Waits are the delays of this package; zero fields mean DefaultWaits.
-	Waits Waits
+	Timing  timing.Timing
 	// Images downloads firmware images, from where the operator allows it; nil: none.
 	Images *http.Client
 	// Continuity is since when the state of hosts can be trusted; nil: always.
@@ -117,54 +115,7 @@ type BootServer struct {
 	Ticket func(host *infrav1.IngotHost) string
 }
 
-// Waits are the delays of this package; zero fields mean the defaults. What an operator may
-// want to change is a flag of the manager instead (lifecycle.Policy, Poll): tests of many
-// hosts shorten all Waits by one factor.
-type Waits struct {
-	// Turn limits all calls to a BMC in one reconcile, including the wait for its session: a
-	// BMC that hangs must not keep a worker (I13).
-	Turn time.Duration
-	// BackoffFirst and BackoffCap are the first and the longest delay before a BMC that fails
-	// is tried again (I13).
-	BackoffFirst, BackoffCap time.Duration
-	// Settle is when the power state is read again after a power action.
-	Settle time.Duration
-	// HealthSettle is how long a better health must last before it is shown: a sensor at its
-	// threshold would change the status at every poll.
-	HealthSettle time.Duration
-	// DetailEvery is how often the components of an unhealthy server are read again, which
-	// may take 80 requests. DetailLeast is the shortest time between two reads when the state
-	// changes.
-	DetailEvery, DetailLeast time.Duration
-	// ImageTime limits the download of a firmware image; ImageAge is how long its result is
-	// used.
-	ImageTime, ImageAge time.Duration
-	// PushTime limits the push of an image to a BMC.
-	PushTime time.Duration
-	// Soon is when a reconcile that met a newer version of the host starts over, unless a
-	// watch triggers it before.
-	Soon time.Duration
-}
-
-// DefaultWaits returns the Waits as shipped.
-func DefaultWaits() Waits {
-	return Waits{
-		Turn: time.Minute, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: 3 * time.Second, Soon: time.Second,
-		HealthSettle: 5 * time.Minute, DetailEvery: 6 * time.Hour, DetailLeast: 10 * time.Minute,
-		ImageTime: firmware.DefaultImageTime, ImageAge: firmware.DefaultImageAge, PushTime: firmware.DefaultPushTime,
-	}
-}
-
-// waits returns r.Waits with its zero fields filled.
-func (r *Reconciler) waits() Waits {
-	w, d := r.Waits, DefaultWaits()
-	return Waits{
-		Turn: cmp.Or(w.Turn, d.Turn), BackoffFirst: cmp.Or(w.BackoffFirst, d.BackoffFirst), BackoffCap: cmp.Or(w.BackoffCap, d.BackoffCap),
-		Settle: cmp.Or(w.Settle, d.Settle), Soon: cmp.Or(w.Soon, d.Soon),
-		HealthSettle: cmp.Or(w.HealthSettle, d.HealthSettle), DetailEvery: cmp.Or(w.DetailEvery, d.DetailEvery), DetailLeast: cmp.Or(w.DetailLeast, d.DetailLeast),
-		ImageTime: cmp.Or(w.ImageTime, d.ImageTime), ImageAge: cmp.Or(w.ImageAge, d.ImageAge), PushTime: cmp.Or(w.PushTime, d.PushTime),
-	}
-}
+func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
 
 // Reconcile takes one step in the life of a host, if the host may be acted on now.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -185,14 +136,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // another manager's; a watched object triggered this (M41)
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, infrav1.HostFinalizer); err != nil || added {
-		return ctrl.Result{RequeueAfter: r.waits().Soon}, err // such a change does not trigger a reconcile
+		return ctrl.Result{RequeueAfter: r.timing().Conflict}, err // such a change does not trigger a reconcile
 	}
 	if ok, retryAfter, err := r.preconditions(ctx, host); err != nil || !ok {
 		return ctrl.Result{RequeueAfter: retryAfter}, err
 	}
 	after, err := r.takeStep(ctx, host)
 	if isRetry(err) {
-		after, err = r.waits().Soon, nil // the host has changed; nothing was done, and there is nothing to show
+		after, err = r.timing().Conflict, nil // the host has changed; nothing was done, and there is nothing to show
 	}
 	return ctrl.Result{RequeueAfter: after}, err
 }
@@ -266,7 +217,7 @@ func (r *Reconciler) requeueAfter(host *infrav1.IngotHost, obs lifecycle.Observa
 		return 0
 	case lifecycle.Wait:
 		if !step.Until.IsZero() {
-			return min(r.Poll, max(step.Until.Sub(obs.Now), r.waits().Soon))
+			return min(r.Poll, max(step.Until.Sub(obs.Now), r.timing().Conflict))
 		}
 	}
 	return untilPoll(host.UID, r.Clock.Now(), r.pollInterval(host, obs))

@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // The whole life of a host, step by step: registered, inspected, claimed, installed,
@@ -56,7 +57,7 @@ func testLife(t *testing.T, on *ground) {
 	if writes := y.bmc.took(); writes != string(bmc.ActionGracefulOff) {
 		t.Errorf("fenced by %q, want a soft power-off first", writes)
 	}
-	y.clock.Step(DefaultWaits().Settle)
+	y.clock.Step(timing.Default().PowerSettle)
 	if after := y.step("h").RequeueAfter; after != y.Policy.ShutdownPoll {
 		t.Errorf("while it shuts down it is looked at after %s", after)
 	}
@@ -102,7 +103,7 @@ func testStale(t *testing.T, on *ground) {
 			if writes := y.bmc.took(); writes != "" {
 				t.Errorf("switched on an old view: %s", writes)
 			}
-			if result.RequeueAfter != DefaultWaits().Soon || y.get("h").ResourceVersion != before.ResourceVersion {
+			if result.RequeueAfter != timing.Default().Conflict || y.get("h").ResourceVersion != before.ResourceVersion {
 				t.Errorf("requeue %s, and the status was written on an old view", result.RequeueAfter)
 			}
 		})
@@ -129,7 +130,7 @@ func testStale(t *testing.T, on *ground) {
 		y.edit("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{"a": "b"} })
 		before := y.get("h")
 		y.clock.Step(time.Minute)
-		if result := y.step("h"); result.RequeueAfter != DefaultWaits().Soon {
+		if result := y.step("h"); result.RequeueAfter != timing.Default().Conflict {
 			t.Errorf("requeue after %s", result.RequeueAfter)
 		}
 		if after := y.get("h"); after.ResourceVersion != before.ResourceVersion || len(y.all()) != 0 {
@@ -302,8 +303,8 @@ func testSecret(t *testing.T, on *ground) {
 	if !strings.Contains(message, `"bmc"`) || y.bmc.readsSoFar() != 0 {
 		t.Errorf("message %q, %d calls without credentials", message, y.bmc.readsSoFar())
 	}
-	if first := waits[2]; first < backoffFirst-time.Second || first > 2*backoffFirst || waits[5] <= first || waits[5] > y.Poll {
-		t.Errorf("waits = %s: want them to grow from %s to at most %s", waits, backoffFirst, y.Poll)
+	if first := waits[2]; first < timing.Default().BMCBackoffFirst-time.Second || first > 2*timing.Default().BMCBackoffFirst || waits[5] <= first || waits[5] > y.Poll {
+		t.Errorf("waits = %s: want them to grow from %s to at most %s", waits, timing.Default().BMCBackoffFirst, y.Poll)
 	}
 	y.create(y.secret("bmc"))
 	y.step("a")

@@ -102,7 +102,7 @@ func (m *metal) restart(dies int) {
 	r := m.Reconciler
 	api := &mortalClient{Client: m.api, mortal: m.mort}
 	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Images: &http.Client{}, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
-		Waits: r.Waits, NewID: r.NewID, Addresses: &ipam.Memory{}, Fingerprint: func(ctx context.Context, address string) (string, error) {
+		Timing: r.Timing, NewID: r.NewID, Addresses: &ipam.Memory{}, Fingerprint: func(ctx context.Context, address string) (string, error) {
 			return trust.Probe(ctx, bmc.Target{}, address)
 		}}
 }
@@ -149,7 +149,7 @@ func (m *metal) settled(what string, done func(*infrav1.IngotHost) bool) *infrav
 		if host := m.get("h"); done(host) {
 			return host
 		}
-		m.clock.Step(m.waits().BackoffCap)
+		m.clock.Step(m.timing().BMCBackoffMax)
 	}
 	m.t.Fatalf("never %s: %+v", what, m.get("h").Status.Conditions)
 	return nil

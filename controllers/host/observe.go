@@ -405,7 +405,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	switch {
 	case same && seen.Now.Before(known.retryAt):
 	case found.Problem != lifecycle.BMCOK:
-		known = known.failed(found.Problem, found.Message, seen.Now, r.waits())
+		known = known.failed(found.Problem, found.Message, seen.Now, r.timing())
 	case pushing: // one call at a time
 	default:
 		known, err = r.contactBMC(ctx, host, seen, found, known)

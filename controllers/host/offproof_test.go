@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // I7: a BMC that says off, be it stuck, fences nothing before it took an order to cut the
@@ -89,7 +90,7 @@ func testUnanswered(t *testing.T, on *ground) {
 		t.Errorf("fenced by no more than the BMC's word: %+v", claim)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
-	y.clock.Step(2 * backoffCap)
+	y.clock.Step(2 * timing.Default().BMCBackoffMax)
 	y.until("h", "fenced", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil || !h.Spec.Claim.FencedAt.IsZero() })
 	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
@@ -204,7 +205,7 @@ func testRefused(t *testing.T, on *ground) {
 		t.Errorf("held against the host: order %+v, record %+v", host.Spec.Order, host.Spec.Record)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
-	y.clock.Step(2 * backoffCap)
+	y.clock.Step(2 * timing.Default().BMCBackoffMax)
 	y.untilBoot("h", infrav1.OrderInspect)
 }
 
@@ -223,7 +224,7 @@ func testUnheeded(t *testing.T, on *ground) {
 		t.Errorf("message %q", message)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.power = "On" })
-	y.clock.Step(2 * backoffCap)
+	y.clock.Step(2 * timing.Default().BMCBackoffMax)
 	y.step("h")
 	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }
@@ -235,7 +236,7 @@ func testCorrected(t *testing.T, on *ground) {
 		"and it is to be tried": func(y *yard) {
 			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: commandAt(y.clock.Now())})
 		},
-		"and nothing says so": func(y *yard) { y.clock.Step(2 * backoffCap) },
+		"and nothing says so": func(y *yard) { y.clock.Step(2 * timing.Default().BMCBackoffMax) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, on)
@@ -259,7 +260,7 @@ func testCorrected(t *testing.T, on *ground) {
 			if record := y.get("h").Spec.Record; took.IsZero() || record.Failures != 3 {
 				t.Fatalf("took an order: %t; record %+v", !took.IsZero(), record)
 			}
-			if had := y.clock.Since(took); had < y.Policy.AgentDeadline || had > y.Policy.AgentDeadline+2*backoffCap {
+			if had := y.clock.Since(took); had < y.Policy.AgentDeadline || had > y.Policy.AgentDeadline+2*timing.Default().BMCBackoffMax {
 				t.Errorf("the boot that was taken counts as failed after %s", had)
 			}
 		})

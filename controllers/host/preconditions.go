@@ -53,11 +53,11 @@ func (r *Reconciler) preconditions(ctx context.Context, host *infrav1.IngotHost)
 		return false, wait, nil
 	}
 	if r.Continuity != nil && !r.Continuity.Known() {
-		return false, r.waits().Soon, nil
+		return false, r.timing().Conflict, nil
 	}
 	if wrote, err := r.correctFutureTimes(ctx, host); err != nil || wrote {
 		// The status is now newer than the one whose pause was checked (I10).
-		return false, r.waits().Soon, client.IgnoreNotFound(err)
+		return false, r.timing().Conflict, client.IgnoreNotFound(err)
 	}
 	return true, 0, nil
 }
@@ -95,7 +95,7 @@ func (r *Reconciler) reconcilePause(ctx context.Context, host *infrav1.IngotHost
 			return isPaused, 0, err
 		}
 		if !isPaused { // changes of status do not trigger a reconcile
-			return false, r.waits().Soon, nil
+			return false, r.timing().Conflict, nil
 		}
 	}
 	if !isPaused {
@@ -103,7 +103,7 @@ func (r *Reconciler) reconcilePause(ctx context.Context, host *infrav1.IngotHost
 	}
 	after, err := r.unblockMove(ctx, host)
 	if isRetry(err) {
-		return true, r.waits().Soon, nil
+		return true, r.timing().Conflict, nil
 	}
 	return true, after, err
 }
@@ -175,7 +175,7 @@ func (r *Reconciler) unblockMove(ctx context.Context, host *infrav1.IngotHost) (
 		return 0, nil
 	}
 	if r.memory.jobs.Cancel(keyOf(host)) { // a push runs next to the reconcile
-		return r.waits().Soon, nil
+		return r.timing().Conflict, nil
 	}
 	if wait := r.agentMayWrite(host, since); wait > 0 {
 		return wait, nil

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/hardware"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
@@ -66,12 +67,12 @@ func testBMCErrors(t *testing.T, on *ground) {
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
 			reads, before := y.bmc.readsSoFar(), y.get("h")
-			y.clock.Step(backoffFirst - time.Second)
+			y.clock.Step(timing.Default().BMCBackoffFirst - time.Second)
 			y.step("h")
 			if y.bmc.readsSoFar() != reads {
 				t.Error("asked again before the backoff is over")
 			}
-			y.clock.Step(backoffFirst)
+			y.clock.Step(timing.Default().BMCBackoffFirst)
 			y.step("h")
 			if y.bmc.readsSoFar() != reads+1 || y.get("h").ResourceVersion != before.ResourceVersion {
 				t.Errorf("%d calls, want one more; or the same failure was written again", y.bmc.readsSoFar()-reads)

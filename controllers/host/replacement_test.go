@@ -152,7 +152,7 @@ func testSlowAfterTimeout(t *testing.T, on *ground) {
 				metal.slow = bmc.ErrTimeout
 			}
 			for range 3 {
-				y.clock.Step(y.waits().BackoffCap)
+				y.clock.Step(y.timing().BMCBackoffMax)
 				y.step("h")
 			}
 			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
@@ -235,7 +235,7 @@ func testSwapped(t *testing.T, on *ground) {
 			y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
 			metal.identity = bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
 			for range 3 {
-				y.clock.Step(y.waits().BackoffCap)
+				y.clock.Step(y.timing().BMCBackoffMax)
 				y.step("h")
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWrongServer)
@@ -372,7 +372,7 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 			tc.swap(metal)
 			for range 4 {
 				y.step("h")
-				y.clock.Step(y.waits().BackoffCap)
+				y.clock.Step(y.timing().BMCBackoffMax)
 			}
 			writes := y.bmc.took()
 			if tc.wrong != (writes == "") {

@@ -203,7 +203,7 @@ func testRotationRefused(t *testing.T, on *ground) {
 		m.calm()
 		propose(m)
 		for range 4 {
-			m.clock.Step(m.waits().BackoffCap)
+			m.clock.Step(m.timing().BMCBackoffMax)
 			m.tick()
 		}
 		m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
@@ -290,7 +290,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		}
 		m.settled("stuck", stuck)
 		for range 6 {
-			m.clock.Step(m.waits().BackoffCap)
+			m.clock.Step(m.timing().BMCBackoffMax)
 			m.tick() // two tries at each; never two wrong ones at once
 		}
 		m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected)

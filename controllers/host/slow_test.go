@@ -57,7 +57,7 @@ func isKnownSlowly(t *testing.T, on *ground, psu string) {
 		default:
 			t.Fatalf("%s: %s", c.Reason, c.Message)
 		}
-		m.clock.Step(3 * m.waits().BackoffFirst / 2)
+		m.clock.Step(3 * m.timing().BMCBackoffFirst / 2)
 	}
 	t.Fatalf("never known, and told %v", told)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/firmware"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
@@ -267,13 +268,13 @@ func (s bmcState) healthOf(host *infrav1.IngotHost) healthState {
 
 // reported takes over what the BMC reports: a worse state at once, a better one once it has
 // lasted.
-func (h healthState) reported(now lifecycle.Health, at time.Time, w Waits) healthState {
+func (h healthState) reported(now lifecycle.Health, at time.Time, delays timing.Timing) healthState {
 	switch {
 	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.Ails():
 		h.state, h.betterSince = now, time.Time{}
 	case h.betterSince.IsZero():
 		h.betterSince = at
-	case at.Sub(h.betterSince) >= w.HealthSettle:
+	case at.Sub(h.betterSince) >= delays.HealthSettle:
 		h.state, h.betterSince = now, time.Time{}
 	}
 	if !h.state.Ails() {
@@ -283,20 +284,20 @@ func (h healthState) reported(now lifecycle.Health, at time.Time, w Waits) healt
 }
 
 // isDetailDue reports whether the components are to be read.
-func (h healthState) isDetailDue(at time.Time, w Waits) bool {
+func (h healthState) isDetailDue(at time.Time, delays timing.Timing) bool {
 	if !h.state.Ails() {
 		return false
 	}
 	age := at.Sub(h.detailAt)
-	return h.detailAt.IsZero() || age >= w.DetailEvery || (h.detailOf != h.state && age >= w.DetailLeast)
+	return h.detailAt.IsZero() || age >= delays.HealthDetail || (h.detailOf != h.state && age >= delays.HealthDetailMin)
 }
 
 // readHealth reads the components if they are due. A failure is not the BMC's, which has
 // just answered.
 func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h healthState, now lifecycle.Health) healthState {
 	at := r.Clock.Now()
-	h = h.reported(now, at, r.waits())
-	if !h.isDetailDue(at, r.waits()) {
+	h = h.reported(now, at, r.timing())
+	if !h.isDetailDue(at, r.timing()) {
 		return h
 	}
 	h.detailAt, h.detailOf = at, h.state

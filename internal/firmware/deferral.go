@@ -41,9 +41,9 @@ func (p *Preparer) putOffUpdate(v View, why string, least time.Duration) {
 	if last.of != of {
 		last = putOff{of: of}
 	}
-	last.delay, last.why = min(max(2*last.delay, p.Waits.BackoffFirst), p.Waits.BackoffCap), why+
+	last.delay, last.why = min(max(2*last.delay, p.Timing.BMCBackoffFirst), p.Timing.BMCBackoffMax), why+
 		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.firmware changes"
-	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, p.Waits.BackoffJitter), least), p.Waits.BackoffCap))
+	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, backoffJitter), least), p.Timing.BMCBackoffMax))
 	v.Memory.putOff = last
 }
 
@@ -77,8 +77,8 @@ func (p *Preparer) failed(v View, err error) error {
 		last = putOff{of: of}
 	}
 	last.slow = slow
-	last.delay, last.why = min(max(2*last.delay, p.Waits.BackoffFirst), p.Waits.BackoffCap), p.Stable(err.Error())
-	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, p.Waits.BackoffJitter), bmc.RetryAfter(err)), p.Waits.BackoffCap))
+	last.delay, last.why = min(max(2*last.delay, p.Timing.BMCBackoffFirst), p.Timing.BMCBackoffMax), p.Stable(err.Error())
+	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, backoffJitter), bmc.RetryAfter(err)), p.Timing.BMCBackoffMax))
 	v.Memory.rest = last
 	p.showRest(v)
 	for _, away := range []error{bmc.ErrUnreachable, bmc.ErrTimeout, bmc.ErrCertificate, context.DeadlineExceeded, context.Canceled} {

@@ -98,7 +98,7 @@ func TestServersThatSayNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t, nil)
-			s.Waits.ImageTime = stallPart * time.Second / 2
+			s.Timing.FirmwareDownload = stallPart * time.Second / 2
 			tarpit := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				answer(w)
 				<-r.Context().Done()

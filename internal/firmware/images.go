@@ -75,7 +75,7 @@ func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for old, known := range w.images {
-		if !known.at.IsZero() && known.file == nil && (now.Sub(known.at) >= p.Waits.ImageAge || old == key && known.err != nil && !known.waiting[v.key()]) {
+		if !known.at.IsZero() && known.file == nil && (now.Sub(known.at) >= p.Timing.FirmwareResult || old == key && known.err != nil && !known.waiting[v.key()]) {
 			delete(w.images, old)
 		}
 	}
@@ -125,7 +125,7 @@ func (p *Preparer) readImage(ctx context.Context, key imageKey, namespace string
 	} else {
 		w.room -= begun.room - 2*begun.size
 		begun.room = 2 * begun.size
-		w.rest(key, begun, p.Waits.ImageAge)
+		w.rest(key, begun, p.Timing.FirmwareResult)
 	}
 	var waiting []types.NamespacedName
 	for host := range begun.waiting {
@@ -140,8 +140,8 @@ func (p *Preparer) readImage(ctx context.Context, key imageKey, namespace string
 // fetchInTime reads an image within its time, and no longer than its server sends some of
 // it now and then.
 func (p *Preparer) fetchInTime(ctx context.Context, key imageKey, into *image) error {
-	stall := p.Waits.ImageTime / stallPart
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Waits.ImageTime, fmt.Errorf("%w: %s did not send all of it within %s", errNoImage, hostOf(key.url), p.Waits.ImageTime))
+	stall := p.Timing.FirmwareDownload / stallPart
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timing.FirmwareDownload, fmt.Errorf("%w: %s did not send all of it within %s", errNoImage, hostOf(key.url), p.Timing.FirmwareDownload))
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)

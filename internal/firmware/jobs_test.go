@@ -27,6 +27,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/test/eventually"
@@ -59,8 +60,8 @@ func newShop(t *testing.T, update func(ctx context.Context, update bmc.Update) (
 	}}
 	s.Preparer = &Preparer{
 		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, Works: &Works{}, HTTP: reader(t, "127.0.0.0/8"),
-		Waits: Waits{BackoffFirst: time.Second, BackoffCap: time.Minute, ImageTime: time.Minute, ImageAge: time.Minute, PushTime: time.Minute},
-		Save:  s.save, Wake: func(host types.NamespacedName) { s.woken <- host },
+		Timing: timing.Timing{BMCBackoffFirst: time.Second, BMCBackoffMax: time.Minute, FirmwareDownload: time.Minute, FirmwareResult: time.Minute, FirmwarePush: time.Minute},
+		Save:   s.save, Wake: func(host types.NamespacedName) { s.woken <- host },
 		Warn: func(*infrav1.IngotHost, string, string) {}, Stable: strings.TrimSpace,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -353,8 +354,8 @@ func TestRoom(t *testing.T) {
 	if w.images[imageKey{"b", "", true}] != nil {
 		t.Error("an image that nobody pushes takes the room of one that is wanted")
 	}
-	w.giveBack(a, first, "1", &Preparer{Waits: Waits{ImageAge: time.Hour}})
-	w.giveBack(a, first, "2", &Preparer{Waits: Waits{ImageAge: time.Nanosecond}})
+	w.giveBack(a, first, "1", &Preparer{Timing: timing.Timing{FirmwareResult: time.Hour}})
+	w.giveBack(a, first, "2", &Preparer{Timing: timing.Timing{FirmwareResult: time.Nanosecond}})
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "the room to be given back", func(context.Context) (string, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -41,7 +42,7 @@ type Preparer struct {
 	BMC    BMC
 	Clock  clock.Clock
 	Policy lifecycle.Policy
-	Waits  Waits
+	Timing timing.Timing
 	// Poll is how often a host that waits for nothing else is looked at.
 	Poll time.Duration
 	// HTTP reads images. It asks only where the operator allows, since whoever writes a
@@ -60,25 +61,8 @@ type Preparer struct {
 	Stable func(text string) string
 }
 
-// Waits are how long this package waits by itself; all are needed.
-type Waits struct {
-	// BackoffFirst and BackoffCap space the tries of an update that was put off (I13).
-	BackoffFirst, BackoffCap time.Duration
-	// BackoffJitter is added at random, as a part of each interval.
-	BackoffJitter float64
-	// ImageTime bounds the reading of an image of firmware; ImageAge is how long its
-	// result is used.
-	ImageTime, ImageAge time.Duration
-	// PushTime bounds the push of an image, the wait for the BMC's other calls included.
-	PushTime time.Duration
-}
-
-// The waits as shipped.
-const (
-	DefaultImageTime = 15 * time.Minute
-	DefaultImageAge  = 10 * time.Minute
-	DefaultPushTime  = bmc.DefaultTransferTimeout + time.Minute
-)
+// backoffJitter is how much is added at random to the delay of an update, as a part of it.
+const backoffJitter = 0.5
 
 // View is a host as one reconcile sees it. Seen and Memory are changed on the way.
 type View struct {

@@ -143,7 +143,7 @@ func (w *Works) giveBack(key imageKey, i *image, place string, p *Preparer) {
 		w.room -= i.size
 		return
 	}
-	w.rest(key, i, p.Waits.ImageAge)
+	w.rest(key, i, p.Timing.FirmwareResult)
 }
 
 // push is the one long call, and the note of what came of it. A push that was broken off,
@@ -154,7 +154,7 @@ func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc
 	log := ctrl.LoggerFrom(ctx)
 	log.Info("Pushing an image of firmware", "component", step.Component.Component, "version", step.Component.Version, "bytes", u.size)
 	var task bmc.Task
-	err := p.BMC.DoWithin(bmc.Unhurried(ctx), target, p.Waits.PushTime, func(ctx context.Context, conn bmc.Conn) (err error) {
+	err := p.BMC.DoWithin(bmc.Unhurried(ctx), target, p.Timing.FirmwarePush, func(ctx context.Context, conn bmc.Conn) (err error) {
 		task, err = conn.UpdateFirmware(ctx, update)
 		return err
 	})

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -43,7 +44,7 @@ func TestTakenAtOnce(t *testing.T) {
 	if n := taken.Load(); n != pushesAtOnce {
 		t.Errorf("%d pushes at once, want %d", n, pushesAtOnce)
 	}
-	p := &Preparer{Waits: Waits{ImageAge: time.Hour}}
+	p := &Preparer{Timing: timing.Timing{FirmwareResult: time.Hour}}
 	for place := range w.taken {
 		w.giveBack(key, kept, place, p)
 		if i, why := w.take(key, place); i == nil {
@@ -70,7 +71,7 @@ func TestTakenOnceForABMC(t *testing.T) {
 	if i, why := w.take(key, second.Place()); i != nil || !strings.Contains(why, "another system of this BMC") {
 		t.Errorf("taken for another system of the same BMC: %q", why)
 	}
-	w.giveBack(key, kept, first.Place(), &Preparer{Waits: Waits{ImageAge: time.Hour}})
+	w.giveBack(key, kept, first.Place(), &Preparer{Timing: timing.Timing{FirmwareResult: time.Hour}})
 	if i, why := w.take(key, second.Place()); i == nil {
 		t.Errorf("not taken after the first: %s", why)
 	}

@@ -125,7 +125,7 @@ func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
 		return nil, fmt.Errorf("read images of firmware: %w", err)
 	}
 	return &host.Reconciler{
-		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString,
+		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Timing: o.Timing, NewID: uuid.NewString,
 		WatchFilterValue: o.WatchFilter, Fingerprint: fingerprint(o.BMC.Sources), Images: images,
 		Boot: host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return bootconfig.Ticket(id.keys, h) }},
 	}, nil

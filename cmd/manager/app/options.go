@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
@@ -92,14 +91,12 @@ type Options struct {
 	BMCSources []string
 	// BMCEvents has BMCs watched that tell by themselves.
 	BMCEvents bool
-	// BMC, HostWaits and Timing have no flags: what is in them suits every
+	// BMC and Timing have no flags: what is in them suits every
 	// data centre. Shorten changes them too.
-	BMC          bmc.PoolOptions
-	Watches      bmc.WatchOptions
-	HostWaits    host.Waits
-	BootWaits    bootlog.Waits
-	// Timing is that of the other reconcilers.
-	Timing timing.Timing
+	BMC       bmc.PoolOptions
+	Watches   bmc.WatchOptions
+	BootWaits bootlog.Waits
+	Timing    timing.Timing
 
 	Hooks HookOptions
 
@@ -127,7 +124,7 @@ func DefaultOptions() *Options {
 		BootHTTPPort: 8880, BootClientConnections: httpd.DefaultMaxConnsPerClient, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: lifecycle.DefaultPolicy(), MoveRest: move.DefaultRest,
-		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(),
+		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(),
 		BootWaits: bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
 		Timing:    timing.Default(),
 		Hooks:     defaultHookOptions(),

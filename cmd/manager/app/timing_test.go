@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/host"
+	"github.com/ingot-metal/ingot/internal/timing"
 )
 
 // TestShorten: one factor for all waits, whatever struct they stand in; none is
@@ -32,7 +32,7 @@ func TestShorten(t *testing.T) {
 	for _, name := range []string{
 		"SyncPeriod", "PowerPoll", "MoveRest", "Policy.SoftPowerOff", "Policy.AgentDeadline", "Policy.ResetInterval", "Policy.RetryMax",
 		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Rest.Base", "BMC.Rest.Max",
-		"HostWaits.Turn", "HostWaits.BackoffFirst", "HostWaits.BackoffCap", "HostWaits.Settle", "HostWaits.Soon",
+		"Timing.BMCCalls", "Timing.BMCBackoffFirst", "Timing.BMCBackoffMax", "Timing.PowerSettle", "Timing.FirmwarePush",
 		"Timing.Placement", "Timing.Conflict", "Timing.PoolAnswer", "BootWaits.Quiet", "BootWaits.Interval", "Timing.ReservationCheck", "Timing.ReservationPaused", "Timing.ImageCheck", "Timing.ImageRetry",
 		"Timing.RemediationCheck", "Timing.RemediationIdle", "Timing.NodeCheck", "Timing.LabelDispute",
 	} {
@@ -45,8 +45,8 @@ func TestShorten(t *testing.T) {
 			t.Error("the lease is shortened")
 		}
 	}
-	if o.Policy.AgentDeadline != 90*time.Second || o.BMC.Rest.Max != bmc.DefaultRestMax/10 || o.HostWaits.Settle != host.DefaultWaits().Settle/10 {
-		t.Errorf("options: %+v %+v %+v", o.Policy, o.BMC, o.HostWaits)
+	if o.Policy.AgentDeadline != 90*time.Second || o.BMC.Rest.Max != bmc.DefaultRestMax/10 || o.Timing.PowerSettle != timing.Default().PowerSettle/10 {
+		t.Errorf("options: %+v %+v %+v", o.Policy, o.BMC, o.Timing)
 	}
 	if o.BMC.Pace.Rate != 10*bmc.DefaultPaceRate || o.BMC.Pace.Burst != bmc.DefaultPaceBurst {
 		t.Errorf("pace: %+v", o.BMC.Pace)
