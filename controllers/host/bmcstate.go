@@ -29,6 +29,8 @@ import (
 type hostMemory struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]*hostState
+	// bySystem has the hosts by the system of a BMC that the address in their spec led to.
+	bySystem map[string]map[types.NamespacedName]bool
 
 	// agentContact is when an agent was last heard on each IngotNetwork. After a restart
 	// nothing is concluded from silence for one agent deadline (lifecycle.SilenceDue).
@@ -68,8 +70,9 @@ func (m *hostMemory) entry(host *infrav1.IngotHost) *hostState {
 	state := m.hosts[keyOf(host)]
 	if state == nil || state.uid != host.UID {
 		if m.hosts == nil {
-			m.hosts = map[types.NamespacedName]*hostState{}
+			m.hosts, m.bySystem = map[types.NamespacedName]*hostState{}, map[string]map[types.NamespacedName]bool{}
 		}
+		m.dropResolved(keyOf(host))
 		state = &hostState{uid: host.UID}
 		m.hosts[keyOf(host)] = state
 	}
@@ -127,8 +130,27 @@ func (m *hostMemory) keepResolved(host *infrav1.IngotHost, to bmcaddress.Address
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if state := m.hosts[keyOf(host)]; state != nil && state.uid == host.UID {
+		m.dropResolved(keyOf(host))
 		state.resolved = resolvedBMC{written: host.Spec.BMC.Address, address: to}
+		if m.bySystem[to.Key()] == nil {
+			m.bySystem[to.Key()] = map[types.NamespacedName]bool{}
+		}
+		m.bySystem[to.Key()][keyOf(host)] = true
 	}
+}
+
+// dropResolved forgets where the host's BMC was. The lock is held.
+func (m *hostMemory) dropResolved(host types.NamespacedName) {
+	state := m.hosts[host]
+	if state == nil || state.resolved.written == "" {
+		return
+	}
+	system := state.resolved.address.Key()
+	delete(m.bySystem[system], host)
+	if len(m.bySystem[system]) == 0 {
+		delete(m.bySystem, system)
+	}
+	state.resolved = resolvedBMC{}
 }
 
 // resolvedOf returns where the host's BMC is: where its name led, or the IP address in its
@@ -152,13 +174,13 @@ func (m *hostMemory) resolvedOf(host *infrav1.IngotHost) (bmcaddress.Address, bo
 	return address, err == nil
 }
 
-// resolvedTo lists the hosts, except one, whose BMC names led to a system.
+// resolvedTo lists the hosts, except one, whose BMC addresses led to a system.
 func (m *hostMemory) resolvedTo(system string, except types.NamespacedName) []types.NamespacedName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var hosts []types.NamespacedName
-	for host, state := range m.hosts {
-		if state.resolved.written != "" && host != except && state.resolved.address.Key() == system {
+	for host := range m.bySystem[system] {
+		if host != except {
 			hosts = append(hosts, host)
 		}
 	}
@@ -199,6 +221,7 @@ func (m *hostMemory) forget(host types.NamespacedName) (address string) {
 	defer m.mu.Unlock()
 	if state := m.hosts[host]; state != nil {
 		address = state.bmc.address
+		m.dropResolved(host)
 		delete(m.hosts, host)
 	}
 	return address
