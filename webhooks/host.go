@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -287,4 +288,66 @@ func references(host *v1beta2.IngotHost) (out struct{ secret, ca, caKind string 
 		}
 	}
 	return out
+}
+
+// checkSettings refuses passwords among the BIOS settings: a host's spec is no place
+// for them, and no BMC tells whether one is in force. before is nil for a new host;
+// names that stood there are not looked at again. The value is not repeated.
+func checkSettings(before, host *v1beta2.IngotHost) field.ErrorList {
+	if host.Spec.BIOS == nil {
+		return nil
+	}
+	stood := map[string]string{}
+	if before != nil && before.Spec.BIOS != nil {
+		stood = before.Spec.BIOS.Settings
+	}
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(host.Spec.BIOS.Settings)) {
+		if _, old := stood[name]; !old && strings.Contains(strings.ToLower(name), "password") {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "bios", "settings").Key(name), "***",
+				"is a password by its name, which whoever may read hosts could read; remove it here and set it at the server's own console"))
+		}
+	}
+	return errs
+}
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothardware,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,versions=v1beta2,name=validation.ingothardware.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// hardwareValidator admits IngotHardware, which only Ingot writes: selection and
+// addresses rest on it.
+type hardwareValidator struct {
+	guard
+}
+
+var _ admission.Validator[*v1beta2.IngotHardware] = &hardwareValidator{}
+
+// ValidateCreate admits the manager, and those who may restore.
+func (v *hardwareValidator) ValidateCreate(ctx context.Context, hardware *v1beta2.IngotHardware) (admission.Warnings, error) {
+	ok, err := v.mayCreate(ctx, "ingothardwares", hardware)
+	if err != nil || ok {
+		return nil, err
+	}
+	return nil, refusal("IngotHardware", hardware, field.ErrorList{field.Invalid(
+		field.NewPath("metadata", "name"), hardware.Name, fmt.Sprintf("only Ingot creates IngotHardware, when it inspects the IngotHost of "+
+			"that name; create the IngotHost, or restore as somebody with the RBAC verb %s on ingothardwares", restoreVerb))})
+}
+
+// ValidateUpdate lets only the manager change the facts; labels, annotations,
+// owners and finalizers are anybody's.
+func (v *hardwareValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotHardware) (admission.Warnings, error) {
+	list, err := changes(field.NewPath("spec"), before.Spec, after.Spec)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	manager, err := v.isManager(ctx)
+	if err != nil || manager {
+		return nil, err
+	}
+	return nil, refusal("IngotHardware", after, refuseChanges(list, fmt.Sprintf(
+		"only Ingot's manager changes what was inspected; annotate the IngotHost with %s for a new inspection", inventory.CommandText(v1beta2.InspectAnnotation))))
+}
+
+// ValidateDelete admits: garbage collection deletes the hardware with its host.
+func (v *hardwareValidator) ValidateDelete(context.Context, *v1beta2.IngotHardware) (admission.Warnings, error) {
+	return nil, nil
 }

@@ -8,9 +8,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/topology"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -262,4 +264,57 @@ const immutableTemplate = "is immutable: what was made from the template would d
 // ValidateDelete admits.
 func (v *machineTemplateValidator) ValidateDelete(context.Context, *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
 	return nil, nil
+}
+
+// moveOnly refuses that an object is taken away without a word (see isLetGo) where no move is
+// under way: clusterctl pauses every Cluster of the namespace before it copies anything, and
+// deletes the Clusters too.
+func moveOnly(ctx context.Context, reader client.Reader, object client.Object) (field.ErrorList, error) {
+	clusters := &clusterv1.ClusterList{}
+	err := reader.List(ctx, clusters, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy) // nothing of it is changed
+	if meta.IsNoMatchError(err) {
+		return nil, nil // Cluster API is not installed, so that there is no Cluster
+	}
+	if err != nil {
+		return nil, fmt.Errorf("clusters of namespace %s: %w", object.GetNamespace(), err)
+	}
+	for i := range clusters.Items {
+		if cluster := &clusters.Items[i]; cluster.Spec.Paused == nil || !*cluster.Spec.Paused {
+			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(clusterctlv1.DeleteForMoveAnnotation), fmt.Sprintf(
+				"only clusterctl move sets this, when every Cluster of the namespace is paused, and Cluster %s is not: remove the annotation; to release a host, delete its Machine",
+				cluster.Name))}, nil
+		}
+	}
+	return nil, nil
+}
+
+// onlyOnce warns of what in a template can be right for one machine only.
+func onlyOnce(path *field.Path, data *v1beta2.NetworkData) admission.Warnings {
+	if data == nil {
+		return nil
+	}
+	var out admission.Warnings
+	config := func(at *field.Path, link v1beta2.LinkConfig) {
+		for i, address := range link.Addresses {
+			if address.Source == v1beta2.AddressStatic {
+				out = append(out, fmt.Sprintf("%s: every machine made from the template gets %s; use source Recorded, Reservation or Pool, or make only one",
+					at.Child("addresses").Index(i).Child("address"), address.Address))
+			}
+		}
+	}
+	for i := range data.Ethernets {
+		at := path.Child("ethernets").Index(i)
+		if mac := data.Ethernets[i].NIC.MAC; mac != "" {
+			out = append(out, fmt.Sprintf("%s: only the server with %s can be chosen for the machines of the template; choose the interface by bootNIC, pci or driver",
+				at.Child("nic", "mac"), mac))
+		}
+		config(at, data.Ethernets[i].LinkConfig)
+	}
+	for i := range data.Bonds {
+		config(path.Child("bonds").Index(i), data.Bonds[i].LinkConfig)
+	}
+	for i := range data.VLANs {
+		config(path.Child("vlans").Index(i), data.VLANs[i].LinkConfig)
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -21,6 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/dial"
+	"github.com/ingot-metal/ingot/bmc/ipmi"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/bmc/vendor"
 )
 
 // The author of a host chooses an address that the manager connects to. These are read to
@@ -129,4 +134,9 @@ func addressesOf(ctx context.Context, host string) []netip.Addr {
 // isHidden reports that the cluster does not have what was asked for, or does not show it.
 func isHidden(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err)
+}
+
+// NewDialer knows every driver; a host alone is asked for Redfish, then for IPMI.
+func NewDialer() *dial.Dialer {
+	return dial.New(slices.Concat([]bmc.Driver{redfish.Driver(), redfish.PlainDriver(), ipmi.Driver()}, vendor.Drivers())...)
 }

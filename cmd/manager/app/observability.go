@@ -6,15 +6,21 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/bootlog"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/pxe"
 	pxebootlog "github.com/ingot-metal/ingot/pxe/bootlog"
+	"github.com/ingot-metal/ingot/pxe/collect"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
@@ -83,4 +89,44 @@ func bootLog(log logr.Logger) pxe.Observer {
 		log.Info("Boot", "stage", e.Stage, "host", e.Host, "mac", e.MAC.String(), "client", e.Client.String(),
 			"detail", e.Detail, "port", e.Port.String())
 	})
+}
+
+// bmcCallSeconds is the histogram of BMC calls, by call and outcome.
+const bmcCallSeconds = "ingot_bmc_call_duration_seconds"
+
+// bmcMetrics makes an observer that measures every call to a BMC. A registry that
+// has the metric already, of an earlier manager in this process, is used on.
+func bmcMetrics(registry prometheus.Registerer) (bmc.Observer, error) {
+	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    bmcCallSeconds,
+		Help:    "Duration of calls to BMCs in seconds, by call and outcome.",
+		Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, // a call ends after 30 s
+	}, []string{"call", "outcome"})
+	if err := collect.RegisterOrGet(registry, &calls); err != nil {
+		return nil, fmt.Errorf("metric %s: %w", bmcCallSeconds, err)
+	}
+	return func(call bmc.Call) {
+		calls.WithLabelValues(string(call.Name), string(call.Outcome)).Observe(call.Duration.Seconds())
+	}, nil
+}
+
+// maxNote is how long the note of an Event may be, in bytes: the API server refuses the
+// Event otherwise, and whoever records it does not hear of that.
+const maxNote = 1024
+
+// noting is a manager whose event recorders cut their notes.
+type noting struct{ manager.Manager }
+
+// GetEventRecorder returns a recorder for whoever asks.
+func (m noting) GetEventRecorder(name string) events.EventRecorder {
+	return notes{m.Manager.GetEventRecorder(name)}
+}
+
+// notes cuts what does not fit into an Event. Messages are bounded by characters, and what
+// to do is said after them.
+type notes struct{ events.EventRecorder }
+
+// Eventf records an event.
+func (n notes) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	n.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", inventory.TruncateBytes(fmt.Sprintf(note, args...), maxNote))
 }
