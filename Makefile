@@ -70,9 +70,11 @@ FULL_gitops = $(ALONE) ./test/gitops
 FULL_storm = $(ALONE) ./test/soak
 FULL_boot-storm = $(ALONE) ./test/bootstorm
 FULL_rest = $(ALONE) -run TestCrowdAtRest ./test/idle
-FULL_qemu-agent = $(QEMU) '^Test(Agent|Erase|Black|FirstBoot|Mirror|Live|Ignition|WithoutDisk)'
-FULL_qemu-install = $(QEMU) '^Test(WholeLine|LocalDisk|SecureBoot)'
-FULL_qemu-network = $(QEMU) '^Test(Network|Virtual|Unified)'
+QEMU_agent = Agent|Erase|Black|FirstBoot|Mirror|Live|Ignition|WithoutDisk
+QEMU_install = WholeLine|LocalDisk|SecureBoot
+FULL_qemu-agent = $(QEMU) '^Test($(QEMU_agent))'
+FULL_qemu-install = $(QEMU) '^Test($(QEMU_install))'
+FULL_qemu-network = $(QEMU) . -skip '^Test($(QEMU_agent)|$(QEMU_install))'
 
 ##@ Everyday
 

@@ -199,7 +199,7 @@ func (r *Reconciler) hostsOfCluster() handler.EventHandler {
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// setQueue is a source of the controller, which tells Heard its queue.
+// setQueue is a source of the controller that gives Heard its queue.
 func (r *Reconciler) setQueue(_ context.Context, queue requestQueue) error {
 	r.queue.Store(&queue)
 	return nil

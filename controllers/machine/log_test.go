@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// The log alone tells what became of a machine: each decision is one line, with its keys.
+// The log alone shows what happened to a machine: each decision is one line, with its keys.
 func testLog(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	var lines []string

@@ -56,12 +56,12 @@ func (l *refusals) lately(who asker, now time.Time) string {
 }
 
 // keep remembers a refusal, and reports whether it is new to an operator.
-func (l *refusals) keep(who asker, why string, now time.Time) (news bool) {
+func (l *refusals) keep(who asker, why string, now time.Time) bool {
 	was, until, known := l.recent.Get(who, now)
-	lifetime := refusedTold
+	news, lifetime := true, refusedTold
 	if known && was.why == why {
-		lifetime = until.Sub(now)
+		news, lifetime = false, until.Sub(now)
 	}
 	l.recent.Put(who, refused{why: why, judged: now}, now, lifetime)
-	return lifetime == refusedTold
+	return news
 }

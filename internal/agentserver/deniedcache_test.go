@@ -29,6 +29,7 @@ func TestRefusals(t *testing.T) {
 		news   bool
 	}{
 		{one, "too late", 0, "", true},
+		{one, "too late", 0, "too late", false},
 		{one, "too late", time.Second, "too late", false},
 		{secure, "too late", time.Second, "", true}, // in clear it was refused, over TLS it may not be
 		{one, "too late", refusedAgain + time.Second, "", false},

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// fullAgain is how long it is not said again that a network takes nobody in.
+// fullAgain is how long an event about a full network is not repeated.
 const fullAgain = 10 * time.Minute
 
 // discovery is what the Directory remembers of unknown machines, by network.

@@ -33,8 +33,8 @@ const (
 	maxRemembered = 4096
 )
 
-// leases are the addresses of one network that unknown clients have. What is remembered is
-// bounded, whoever asks. It is safe for concurrent use.
+// leases are the addresses of one network that unknown clients have. The number of
+// remembered clients is bounded. It is safe for concurrent use.
 type leases struct {
 	mu        sync.Mutex
 	byMAC     map[string]*lease

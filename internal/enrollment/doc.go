@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enrollment makes IngotHosts for machines that nobody has registered, and that
+// Package enrollment makes IngotHosts for unknown clients: servers without an IngotHost that
 // report themselves from a network of mode Discover. Such a host waits for a person;
 // what is done to it then, and that nothing is before, is the inventory's to say.
 //

@@ -23,7 +23,7 @@ const (
 	// looksPerEnrolment is how often the API server is read for each enrolment that the
 	// network's pace allows: machines that wait for their turn ask again.
 	looksPerEnrolment = 4
-	// toldAgain is how long it is not said again that a network takes nobody in.
+	// toldAgain is how long an event about a full network is not repeated.
 	toldAgain = 10 * time.Minute
 )
 
@@ -47,8 +47,8 @@ type visit struct {
 	next time.Time
 }
 
-// enter returns an error unless a report is accepted now. The token belongs to the first key:
-// whoever has overheard it comes too late.
+// enter returns an error unless a report is accepted now. The token belongs to the first key
+// that came with it: an agent that has overheard the token is refused.
 func (p *Pace) enter(report Report, now time.Time) error {
 	if p == nil {
 		return nil
