@@ -5,30 +5,8 @@
 // observation, lets lifecycle.Next decide, executes exactly one step, and writes the status
 // in one place.
 //
-//	sequenceDiagram
-//	    participant Q as queue
-//	    participant R as Reconciler
-//	    participant A as API server
-//	    participant B as BMC
-//	    participant L as lifecycle.Next
-//	    Q->>R: Reconcile (watch, poll or BMC event)
-//	    R->>A: get host, add finalizer
-//	    R->>A: preconditions: pause, restored state, clock
-//	    R->>A: observe: hardware, network, duplicates, machine
-//	    R->>B: observe: power, health, identity, NICs, firmware
-//	    R->>L: decide(observation)
-//	    L-->>R: one step, rule, reason, message
-//	    opt the step changes the server
-//	        R->>A: read host and Cluster live, save what must survive a crash
-//	        R->>B: execute: power, boot, virtual media, firmware
-//	    end
-//	    opt the step changes the spec
-//	        R->>A: execute: patch by optimistic lock
-//	    end
-//	    R->>A: write status if it changed, record events
-//	    R-->>Q: requeue after the step's wait or the next poll
-//
-// Each step of the diagram is one call in Reconcile and takeStep (host_controller.go):
+// docs/book/develop/architecture.md draws one reconcile. Each step of the diagram is one call
+// in Reconcile and takeStep (host_controller.go):
 //
 //   - preconditions.go: pause, moves, restored backups, clock, and the checks right before a
 //     step that changes a server

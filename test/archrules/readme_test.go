@@ -149,3 +149,28 @@ func read(t *testing.T, path string) string {
 	}
 	return string(content)
 }
+
+var (
+	walkStep = regexp.MustCompile("(?m)^[0-9]+\\. `([a-z0-9/]+)`(.*)$")
+	goFile   = regexp.MustCompile("`([a-z0-9_]+\\.go)`")
+)
+
+// The walks of the architecture page name packages and files that exist.
+func TestArchitectureNamesWhatExists(t *testing.T) {
+	root := filepath.Join("..", "..")
+	steps := walkStep.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "book", "develop", "architecture.md")), -1)
+	if len(steps) < 10 {
+		t.Fatalf("%d steps found, want those of two walks", len(steps))
+	}
+	for _, step := range steps {
+		paths := []string{step[1]}
+		for _, file := range goFile.FindAllStringSubmatch(step[2], -1) {
+			paths = append(paths, filepath.Join(step[1], file[1]))
+		}
+		for _, path := range paths {
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("the walks name %s: %v", path, err)
+			}
+		}
+	}
+}
