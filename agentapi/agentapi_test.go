@@ -74,14 +74,14 @@ func TestDiskRefMatches(t *testing.T) {
 	}
 }
 
-func TestRefOfADiskNamesIt(t *testing.T) {
+func TestRefMatchesItsDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		disk Disk
 		want DiskRef
 	}{
-		"serial and WWN":      {Disk{Serial: "S", WWN: "W", Path: "p", SizeBytes: 1}, DiskRef{Serial: "S", WWN: "W", SizeBytes: 1}},
-		"path, when no other": {Disk{Path: "p", SizeBytes: 1}, DiskRef{Path: "p", SizeBytes: 1}},
-		"nothing to name it":  {Disk{SizeBytes: 1}, DiskRef{SizeBytes: 1}},
+		"serial and WWN": {Disk{Serial: "S", WWN: "W", Path: "p", SizeBytes: 1}, DiskRef{Serial: "S", WWN: "W", SizeBytes: 1}},
+		"only a path":    {Disk{Path: "p", SizeBytes: 1}, DiskRef{Path: "p", SizeBytes: 1}},
+		"only a size":    {Disk{SizeBytes: 1}, DiskRef{SizeBytes: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, c.disk.Ref()); diff != "" {

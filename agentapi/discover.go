@@ -5,13 +5,11 @@ package agentapi
 
 import "strings"
 
-// purposeElement is where a token says what it is for, in clear, among the elements
-// that slashes part.
+// purposeElement is the index of the purpose among the slash-separated elements of a token.
 const purposeElement = 3
 
-// ForStranger says whether a token is that of a server that nobody knows. It looks at
-// what the token says, and trusts nothing: an agent that believes it does less than
-// another.
+// ForStranger reports whether a token is for an unknown server. It does not verify the
+// token: an agent with such a token does less than any other.
 func ForStranger(token Sensitive) bool {
 	elements := strings.Split(token.Reveal(), "/")
 	return len(elements) > purposeElement && elements[purposeElement] == string(Discover)

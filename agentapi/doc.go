@@ -1,14 +1,14 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agentapi holds the wire types between the agent that runs on a
-// server and the manager that gives it orders. It knows the standard library
-// only, so that both sides, and simulated servers, can share it.
+// Package agentapi defines the wire types between the agent on a server and the manager. It
+// uses only the standard library, so that the agent, the manager and simulated servers can
+// share it.
 //
-// A boot carries no authority (I5): the agent opens a session with the token of
-// its kernel command line and an ephemeral key (I14), asks for its order, works,
-// asks for bootstrap data last (I15), reports, and acts on the acknowledgement
-// (I4). All calls are POST with JSON bodies over TLS whose server key is pinned:
+// A boot has no authority (I5). The agent opens a session with the token from its kernel
+// command line and an ephemeral key (I14), asks for its order, works, requests the bootstrap
+// data last (I15), reports, and carries out the acknowledgement (I4). All calls are POST
+// with JSON bodies over TLS with a pinned server key:
 //
 //	POST /agent/v1/session    SessionRequest   -> Session
 //	POST /agent/v1/order      OrderRequest     -> Order
@@ -18,10 +18,9 @@
 //	POST /agent/v1/live       LiveRequest      -> LiveBoot      (before it starts a live system)
 //	POST /agent/v1/booted     Booted           -> BootedReply   (the installed system)
 //
-// A live system, which installs itself, asks for its data by GET below PathLiveData.
+// A live system, which installs itself, gets its data by GET below PathLiveData.
 //
-// Every refusal is an Error with a stable reason. A call that got no answer is
-// repeated as it is: each of them is idempotent for the same key. Progress is sent
-// again and again while the work lasts, so that its answer can call the agent off or,
-// with ReasonPaused, have it stop for as long as the host is paused.
+// Every refusal is an Error with a stable reason. All calls are idempotent for the same key,
+// and the agent repeats a call without an answer unchanged. It sends Progress repeatedly, so
+// that a reply can stop the work or, with ReasonPaused, suspend it while the host is paused.
 package agentapi

@@ -3,39 +3,38 @@
 
 package agentapi
 
-// Hardware is what the agent found on the server.
+// Hardware is the hardware that the agent found in the server.
 type Hardware struct {
-	// UUID and Serial come from SMBIOS (System Information, type 1); UUID is
-	// lower case with dashes in the byte order of SMBIOS 2.6 and later.
+	// UUID and Serial come from SMBIOS (System Information, type 1). UUID is lower case with
+	// dashes, in the byte order of SMBIOS 2.6 and later.
 	UUID         string `json:"uuid,omitempty"`
 	Serial       string `json:"serial,omitempty"`
 	Manufacturer string `json:"manufacturer,omitempty"`
 	Product      string `json:"product,omitempty"`
-	// Firmware is "UEFI" or "BIOS": how this boot was started.
+	// Firmware is the boot mode of this boot: "UEFI" or "BIOS".
 	Firmware string `json:"firmware,omitempty"`
-	// Architecture in Go's terms: "amd64", "arm64".
+	// Architecture is a GOARCH value: "amd64", "arm64".
 	Architecture string `json:"architecture,omitempty"`
 	CPU          CPU    `json:"cpu"`
 	MemoryBytes  int64  `json:"memoryBytes,omitempty"`
 	NICs         []NIC  `json:"nics,omitempty"`
 	Disks        []Disk `json:"disks,omitempty"`
-	// StorageWithoutDriver are the PCI storage controllers that no driver of the agent's
-	// kernel has taken, or with host-managed zoned disks: Disks has none of those. Null: it
-	// did not look.
+	// StorageWithoutDriver are the PCI storage controllers without a driver in the agent's
+	// kernel, or with host-managed zoned disks. Disks does not contain their disks. Null: the
+	// agent did not look.
 	StorageWithoutDriver []PCIDevice `json:"storageWithoutDriver"`
 }
 
 // PCIDevice is one function of a device on a PCI bus.
 type PCIDevice struct {
-	// Address is domain:bus:device.function, ID vendor:device, in lower-case hexadecimal.
+	// Address is domain:bus:device.function and ID is vendor:device, in lower-case hexadecimal.
 	Address string `json:"address"`
 	ID      string `json:"id,omitempty"`
 }
 
-// CPU sums up the processors.
 type CPU struct {
 	Model string `json:"model,omitempty"`
-	// Cores are physical cores, Threads logical processors, over all sockets.
+	// Cores (physical) and Threads (logical processors) are totals of all sockets.
 	Sockets int32 `json:"sockets,omitempty"`
 	Cores   int32 `json:"cores,omitempty"`
 	Threads int32 `json:"threads,omitempty"`
@@ -47,7 +46,7 @@ type NIC struct {
 	Name string `json:"name"`
 	// MAC is lower case with colons.
 	MAC string `json:"mac"`
-	// SpeedMbps is 0 when unknown; Carrier says whether a link is there.
+	// SpeedMbps is 0 if unknown. Carrier reports whether there is a link.
 	SpeedMbps int32    `json:"speedMbps,omitempty"`
 	Carrier   bool     `json:"carrier,omitempty"`
 	Driver    string   `json:"driver,omitempty"`
@@ -57,15 +56,15 @@ type NIC struct {
 
 // Disk is one whole, writable, non-removable block device.
 type Disk struct {
-	// Name is the kernel's name during this boot ("/dev/sda"); it identifies nothing.
+	// Name is the kernel's name during this boot ("/dev/sda"). It does not identify a disk.
 	Name   string `json:"name"`
 	Model  string `json:"model,omitempty"`
 	Vendor string `json:"vendor,omitempty"`
 	Serial string `json:"serial,omitempty"`
 	WWN    string `json:"wwn,omitempty"`
 	HCTL   string `json:"hctl,omitempty"`
-	// Path is the place on the buses, which tells apart what has no name of its own, ByPath
-	// the name that udev gives the disk below /dev/disk/by-path, where that is known.
+	// Path is the bus path, which identifies disks without serial and WWN. ByPath is udev's
+	// name of the disk below /dev/disk/by-path, if known.
 	Path       string `json:"path,omitempty"`
 	ByPath     string `json:"byPath,omitempty"`
 	SizeBytes  int64  `json:"sizeBytes"`
@@ -74,7 +73,7 @@ type Disk struct {
 	Marker *Marker `json:"marker,omitempty"`
 }
 
-// Ref returns what names this disk over reboots.
+// Ref returns a reference that is stable over reboots.
 func (d Disk) Ref() DiskRef {
 	ref := DiskRef{Serial: d.Serial, WWN: d.WWN, SizeBytes: d.SizeBytes}
 	if d.Serial == "" && d.WWN == "" {
@@ -83,8 +82,8 @@ func (d Disk) Ref() DiskRef {
 	return ref
 }
 
-// Matches says whether every field that is set in the reference is the disk's.
-// A reference that names nothing matches nothing.
+// Matches reports whether the disk has the value of every field that is set in the
+// reference. A reference without serial, WWN and path matches no disk.
 func (r DiskRef) Matches(d Disk) bool {
 	if r.Serial == "" && r.WWN == "" && r.Path == "" {
 		return false
@@ -95,22 +94,22 @@ func (r DiskRef) Matches(d Disk) bool {
 		(r.SizeBytes == 0 || r.SizeBytes == d.SizeBytes)
 }
 
-// MarkerOffset is where the marker lies on the disk, in bytes: the last 4 KiB
-// before the first MiB. Partitions start at 1 MiB or later, and boot code in the
-// gap before them (GRUB's core image, a BIOS boot partition) does not reach that
-// far; a file system grown to the end of the disk does not touch it either.
+// MarkerOffset is the position of the marker on the disk, in bytes: the last 4 KiB before
+// the first MiB. Partitions start at 1 MiB or later. Boot code before them (GRUB's core
+// image, a BIOS boot partition) does not reach that far, and a file system that grows to the
+// end of the disk does not touch it.
 const (
 	MarkerOffset = 1<<20 - MarkerSize
 	MarkerSize   = 4096
 )
 
-// DamagedMarker begins the name of a damaged marker, which stands for the instance whose
-// it was: it goes on with 16 hexadecimal digits of a hash of what is there, so that who
-// releases it (ReleasedInstances) has seen it.
+// DamagedMarker is the prefix of the name that stands for the unknown instance of a damaged
+// marker. 16 hexadecimal digits of a hash of the damaged content follow, so that an operator
+// releases (ReleasedInstances) only the damage that was reported.
 const DamagedMarker = "damaged-"
 
-// Marker is written to a disk that Ingot installs, before its first other byte
-// and again at the end: it says which instance owns the bytes (I8).
+// Marker names the instance that owns a disk's content (I8). It is the first and the last
+// write of an install.
 type Marker struct {
 	InstanceID string `json:"instanceID"`
 	Attempt    int32  `json:"attempt"`

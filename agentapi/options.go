@@ -3,10 +3,9 @@
 
 package agentapi
 
-// DHCP options (site specific, RFC 3942) by which the agent's own exchange tells it
-// what ArgServer, ArgPin, ArgToken and ArgFiles tell it on a command line. They are
-// sent to VendorClass only, while an order waits, and only when asked for by number
-// (option 55).
+// DHCP options (site specific, RFC 3942) that give the agent's own DHCP client the values of
+// ArgServer, ArgPin, ArgToken and ArgFiles. The server sends them only to VendorClass, only
+// while an order waits, and only if the client requests them (option 55).
 const (
 	OptionServer = 224
 	OptionPin    = 225
@@ -14,18 +13,17 @@ const (
 	OptionFiles  = 227
 )
 
-// Enterprise is the number under which DHCPv6 carries the same: the values above are
-// codes of the vendor-specific information option (17), sent when that one is asked for,
-// and VendorClass stands in the vendor class option (16). Ingot has no number of its own,
-// and DHCPv6 no site specific options; this one is nobody's (RFC 5612), and only who says
-// VendorClass is answered by it.
+// Enterprise is the enterprise number for the same values in DHCPv6, which has no
+// site-specific options. The option numbers above are codes within the vendor-specific
+// information option (17), and VendorClass is in the vendor class option (16). Ingot has no
+// number of its own: this one is reserved for documentation (RFC 5612), and the server
+// answers it only to VendorClass.
 const Enterprise = 32473
 
-// VendorClass is the agent's DHCP option 60: the boot server knows by it that the
-// firmware's part is over.
+// VendorClass is the agent's vendor class (DHCP option 60), by which the boot server tells
+// the agent from firmware.
 const VendorClass = "IngotAgent"
 
-// BootOptions are the values of those options, as they came.
 type BootOptions struct {
 	Server, Pin, Files string
 	Token              Sensitive

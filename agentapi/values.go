@@ -23,24 +23,19 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	}
 	parsed, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("duration %q: %w", s, err)
+		return fmt.Errorf("parse duration %q: %w", s, err)
 	}
 	*d = Duration(parsed)
 	return nil
 }
 
-// Sensitive is text that no log, error or debug print may show. It marshals to
-// JSON as it is and prints as "***".
+// Sensitive is secret text. It marshals to JSON unchanged and prints as "***".
 type Sensitive string
 
-// String hides the text.
 func (s Sensitive) String() string { return "***" }
 
-// GoString hides the text from %#v.
 func (s Sensitive) GoString() string { return "***" }
 
-// Format hides the text from every other verb.
 func (s Sensitive) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("***")) }
 
-// Reveal returns the text, for the one place that may use it.
 func (s Sensitive) Reveal() string { return string(s) }
