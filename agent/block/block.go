@@ -11,30 +11,28 @@ import (
 	"io"
 )
 
-// ErrNotSupported is returned by Zero where the device has no way to zero a range
-// without being written.
+// ErrNotSupported reports that a device cannot zero a range without writes.
 var ErrNotSupported = errors.New("not supported by this device")
 
-// Device is one whole disk, opened for writing.
+// Device is a whole disk opened for writing.
 type Device interface {
 	io.ReaderAt
 	io.WriterAt
-	// Zero makes n bytes from off read as zero without being sent zeroes
-	// (BLKZEROOUT, a punched hole). It returns ErrNotSupported where the device
-	// cannot; then nothing changed.
+	// Zero makes n bytes from off read as zero without writes (BLKZEROOUT, punched hole). With
+	// ErrNotSupported nothing was changed.
 	Zero(off, n int64) error
-	// Sync returns when everything written is durable.
+	// Sync returns when all written data is durable.
 	Sync() error
-	// DropCache forgets cached content, so that the next read comes from the
-	// device. A device without a cache does nothing.
+	// DropCache discards cached content, so that the next read comes from the device. It does
+	// nothing without a cache.
 	DropCache() error
 	// Size is in bytes and does not change.
 	Size() int64
 	Close() error
 }
 
-// SectorSize is the unit in which partition tables of a device count, in bytes; 0 where it
-// does not say.
+// SectorSize returns the sector size in bytes by which a device's partition tables count; 0:
+// unknown.
 func SectorSize(dev Device) int {
 	if d, ok := dev.(interface{ SectorSize() int }); ok {
 		return d.SectorSize()
@@ -42,16 +40,24 @@ func SectorSize(dev Device) int {
 	return 0
 }
 
-// zeroPiece is zeroed by the device at a time, and zeroChunk written where it cannot
-// zero by itself. Between two of them the work can be called off; a disk to which the
-// kernel has to send the zeroes takes some seconds for a piece.
+// Flush makes all written data durable and drops the cache, so that reads verify the device.
+func Flush(dev Device) error {
+	if err := dev.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return dev.DropCache()
+}
+
+// zeroPiece is the unit of Device.Zero, and zeroChunk that of writes without support for it.
+// The context is checked in between. If the kernel must send the zeroes, a piece takes some
+// seconds.
 const (
 	zeroPiece = 256 << 20
 	zeroChunk = 1 << 20
 )
 
-// Zero makes a range read as zero, by the device's own means or by writing. The
-// context's end stops it in between, with its cause.
+// Zero makes a range read as zero, by Device.Zero or by writes. It stops with the context's
+// cause.
 func Zero(ctx context.Context, dev Device, off, n int64) error {
 	for n > 0 {
 		if ctx.Err() != nil {
@@ -85,8 +91,8 @@ func writeZeroes(ctx context.Context, dev Device, off, n int64) error {
 	return nil
 }
 
-// IsZero says whether all bytes are zero: the first is, and each is as the one before.
-// Comparing is what the standard library does many bytes at a time.
+// IsZero reports whether all bytes are zero: the first byte is, and each byte equals the one
+// before. bytes.Equal compares many bytes at a time.
 func IsZero(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
 }

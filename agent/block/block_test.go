@@ -24,7 +24,7 @@ func TestFileZeroReadsAsZeroAndKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	// Not aligned to any block: what is around must stay.
+	// An unaligned range: the data around it must stay.
 	if err := block.Zero(t.Context(), dev, 1000, 500_000); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestFileZeroReadsAsZeroAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestOpenFileRefusesWhatIsNoFile(t *testing.T) {
+func TestOpenFileRefusesOtherFiles(t *testing.T) {
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing"), "/dev/null"} {
 		if dev, err := block.OpenFile(path); err == nil {
 			t.Errorf("%s opened as a disk of %d bytes", path, dev.Size())
@@ -53,7 +53,7 @@ func TestOpenFileRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// plain cannot zero by itself.
+// plain is a device without Zero.
 type plain struct {
 	block.Device
 	content []byte
@@ -69,7 +69,7 @@ func (p *plain) WriteAt(b []byte, off int64) (int, error) {
 	return copy(p.content[off:], b), nil
 }
 
-func TestZeroIsWrittenWhereItIsNotSupported(t *testing.T) {
+func TestZeroIsWrittenWithoutDeviceSupport(t *testing.T) {
 	p := &plain{content: bytes.Repeat([]byte{7}, 3<<20)}
 	if err := block.Zero(t.Context(), p, 10, 2<<20+5); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestZeroIsWrittenWhereItIsNotSupported(t *testing.T) {
 	}
 }
 
-// endless is a large disk; after its first write somebody calls the work off.
+// endless is a large disk that cancels the context after its first write.
 type endless struct {
 	block.Device
 	supported bool
@@ -93,25 +93,25 @@ type endless struct {
 	zeroed    int64
 }
 
-var errCalledOff = errors.New("called off")
+var errCanceled = errors.New("canceled")
 
 func (e *endless) Zero(_, n int64) error {
 	if !e.supported {
 		return block.ErrNotSupported
 	}
 	e.zeroed += n
-	e.stop(errCalledOff)
+	e.stop(errCanceled)
 	return nil
 }
 
 func (e *endless) WriteAt(b []byte, _ int64) (int, error) {
 	e.zeroed += int64(len(b))
-	e.stop(errCalledOff)
+	e.stop(errCanceled)
 	return len(b), nil
 }
 
-// I10: zeroes may be most of a large disk, and many devices are sent every one of them.
-func TestZeroIsCalledOff(t *testing.T) {
+// The zeroing of a large disk may take long and must be cancelable (I10).
+func TestZeroIsCanceled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		supported bool
 		most      int64
@@ -122,7 +122,7 @@ func TestZeroIsCalledOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancelCause(t.Context())
 			disk := &endless{supported: tc.supported, stop: stop}
-			if err := block.Zero(ctx, disk, 0, 100<<30); !errors.Is(err, errCalledOff) {
+			if err := block.Zero(ctx, disk, 0, 100<<30); !errors.Is(err, errCanceled) {
 				t.Errorf("Zero = %v", err)
 			}
 			if disk.zeroed > tc.most {

@@ -20,8 +20,8 @@ type osDevice struct {
 	flush func(fd int) error
 }
 
-// OpenFile opens a plain file as a disk. Zeroed ranges become holes where the
-// file system can make them.
+// OpenFile opens a regular file as a disk. Zeroed ranges become holes if the file system
+// supports them.
 func OpenFile(path string) (Device, error) {
 	dev, err := openFile(path)
 	if err != nil {
@@ -30,8 +30,7 @@ func OpenFile(path string) (Device, error) {
 	return dev, nil
 }
 
-// OpenSteadyFile is OpenFile for a file that stands for a disk where speed is measured:
-// what is written goes to the file's own disk at once, as Open has it.
+// OpenSteadyFile is OpenFile with the write-out of Open, for speed measurements.
 func OpenSteadyFile(path string) (Device, error) {
 	dev, err := openFile(path)
 	if err != nil {
@@ -55,8 +54,7 @@ func openFile(path string) (*osDevice, error) {
 	return &osDevice{File: f, size: info.Size(), zero: punch, flush: nothing}, nil
 }
 
-// Open opens a whole disk ("/dev/sda") that nothing else may have claimed: a
-// mounted disk is refused.
+// Open opens a whole disk ("/dev/sda") exclusively: it fails for a mounted disk.
 func Open(path string) (Device, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_EXCL, 0)
 	if err != nil {
@@ -69,26 +67,23 @@ func Open(path string) (Device, error) {
 	return &steady{osDevice{File: f, size: size, zero: zeroOut, flush: flushBuffers}}, nil
 }
 
-// steady sends what is written to the device at once. The kernel would else keep
-// a good part of the memory of a large server unwritten, and the final sync would
-// take minutes in which nothing seems to happen.
+// steady starts the write-out of data at once. Otherwise the kernel keeps much of a large
+// server's memory unwritten, and the final sync takes minutes without progress.
 type steady struct{ osDevice }
 
-// WriteAt implements Device.
 func (d *steady) WriteAt(b []byte, off int64) (int, error) {
 	n, err := d.osDevice.WriteAt(b, off)
 	if err == nil {
-		// Only starts the writing: what fails shows at Sync.
+		// Only starts the write-out. Errors show at Sync.
 		_ = unix.SyncFileRange(int(d.Fd()), off, int64(n), unix.SYNC_FILE_RANGE_WRITE)
 	}
 	return n, err
 }
 
-// Size implements Device.
 func (d *osDevice) Size() int64 { return d.size }
 
-// SectorSize of a block device is its logical one, in bytes: the unit in which partition
-// tables count. It is 0 for a file, and where the kernel does not say.
+// SectorSize is the logical sector size of a block device in bytes, the unit of partition
+// tables; 0 for a file, or if unknown.
 func (d *osDevice) SectorSize() int {
 	n, err := unix.IoctlGetInt(int(d.Fd()), unix.BLKSSZGET)
 	if err != nil {
@@ -97,7 +92,6 @@ func (d *osDevice) SectorSize() int {
 	return n
 }
 
-// Zero implements Device.
 func (d *osDevice) Zero(off, n int64) error {
 	if n <= 0 {
 		return nil
@@ -112,7 +106,6 @@ func (d *osDevice) Zero(off, n int64) error {
 	return nil
 }
 
-// DropCache implements Device.
 func (d *osDevice) DropCache() error {
 	if err := d.flush(int(d.Fd())); err != nil {
 		return fmt.Errorf("drop the cache of %s: %w", d.Name(), err)
@@ -126,11 +119,10 @@ func punch(fd int, off, n int64) error {
 
 func nothing(int) error { return nil }
 
-// BLKZEROOUT of linux/fs.h, which golang.org/x/sys does not have.
+// BLKZEROOUT of linux/fs.h, which golang.org/x/sys lacks.
 const blkZeroOut = 0x127f
 
-// zeroOut asks the kernel, which uses the device's write-zeroes command where it
-// has one and else sends zeroes itself: in either case the range reads as zero.
+// zeroOut uses the device's write-zeroes command if it has one; else the kernel writes zeroes.
 func zeroOut(fd int, off, n int64) error {
 	span := [2]uint64{uint64(off), uint64(n)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), blkZeroOut, uintptr(unsafe.Pointer(&span)))
@@ -142,8 +134,7 @@ func zeroOut(fd int, off, n int64) error {
 
 func flushBuffers(fd int) error { return unix.IoctlSetInt(fd, unix.BLKFLSBUF, 0) }
 
-// blockSize uses seek, which works for every block device whatever the width of
-// the ioctl.
+// blockSize uses seek, which unlike the ioctl does not depend on the word size.
 func blockSize(f *os.File) (int64, error) {
 	size, err := f.Seek(0, 2)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// ATACommand is a command of the ATA Command Set 4 (ACS-4), sent through SCSI's ATA
-// PASS-THROUGH (16) (SAT-4, section 12.2.2).
+// ATACommand is a command of the ATA Command Set 4 (ACS-4) within SCSI's ATA PASS-THROUGH
+// (16) (SAT-4, section 12.2.2).
 type ATACommand struct {
 	Command uint8
-	// In is filled by the disk, Out goes to it; at most one of them, of 512 bytes.
+	// In is read from the disk, Out is sent to it. At most one of them is set, with 512 bytes.
 	In, Out []byte
 	Timeout time.Duration
 }
 
-// ATAPassword locks a drive while it erases itself, which the standard demands. It is
-// no secret: should the drive lose power meanwhile, anybody unlocks it with
+// ATAPassword locks a drive while it erases itself, as the standard requires. It is public:
+// after a power loss anyone can unlock the drive with
 // "hdparm --user-master u --security-erase INGOT-ERASE".
 const ATAPassword = "INGOT-ERASE"
 
@@ -35,11 +35,11 @@ const (
 	ataDisablePassword = 0xf6
 )
 
-// ataSecurity is what a drive says of its security (words 82, 89, 90 and 128 of
+// ataSecurity is the state of a drive's security feature set (words 82, 89, 90 and 128 of
 // IDENTIFY DEVICE, ACS-4 section 7.13.6).
 type ataSecurity struct {
 	supported, enabled, locked, frozen, expired, enhanced bool
-	// normalTime and enhancedTime are what an erase takes, 0 when unknown.
+	// normalTime and enhancedTime are the drive's estimates for an erase; 0: unknown.
 	normalTime, enhancedTime time.Duration
 }
 
@@ -54,8 +54,8 @@ func parseIdentify(b []byte) ataSecurity {
 	}
 }
 
-// eraseTime reads words 89 and 90: units of two minutes in eight bits, or in fifteen
-// where the highest is set.
+// eraseTime decodes words 89 and 90: units of two minutes in eight bits, or in fifteen bits
+// if the highest bit is set.
 func eraseTime(word uint16) time.Duration {
 	if word&(1<<15) != 0 {
 		return time.Duration(word&0x7fff) * 2 * time.Minute
@@ -63,7 +63,7 @@ func eraseTime(word uint16) time.Duration {
 	return time.Duration(word&0xff) * 2 * time.Minute
 }
 
-// ataMethods are those of a drive with the security feature set that is not frozen.
+// ataMethods returns the methods of the drive, or the problem that prevents them.
 func (e *eraser) ataMethods(ctx context.Context) ([]method, string) {
 	security, err := e.identifyATA(ctx)
 	switch {
@@ -74,11 +74,11 @@ func (e *eraser) ataMethods(ctx context.Context) ([]method, string) {
 	case !security.supported:
 		return nil, ""
 	case security.frozen:
-		return nil, "ATASecureErase: the firmware has frozen the drive's security; a cold start, or a setting of the firmware, may leave it open"
+		return nil, "ATASecureErase: firmware has frozen the drive's security; a cold start or a firmware setting may enable it"
 	case security.expired:
-		return nil, "ATASecureErase: too many wrong passwords since the drive got power"
+		return nil, "ATASecureErase: too many wrong passwords since power-on"
 	case e.CutOff:
-		return nil, "ATASecureErase: an earlier try was cut off in the middle of it, so the drive is not told to again"
+		return nil, "ATASecureErase: not repeated, since an earlier attempt was interrupted"
 	}
 	secure := func(enhanced bool) func(context.Context) error {
 		return func(ctx context.Context) error { return e.secureErase(ctx, enhanced) }
@@ -95,58 +95,58 @@ func (e *eraser) identifyATA(ctx context.Context) (ataSecurity, error) {
 	if err := e.Commands.ATA(ctx, ATACommand{Command: ataIdentify, In: data, Timeout: adminTimeout}); err != nil {
 		return ataSecurity{}, err
 	}
-	e.ata = true
+	e.isATA = true
 	return parseIdentify(data), nil
 }
 
-// openATA unlocks a drive that an earlier run left locked with our password, and says
-// whether it was locked. A drive with another password stays as it is.
-func (e *eraser) openATA(ctx context.Context) (cutOff bool, err error) {
+// unlockATA unlocks a drive that an earlier run left locked with ATAPassword, and reports
+// whether it was locked. It does not change a drive with another password.
+func (e *eraser) unlockATA(ctx context.Context) (cutOff bool, err error) {
 	security, err := e.identifyATA(ctx)
 	switch {
-	case err != nil || !security.locked: // no ATA drive, or open
+	case err != nil || !security.locked: // no ATA drive, or not locked
 		return false, nil
 	case security.frozen:
-		return false, errors.New("the drive is locked, and the firmware has frozen its security: nobody can unlock it before it was without power")
+		return false, errors.New("unlock the drive: firmware has frozen its security until the next power loss")
 	case security.expired:
-		return false, errors.New("the drive is locked, and too many passwords were wrong: it takes none before it was without power")
+		return false, errors.New("unlock the drive: too many wrong passwords; it accepts none until the next power loss")
 	}
-	e.opts.Log("erase: %s is locked, as by an erase that was cut off", e.Target.Disk.Name)
+	e.opts.Log("erase: %s is locked, probably by an interrupted erase; unlocking", e.Target.Disk.Name)
 	if err := e.security(ctx, ataUnlock, false, adminTimeout); err != nil {
-		return false, fmt.Errorf("the drive is locked with a password that is not Ingot's: unlock: %w", err)
+		return false, fmt.Errorf("unlock the drive, which has a password that is not Ingot's: %w", err)
 	}
 	if err := e.security(ctx, ataDisablePassword, false, adminTimeout); err != nil {
-		return false, fmt.Errorf("remove the password of an erase that was cut off: %w", err)
+		return false, fmt.Errorf("remove the password of an interrupted erase: %w", err)
 	}
 	return true, nil
 }
 
-// leaveOpen makes sure that a drive that was erased, by whatever method, has no password:
-// with one it would lock itself when its power goes, and look dead to whoever gets it.
-func (e *eraser) leaveOpen(ctx context.Context) error {
-	if !e.ata {
+// checkNoPassword removes a password from an erased drive. With a password the drive would
+// lock itself at the next power loss, and appear dead to its next user.
+func (e *eraser) checkNoPassword(ctx context.Context) error {
+	if !e.isATA {
 		return nil
 	}
 	security, err := e.identifyATA(ctx)
 	if err != nil {
-		return fmt.Errorf("look for a password: %w", err)
+		return fmt.Errorf("check for a password: %w", err)
 	}
 	if !security.enabled {
 		return nil
 	}
 	if err := e.security(ctx, ataDisablePassword, false, adminTimeout); err != nil {
-		why := "it is not Ingot's, or the drive is not well"
+		cause := "it is not Ingot's, or the drive is faulty"
 		if security.frozen {
-			why = "the firmware has frozen the drive's security; the next try, after a cold start, may find it open"
+			cause = "firmware has frozen the drive's security; a retry after a cold start may succeed"
 		}
-		return fmt.Errorf("it has a password and will lock itself when it loses power (%s); hdparm --user-master u --security-disable %s %s: %w",
-			why, ATAPassword, e.Target.Disk.Name, err)
+		return fmt.Errorf("remove the drive's password, which will lock it at the next power loss (%s; hdparm --user-master u --security-disable %s %s): %w",
+			cause, ATAPassword, e.Target.Disk.Name, err)
 	}
 	return nil
 }
 
-// secureErase sets the password, erases, and sees to it that none stays: a drive does
-// not keep it over an erase that succeeds. Nothing begins once the work was called off.
+// secureErase sets the password, erases, and checks that the password is gone: a successful
+// erase removes it. It starts nothing after the context's end.
 func (e *eraser) secureErase(ctx context.Context, enhanced bool) error {
 	security, err := e.identifyATA(ctx)
 	if err != nil {
@@ -162,27 +162,27 @@ func (e *eraser) secureErase(ctx context.Context, enhanced bool) error {
 	}
 	if sent, err := e.eraseUnit(ctx, security, enhanced); err != nil {
 		if sent && ctx.Err() != nil {
-			return err // the drive is at it
+			return err // the drive is erasing
 		}
-		return errors.Join(err, e.dropPassword(context.WithoutCancel(ctx)))
+		return errors.Join(err, e.removePassword(context.WithoutCancel(ctx)))
 	}
 	after, err := e.identifyATA(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the drive after the erase: %w", err)
+		return fmt.Errorf("identify the drive after the erase: %w", err)
 	}
 	if after.enabled || after.locked {
-		return errors.Join(errors.New("the drive still has its password, so it has not erased itself"), e.dropPassword(ctx))
+		return errors.Join(errors.New("the drive still has its password, so the erase did not happen"), e.removePassword(ctx))
 	}
 	return nil
 }
 
-// eraseUnit has the drive erase itself; sent says whether it was told to.
+// eraseUnit makes the drive erase itself. sent reports whether the command was sent.
 func (e *eraser) eraseUnit(ctx context.Context, security ataSecurity, enhanced bool) (sent bool, err error) {
-	said := security.normalTime
+	estimate := security.normalTime
 	if enhanced {
-		said = security.enhancedTime
+		estimate = security.enhancedTime
 	}
-	limit := eraseLimit(said, e.size, e.Target.Disk.Rotational)
+	limit := eraseLimit(estimate, e.size, e.Target.Disk.Rotational)
 	if err := e.Commands.ATA(ctx, ATACommand{Command: ataErasePrepare, Timeout: adminTimeout}); err != nil {
 		return false, fmt.Errorf("prepare the erase: %w", err)
 	}
@@ -190,40 +190,40 @@ func (e *eraser) eraseUnit(ctx context.Context, security ataSecurity, enhanced b
 		return false, context.Cause(ctx)
 	}
 	defer e.beat(ctx, limit)()
-	if err := e.aside(ctx, limit, func() error { return e.security(ctx, ataEraseUnit, enhanced, limit) }); err != nil {
+	if err := e.detached(ctx, limit, func() error { return e.security(ctx, ataEraseUnit, enhanced, limit) }); err != nil {
 		return true, fmt.Errorf("erase: %w", err)
 	}
 	return true, nil
 }
 
-// slowestErase, in bytes a second, is what a disk that spins does on average at least. A
-// large one may say nothing of the time, or no more than that it is above what words 89
-// and 90 can say; cut off in the middle it would stay locked.
+// slowestErase is the minimum average rate of a rotating disk, in bytes per second. A large
+// disk may state no estimate, or one that words 89 and 90 cannot express. An erase that is
+// interrupted too early would leave it locked.
 const slowestErase = 40e6
 
-// eraseLimit is when a drive that was told to erase itself is given up.
-func eraseLimit(said time.Duration, size int64, rotational bool) time.Duration {
+// eraseLimit is the deadline of a drive's own erase.
+func eraseLimit(estimate time.Duration, size int64, rotational bool) time.Duration {
 	if rotational {
-		said = max(said, time.Duration(size/slowestErase)*time.Second)
+		estimate = max(estimate, time.Duration(size/slowestErase)*time.Second)
 	}
-	return deadline(said)
+	return deadline(estimate)
 }
 
-// dropPassword leaves a drive open on which the erase failed.
-func (e *eraser) dropPassword(ctx context.Context) error {
+// removePassword unlocks a drive after a failed erase.
+func (e *eraser) removePassword(ctx context.Context) error {
 	if err := e.security(ctx, ataDisablePassword, false, adminTimeout); err != nil {
-		return fmt.Errorf("remove the password %s again: %w", ATAPassword, err)
+		return fmt.Errorf("remove the password %s: %w", ATAPassword, err)
 	}
 	return nil
 }
 
-// security sends a command with the block of ACS-4 table 104: word 0 says whose
-// password it is (bit 0, 0: the user's) and, for an erase, how (bit 1, enhanced);
-// words 1 to 16 are the password.
+// security sends a command of the security feature set with the password.
 func (e *eraser) security(ctx context.Context, command uint8, enhanced bool, timeout time.Duration) error {
 	return e.Commands.ATA(ctx, ATACommand{Command: command, Out: securityBlock(enhanced), Timeout: timeout})
 }
 
+// securityBlock encodes ACS-4 table 104: bit 0 of word 0 selects the password (0: user), bit
+// 1 an enhanced erase, and words 1 to 16 are the password.
 func securityBlock(enhanced bool) []byte {
 	b := make([]byte, 512)
 	if enhanced {

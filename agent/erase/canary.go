@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// canarySize is the size of a canary: a multiple of every disk's sector.
+	// canarySize is a multiple of every disk's sector size.
 	canarySize = 4096
-	// canaries are spread over the disk, and at its two ends.
+	// canaries is the number of canaries, spread evenly from the start to the end of the disk.
 	canaries = 1024
-	// reserved are the journal and the marker at the end of the first MiB, which stay
-	// until the last: the one says how far the work is, the other whose the disk is (I8).
+	// The journal and the marker at the end of the first MiB stay until the end: they record
+	// the state of the work and the owner of the disk (I8).
 	reservedFrom = JournalOffset
 	reservedTo   = agentapi.MarkerOffset + agentapi.MarkerSize
 )
 
-// errStillThere: after an erasure the disk shows what was on it before.
-var errStillThere = errors.New("the disk still shows what was on it before")
+// errStillThere reports that the disk shows its old content after an erasure.
+var errStillThere = errors.New("the disk still has its old content")
 
-// places of the canaries from a byte on, in order. A small disk has fewer.
+// places returns the offsets of the canaries at or after from. A small disk has fewer.
 func (e *eraser) places(from int64) []int64 {
 	step := max(canarySize, (e.size-canarySize)/(canaries-1)/canarySize*canarySize)
 	var out []int64
@@ -45,8 +45,8 @@ func (e *eraser) places(from int64) []int64 {
 	return out
 }
 
-// canary is the content for a place: the same for each run on the same disk, so that
-// one that was planted before a restart is known after it, and random in all else.
+// canary returns the content of a canary. It is pseudorandom and the same for each run on one
+// disk, so that a run recognizes the canaries of an earlier run.
 func (e *eraser) canary(off int64) []byte {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "ingot canary\x00%s\x00%s\x00%d\x00", e.Target.Disk.Serial, e.Target.Disk.WWN, e.size)
@@ -56,8 +56,8 @@ func (e *eraser) canary(off int64) []byte {
 	return content
 }
 
-// plant writes the canaries, and makes sure that the disk has them: one that drops
-// writes could not be verified.
+// plant writes the canaries and reads them back. A disk that drops writes could not be
+// verified.
 func (e *eraser) plant(ctx context.Context, from int64) error {
 	places := e.places(from)
 	for _, off := range places {
@@ -68,7 +68,7 @@ func (e *eraser) plant(ctx context.Context, from int64) error {
 			return fmt.Errorf("prepare the verification: write at %d: %w", off, err)
 		}
 	}
-	if err := e.settle(); err != nil {
+	if err := block.Flush(e.Device); err != nil {
 		return err
 	}
 	got := make([]byte, canarySize)
@@ -77,15 +77,15 @@ func (e *eraser) plant(ctx context.Context, from int64) error {
 			return fmt.Errorf("prepare the verification: read at %d: %w", off, err)
 		}
 		if !bytes.Equal(got, e.canary(off)) {
-			return fmt.Errorf("prepare the verification: the disk does not return what was written at %d", off)
+			return fmt.Errorf("prepare the verification: the disk does not return the data written at %d", off)
 		}
 	}
 	return nil
 }
 
-// verify reads the disk where canaries were, and says how many bytes it has read.
+// verify reads the places of the canaries and returns the number of bytes read.
 func (e *eraser) verify(ctx context.Context, m method) (int64, error) {
-	if err := e.settle(); err != nil {
+	if err := block.Flush(e.Device); err != nil {
 		return 0, err
 	}
 	got := make([]byte, canarySize)
@@ -98,16 +98,9 @@ func (e *eraser) verify(ctx context.Context, m method) (int64, error) {
 			return 0, fmt.Errorf("read back at %d: %w", off, err)
 		}
 		if m.zeroes && !block.IsZero(got) || bytes.Equal(got, e.canary(off)) {
-			return 0, fmt.Errorf("%w: at byte %d", errStillThere, off)
+			return 0, fmt.Errorf("%w at byte %d", errStillThere, off)
 		}
 		verified += canarySize
 	}
 	return verified, nil
-}
-
-func (e *eraser) settle() error {
-	if err := e.Device.Sync(); err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	return e.Device.DropCache()
 }

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// The layouts that the kernel takes, little endian, of 64-bit machines. What points
-// into memory is filled in by the caller, at the places below.
-
-// nvmeSize and its places: struct nvme_passthru_cmd (linux/nvme_ioctl.h).
+// Kernel structures of 64-bit machines, little endian, with the offsets of pointers that the
+// caller fills in. The first group is struct nvme_passthru_cmd (linux/nvme_ioctl.h), the
+// second struct sg_io_hdr (scsi/sg.h).
 const (
 	nvmeSize        = 72
 	nvmeAddressAt   = 24
@@ -32,7 +31,7 @@ const (
 	passThroughSize = 16
 )
 
-// encodeNVMe lays a command out without the address of its data.
+// encodeNVMe encodes a command without the address of its data.
 func encodeNVMe(c NVMeCommand) [nvmeSize]byte {
 	var b [nvmeSize]byte
 	le := binary.LittleEndian
@@ -45,7 +44,7 @@ func encodeNVMe(c NVMeCommand) [nvmeSize]byte {
 	return b
 }
 
-// encodePassThrough makes the CDB of ATA PASS-THROUGH (16) (SAT-4, section 12.2.2.3).
+// encodePassThrough encodes the CDB of ATA PASS-THROUGH (16) (SAT-4, section 12.2.2.3).
 func encodePassThrough(c ATACommand) [passThroughSize]byte {
 	const (
 		noData, dataIn, dataOut = 3 << 1, 4 << 1, 5 << 1
@@ -64,7 +63,7 @@ func encodePassThrough(c ATACommand) [passThroughSize]byte {
 	return b
 }
 
-// encodeSG lays a struct sg_io_hdr (scsi/sg.h) out without its addresses.
+// encodeSG encodes a struct sg_io_hdr (scsi/sg.h) without its addresses.
 func encodeSG(c ATACommand) [sgSize]byte {
 	const none, toDevice, fromDevice = -1, -2, -3
 	var b [sgSize]byte
@@ -84,10 +83,10 @@ func encodeSG(c ATACommand) [sgSize]byte {
 	return b
 }
 
-// judgeSG reads the ends of a command: SCSI status, the adapter's and the driver's.
-// A disk that does not know ATA commands answers ILLEGAL REQUEST (sense key 5,
-// SPC-5 section 4.4), in fixed or descriptor format.
-func judgeSG(header [sgSize]byte, sense []byte) error {
+// checkSG evaluates the SCSI, host adapter and driver status of a command. Disks without ATA
+// commands answer ILLEGAL REQUEST (sense key 5, SPC-5 section 4.4), in fixed or descriptor
+// format.
+func checkSG(header [sgSize]byte, sense []byte) error {
 	status := header[64]
 	host, driver := binary.LittleEndian.Uint16(header[68:]), binary.LittleEndian.Uint16(header[70:])
 	key := byte(0)
@@ -104,27 +103,23 @@ func judgeSG(header [sgSize]byte, sense []byte) error {
 		return ErrNotSupported
 	case status == 0 && host == 0 && driver&0x0f == 0:
 		return nil
-	case status == 2 && (key == 0 || key == 1): // recovered: the status that some bridges always send
+	case status == 2 && (key == 0 || key == 1): // recovered error, which some bridges always report
 		return nil
 	}
-	return fmt.Errorf("status %#x, host %#x, driver %#x, sense key %#x", status, host, driver, key)
+	return fmt.Errorf("ATA command failed: status %#x, host %#x, driver %#x, sense key %#x", status, host, driver, key)
 }
 
 func milliseconds(d time.Duration) uint32 {
 	return uint32(min(d.Milliseconds(), math.MaxUint32))
 }
 
-// None are the commands of a disk that understands none.
+// None is the Commands of a disk without any.
 type None struct{}
 
-// NVMe implements Commands.
 func (None) NVMe(context.Context, NVMeCommand) error { return ErrNotSupported }
 
-// Namespace implements Commands.
 func (None) Namespace() (uint32, error) { return 0, ErrNotSupported }
 
-// ATA implements Commands.
 func (None) ATA(context.Context, ATACommand) error { return ErrNotSupported }
 
-// Discard implements Commands.
 func (None) Discard(context.Context, DiscardRange) error { return ErrNotSupported }

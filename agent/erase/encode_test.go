@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// compact is hex without the zeroes at the end.
+// compact is hex without trailing zeroes.
 func compact(b []byte) string {
 	return hex.EncodeToString([]byte(strings.TrimRight(string(b), "\x00")))
 }
 
-// The layouts are those of linux/nvme_ioctl.h, scsi/sg.h and SAT-4; golden.
+// The golden layouts are those of linux/nvme_ioctl.h, scsi/sg.h and SAT-4.
 func TestEncodings(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -66,7 +66,7 @@ func arr(b [72]byte) []byte   { return b[:] }
 func arr16(b [16]byte) []byte { return b[:] }
 func arr88(b [88]byte) []byte { return b[:] }
 
-// What drives answer, byte for byte where it matters.
+// The answers are those of real drives in the relevant words.
 func TestParseIdentify(t *testing.T) {
 	identify := func(words map[int]uint16) []byte {
 		b := make([]byte, 512)
@@ -122,7 +122,7 @@ func TestFormatLayout(t *testing.T) {
 	}
 }
 
-func TestJudgeSG(t *testing.T) {
+func TestCheckSG(t *testing.T) {
 	header := func(status, sense byte, host uint16) (h [sgSize]byte) {
 		h[64], h[67] = status, sense
 		binary.LittleEndian.PutUint16(h[68:], host)
@@ -143,7 +143,7 @@ func TestJudgeSG(t *testing.T) {
 		{name: "the adapter timed out", header: header(0, 0, 3), fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := judgeSG(c.header, c.sense)
+			err := checkSG(c.header, c.sense)
 			if (err != nil) != c.fails || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("error %v", err)
 			}

@@ -15,23 +15,22 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// ErrNotErased: no method worked; the message says why for each.
-var ErrNotErased = errors.New("the disk could not be erased")
+// ErrNotErased reports that no method worked. The message names the failure of each.
+var ErrNotErased = errors.New("erase the disk")
 
-// ErrNotSupported: the disk, or what it is attached to, does not know a command.
+// ErrNotSupported reports that the disk, or its attachment, does not know a command.
 var ErrNotSupported = errors.New("not supported by this disk")
 
-// Commands are what a disk understands beside reading and writing.
+// Commands are a disk's commands in addition to reading and writing.
 type Commands interface {
-	// NVMe sends an admin command to the controller of an NVMe disk. Other disks
-	// return ErrNotSupported.
+	// NVMe sends an admin command to the controller of an NVMe disk. For other disks it
+	// returns ErrNotSupported.
 	NVMe(ctx context.Context, cmd NVMeCommand) error
-	// Namespace is the number of the NVMe namespace that the disk is.
+	// Namespace returns the disk's NVMe namespace ID.
 	Namespace() (uint32, error)
-	// ATA sends a command to an ATA disk. Other disks return ErrNotSupported.
+	// ATA sends a command to an ATA disk. For other disks it returns ErrNotSupported.
 	ATA(ctx context.Context, cmd ATACommand) error
-	// Discard tells the disk that a range is not needed any more; secure demands that
-	// no copy of it stays.
+	// Discard marks a range as unused. Secure requires that no copy of it remains.
 	Discard(ctx context.Context, r DiscardRange) error
 }
 
@@ -41,59 +40,51 @@ type DiscardRange struct {
 	Secure   bool
 }
 
-// Target is one disk.
 type Target struct {
-	// Device is open for writing, and nothing else uses it.
+	// Device is open for writing. Nothing else uses it.
 	Device   block.Device
 	Commands Commands
-	// Disk is what is known of it.
-	Disk agentapi.Disk
-	// JournalKey is a secret of whoever orders the work, the same after a restart:
-	// overwriting goes on only where it was cut off under the same key. Empty: it never
-	// goes on.
+	Disk     agentapi.Disk
+	// JournalKey is the order's secret, the same after a restart. Overwriting resumes only
+	// with the same key. Empty: it never resumes.
 	JournalKey agentapi.Sensitive
-	// CutOff: Ready has found that an earlier try was cut off while the drive erased
-	// itself, and there is reason to think that it would be again. The drive is then not
-	// told to once more.
+	// CutOff is set if Ready found that the drive's own erase was interrupted, and another
+	// interruption is likely. The drive's erase command is then not used.
 	CutOff bool
 }
 
 // Options of Disk.
 type Options struct {
-	// OnProgress is called while there is some: bytes erased, the percentage, and, where
-	// the disk works by itself, for how long it has. It must not block; nil does nothing.
+	// OnProgress gets the progress. It must not block. Nil: no progress.
 	OnProgress func(Progress)
-	// Sleep waits between two looks at a disk that works by itself; it returns early
-	// with the context's error. A timer when nil.
+	// Sleep waits between two queries of a disk, and returns early with the context's error.
+	// Nil: a timer.
 	Sleep func(context.Context, time.Duration) error
-	// Now is the clock; time.Now when nil.
+	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// Log receives lines for people; nothing when nil.
+	// Log gets lines for display. Nil: no output.
 	Log func(format string, args ...any)
-	// Running keeps what disks are still at when the work around it is called off; nobody
-	// waits for it when nil.
+	// Running collects commands that continue after the context's end. Nil: they are ignored.
 	Running *Running
 }
 
-// Progress of one disk.
 type Progress struct {
 	Bytes   int64
 	Percent int
-	// Working is how long the disk has been at it by itself, 0 where it is written.
+	// Working is the time for which the disk has been erasing itself; 0 while it is written.
 	Working time.Duration
 }
 
-// Result says what was done.
+// Result describes a successful erasure.
 type Result struct {
-	// Method is one of the names below.
 	Method string
-	// Erased bytes: the size of the disk. Verified bytes were read back.
+	// Erased is the size of the disk, Verified the amount read back, in bytes.
 	Erased, Verified int64
-	// Failed names better methods that the disk has and that failed, and why.
+	// Failed names better methods of the disk that failed, with the causes.
 	Failed string
 }
 
-// The methods, the best first.
+// The methods, best first.
 const (
 	NVMeSanitizeBlock      = "NVMeSanitizeBlock"
 	NVMeSanitizeCrypto     = "NVMeSanitizeCrypto"
@@ -106,29 +97,27 @@ const (
 	Overwrite              = "Overwrite"
 )
 
-// method is one way for the disk at hand.
 type method struct {
 	name string
 	run  func(ctx context.Context) error
-	// zeroes: afterwards the whole disk reads as zero.
+	// zeroes is set if the whole disk reads as zero afterwards.
 	zeroes bool
-	// resumes at this byte: no canaries before it.
+	// from is the byte at which the method resumes: there are no canaries before it.
 	from int64
 }
 
-// eraser is the work on one disk.
 type eraser struct {
 	Target
 	opts Options
 	size int64
-	// ata: the disk has answered as an ATA drive.
-	ata bool
-	// told: the controller was told to sanitize.
-	told bool
+	// isATA is set once the disk has answered as an ATA drive.
+	isATA bool
+	// sanitizing is set once a sanitize command was sent.
+	sanitizing bool
 }
 
-// Disk erases a disk and verifies it. The context's end stops it with its cause; a
-// command that the disk is at work on goes on inside it.
+// Disk erases a disk and verifies it. The context's end stops it with its cause, but a
+// command that the disk is executing continues.
 func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 	e := &eraser{Target: target, opts: opts.withDefaults(), size: target.Device.Size()}
 	var failed []string
@@ -150,8 +139,8 @@ func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 			return Result{}, context.Cause(ctx)
 		}
 		if err == nil {
-			if err := e.leaveOpen(ctx); err != nil {
-				return Result{}, fmt.Errorf("%w: it is erased by %s, and cannot be used: %w", ErrNotErased, m.name, err)
+			if err := e.checkNoPassword(ctx); err != nil {
+				return Result{}, fmt.Errorf("%w: erased by %s, but unusable: %w", ErrNotErased, m.name, err)
 			}
 			return Result{Method: m.name, Erased: e.size, Verified: verified, Failed: strings.Join(failed, "; ")}, nil
 		}
@@ -173,9 +162,9 @@ func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 	return Result{}, fmt.Errorf("%w: %s", ErrNotErased, strings.Join(failed, "; "))
 }
 
-// Ready brings a disk back that an earlier erasure left at work, or locked: until then
-// it cannot be read. Nothing on it changes that has not changed. cutOff says that a drive
-// was locked: it got no end of the erase that it was told to do.
+// Ready waits for an earlier erasure that the disk is still executing, or unlocks the disk
+// after one: until then it cannot be read. It changes no content. cutOff reports that the
+// drive was locked, so its erase was interrupted.
 func Ready(ctx context.Context, target Target, opts Options) (cutOff bool, err error) {
 	e := &eraser{Target: target, opts: opts.withDefaults()}
 	return e.makeReady(ctx)
@@ -185,20 +174,20 @@ func (e *eraser) makeReady(ctx context.Context) (cutOff bool, err error) {
 	if e.isNVMe() {
 		return false, e.settleSanitize(ctx)
 	}
-	return e.openATA(ctx)
+	return e.unlockATA(ctx)
 }
 
-// awaitNext waits until the disk takes another method after one that failed. It fails where
-// the disk will not: each would fail as well, for a reason that misleads.
+// awaitNext waits after a failed method until the disk accepts another. It fails if the disk
+// will not: the other methods would fail as well, with misleading errors.
 func (e *eraser) awaitNext(ctx context.Context) error {
-	if !e.told {
+	if !e.sanitizing {
 		return nil
 	}
 	err := e.settleSanitize(ctx)
 	if errors.Is(err, errAtWork) || errors.Is(err, ErrStuck) || ctx.Err() != nil {
 		return err
 	}
-	return nil // one that failed now has failed already for a method
+	return nil // the method has already reported a failed sanitize
 }
 
 func (e *eraser) isNVMe() bool { return strings.HasPrefix(e.Target.Disk.Name, "/dev/nvme") }
@@ -219,7 +208,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// try runs one method between two looks at the disk.
+// try runs one method between planting and verifying the canaries.
 func (e *eraser) try(ctx context.Context, m method) (verified int64, err error) {
 	if err := e.plant(ctx, m.from); err != nil {
 		return 0, err
@@ -230,11 +219,11 @@ func (e *eraser) try(ctx context.Context, m method) (verified int64, err error) 
 	return e.verify(ctx, m)
 }
 
-// methods are what the disk can, the best first; problem says why a better one that
-// it has cannot be used.
+// methods returns the disk's methods, best first. problem describes why a better one of the
+// disk cannot be used.
 func (e *eraser) methods(ctx context.Context) (list []method, problem string) {
 	if from := e.resumeFrom(); from > 0 {
-		return []method{e.overwriting(from)}, "better methods had failed, or were not there, when the overwriting began before this boot"
+		return []method{e.overwriting(from)}, "better methods had failed or were unavailable when an earlier boot started to overwrite"
 	}
 	if e.isNVMe() {
 		list, problem = e.nvmeMethods(ctx)
@@ -253,22 +242,22 @@ func (e *eraser) overwriting(from int64) method {
 	return method{name: Overwrite, zeroes: true, from: from, run: func(ctx context.Context) error { return e.overwrite(ctx, from) }}
 }
 
-// deadline bounds a command that the disk does by itself: twice what it says, and
-// something for those that say nothing.
-func deadline(said time.Duration) time.Duration {
+// deadline bounds a command that the disk executes on its own: twice its estimate, within
+// bounds.
+func deadline(estimate time.Duration) time.Duration {
 	const least, most = 2 * time.Hour, 7 * 24 * time.Hour
-	return min(max(2*said, least), most)
+	return min(max(2*estimate, least), most)
 }
 
-// beat tells of a disk that works by itself until the returned function is called,
-// and not beyond the deadline: who hears nothing new then may give it up.
+// beat reports progress while the disk works on its own, until the returned function is
+// called. It stops at the deadline, so that the manager can give up the agent.
 func (e *eraser) beat(ctx context.Context, limit time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done, began := make(chan struct{}), e.opts.Now()
+	done, start := make(chan struct{}), e.opts.Now()
 	go func() {
 		defer close(done)
 		for e.opts.Sleep(ctx, beatInterval) == nil {
-			working := e.opts.Now().Sub(began)
+			working := e.opts.Now().Sub(start)
 			if working > limit {
 				return
 			}

@@ -23,8 +23,7 @@ import (
 
 const mib = 1 << 20
 
-// flash is a disk in memory that does what a command demands of it, and lies or fails
-// where a test says so.
+// flash is a disk in memory that executes commands, with faults that tests select.
 type flash struct {
 	mu      sync.Mutex
 	content []byte
@@ -39,35 +38,35 @@ type flash struct {
 	polls     int
 	security  uint16 // word 128; 0: no ATA drive
 	password  string
-	// restricted: firmware that knows only sanitizes that may not fail; unwilling: it
-	// takes none, whatever it says.
+	// restricted: the firmware supports only sanitizes that must not fail. unwilling: it refuses
+	// all sanitizes despite its capabilities.
 	restricted, unwilling bool
-	// cutOff is what the caller knows of an earlier try.
+	// cutOff is Target.CutOff.
 	cutOff     bool
 	discards   bool
 	securely   bool
 	zeroNative bool
 
-	// lies: the methods after which nothing has changed. fails: opcodes refused.
+	// lies are the methods without effect. fails are the opcodes refused.
 	lies  map[string]bool
 	fails map[byte]bool
-	// failsOnce are refused the first time.
+	// failsOnce are the opcodes refused the first time.
 	failsOnce map[byte]bool
-	// writesFailAt is a broken place of the disk.
+	// writesFailAt is the offset of a bad sector.
 	writesFailAt int64
-	// ignoreWrites: it says yes and drops them.
+	// ignoreWrites: writes succeed without effect.
 	ignoreWrites bool
-	// stopAt cancels when so much was written.
+	// stopAt cancels after that many bytes.
 	stopAt  int64
 	written int64
 	stop    func()
-	// stopOn cancels as well, when this command comes for the stopCall-th time.
+	// stopOn cancels at the stopCall-th call of this command.
 	stopOn   byte
 	stopCall int
 	calls    map[byte]int
 }
 
-// called counts a command.
+// called counts the calls of a command.
 func (f *flash) called(command byte) {
 	f.calls[command]++
 	if f.stopCall > 0 && command == f.stopOn && f.calls[command] == f.stopCall {
@@ -199,7 +198,7 @@ func (f *flash) identify(c erase.NVMeCommand) {
 	}
 }
 
-// ATA follows the states of ACS-4, figure 13: what a drive takes depends on them.
+// ATA implements the states of ACS-4, figure 13, which determine the accepted commands.
 func (f *flash) ATA(_ context.Context, c erase.ATACommand) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,12 +261,12 @@ func (f *flash) Discard(_ context.Context, r erase.DiscardRange) error {
 	return nil
 }
 
-// run erases it as the agent does, with time that does not pass.
+// run erases the disk with a clock that does not advance by itself.
 func run(ctx context.Context, f *flash, rotational bool) (erase.Result, []erase.Progress, error) {
 	return runOn(ctx, f, f, rotational)
 }
 
-// disk is a flash, or one that does something besides.
+// disk is a flash, or a wrapper of one.
 type disk interface {
 	block.Device
 	erase.Commands
@@ -309,7 +308,7 @@ func TestMethods(t *testing.T) {
 		failed     string
 	}{
 		{name: "NVMe with both sanitizes", disk: func(f *flash) { f.nvme, f.sanitize = true, 3 }, want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"}},
-		{name: "NVMe that throws its key away", disk: func(f *flash) { f.nvme, f.sanitize = true, 1 }, want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize"}},
+		{name: "NVMe with crypto erase", disk: func(f *flash) { f.nvme, f.sanitize = true, 1 }, want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize"}},
 		{name: "NVMe without sanitize", disk: func(f *flash) { f.nvme, f.oacs = true, 2 }, want: erase.NVMeFormat, sent: []string{"format"}},
 		{name: "NVMe with a key, without sanitize", disk: func(f *flash) { f.nvme, f.oacs, f.fna = true, 2, 4 }, want: erase.NVMeFormatCrypto, sent: []string{"format"}},
 		{
@@ -317,33 +316,33 @@ func TestMethods(t *testing.T) {
 			want: erase.NVMeFormat, sent: []string{"format"}, failed: "other namespaces",
 		},
 		{
-			name: "NVMe whose format reaches another namespace", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs, f.fna, f.others = true, 3, 2, 2, true },
+			name: "NVMe whose format affects another namespace", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs, f.fna, f.others = true, 3, 2, 2, true },
 			want: erase.Overwrite, failed: "other namespaces",
 		},
 		{
-			name: "NVMe that says yes and does nothing", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs = true, 2, 2; f.lies["sanitize"] = true },
-			want: erase.NVMeFormat, sent: []string{"sanitize", "format"}, failed: "still shows what was on it",
+			name: "NVMe whose sanitize has no effect", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs = true, 2, 2; f.lies["sanitize"] = true },
+			want: erase.NVMeFormat, sent: []string{"sanitize", "format"}, failed: "still has its old content",
 		},
 		{
 			name: "NVMe whose sanitize fails", disk: func(f *flash) { f.nvme, f.sanitize = true, 2; f.lies["sanitize fails"] = true },
 			want: erase.Overwrite, sent: []string{"sanitize", "sanitize", "exit"}, failed: "status 3",
 		},
-		{name: "NVMe at a sanitize of before", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.polls = true, 2, 2, 4 }, want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"}},
+		{name: "NVMe during an earlier sanitize", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.polls = true, 2, 2, 4 }, want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"}},
 		{
-			name: "NVMe stuck after a sanitize of somebody", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.restricted = true, 2, 3, true },
+			name: "NVMe stuck after another tool's sanitize", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.restricted = true, 2, 3, true },
 			want: erase.NVMeSanitizeBlock, sent: []string{"sanitize", "sanitize"},
 		},
-		{name: "NVMe that may not fail", disk: func(f *flash) { f.nvme, f.sanitize, f.restricted = true, 1, true }, want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize"}},
+		{name: "NVMe without sanitizes that may fail", disk: func(f *flash) { f.nvme, f.sanitize, f.restricted = true, 1, true }, want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize"}},
 		{
-			name: "NVMe that cannot what it says", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs, f.unwilling = true, 2, 2, true },
+			name: "NVMe that refuses a supported sanitize", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs, f.unwilling = true, 2, 2, true },
 			want: erase.NVMeFormat, sent: []string{"format"}, failed: "NVMeSanitizeBlock: sanitize: not supported",
 		},
 		{
-			name: "ATA cut off in an earlier try", disk: func(f *flash) { f.security, f.cutOff = 1, true }, rotational: true,
-			want: erase.Overwrite, failed: "cut off in the middle",
+			name: "ATA interrupted in an earlier attempt", disk: func(f *flash) { f.security, f.cutOff = 1, true }, rotational: true,
+			want: erase.Overwrite, failed: "an earlier attempt was interrupted",
 		},
 		{
-			name: "ATA that keeps its password for a while", disk: func(f *flash) { f.security = 1; f.fails[0xf4], f.failsOnce[0xf6] = true, true }, rotational: true,
+			name: "ATA that keeps its password at first", disk: func(f *flash) { f.security = 1; f.fails[0xf4], f.failsOnce[0xf6] = true, true }, rotational: true,
 			want: erase.Overwrite, sent: []string{"set", "prepare", "disable"}, failed: "remove the password",
 		},
 		{name: "ATA", disk: func(f *flash) { f.security = 1 }, rotational: true, want: erase.ATASecureErase, sent: []string{"set", "prepare", "erase"}},
@@ -358,17 +357,17 @@ func TestMethods(t *testing.T) {
 			want: erase.Overwrite, sent: []string{"set", "prepare", "disable"}, failed: "sense key 0xb",
 		},
 		{
-			name: "ATA that says yes and does nothing", disk: func(f *flash) { f.security = 1; f.lies["erase"] = true }, rotational: true,
-			want: erase.Overwrite, sent: []string{"set", "prepare", "erase"}, failed: "still shows",
+			name: "ATA whose erase has no effect", disk: func(f *flash) { f.security = 1; f.lies["erase"] = true }, rotational: true,
+			want: erase.Overwrite, sent: []string{"set", "prepare", "erase"}, failed: "still has its old content",
 		},
 		{name: "flash that discards securely", disk: func(f *flash) { f.securely = true }, want: erase.SecureDiscard},
 		{name: "flash that discards", disk: func(f *flash) { f.discards, f.zeroNative = true, true }, want: erase.DiscardAndZero},
 		{
-			name: "flash that lies about zeroes", disk: func(f *flash) { f.discards, f.zeroNative = true, true; f.lies["zero"] = true },
-			want: "", failed: "still shows",
+			name: "flash whose zeroing has no effect", disk: func(f *flash) { f.discards, f.zeroNative = true, true; f.lies["zero"] = true },
+			want: "", failed: "still has its old content",
 		},
-		{name: "flash that knows nothing", disk: func(*flash) {}, want: erase.Overwrite},
-		{name: "spinning, that knows nothing", disk: func(*flash) {}, rotational: true, want: erase.Overwrite},
+		{name: "flash without commands", disk: func(*flash) {}, want: erase.Overwrite},
+		{name: "rotating, without commands", disk: func(*flash) {}, rotational: true, want: erase.Overwrite},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFlash()
@@ -417,16 +416,16 @@ func TestNotErased(t *testing.T) {
 		disk func(f *flash)
 		says string
 	}{
-		{"a broken place", func(f *flash) { f.writesFailAt = 9 * mib }, "medium error"},
-		{"writes are dropped", func(f *flash) { f.ignoreWrites = true }, "does not return what was written"},
-		{"large writes are dropped", func(f *flash) { f.lies["write"] = true }, "still shows"},
-		{"locked and frozen", func(f *flash) { f.security, f.password = 15, erase.ATAPassword }, "nobody can unlock it before it was without power"},
-		{"locked, too many wrong passwords", func(f *flash) { f.security, f.password = 0x17, "theirs" }, "too many passwords were wrong"},
-		{"frozen with a password", func(f *flash) { f.security, f.password = 11, erase.ATAPassword }, "frozen the drive's security; the next try"},
-		{"open, with a password of somebody", func(f *flash) { f.security, f.password = 3, "theirs" }, "will lock itself"},
-		{"stuck, and others would be erased", func(f *flash) { f.nvme, f.sanitize, f.state, f.restricted, f.others = true, 2, 3, true, true }, "other namespaces"},
-		{"stuck for good", func(f *flash) { f.nvme, f.sanitize, f.state, f.unwilling = true, 2, 3, true }, "takes nothing but another one"},
-		{"locked by somebody", func(f *flash) { f.security, f.password = 7, "theirs" }, "not Ingot's"},
+		{"a bad sector", func(f *flash) { f.writesFailAt = 9 * mib }, "medium error"},
+		{"writes are dropped", func(f *flash) { f.ignoreWrites = true }, "does not return the data written"},
+		{"large writes are dropped", func(f *flash) { f.lies["write"] = true }, "still has its old content"},
+		{"locked and frozen", func(f *flash) { f.security, f.password = 15, erase.ATAPassword }, "frozen its security until the next power loss"},
+		{"locked, too many wrong passwords", func(f *flash) { f.security, f.password = 0x17, "theirs" }, "too many wrong passwords"},
+		{"frozen with a password", func(f *flash) { f.security, f.password = 11, erase.ATAPassword }, "frozen the drive's security; a retry"},
+		{"unlocked, with another password", func(f *flash) { f.security, f.password = 3, "theirs" }, "will lock it"},
+		{"stuck, with another namespace", func(f *flash) { f.nvme, f.sanitize, f.state, f.restricted, f.others = true, 2, 3, true, true }, "other namespaces"},
+		{"permanently stuck", func(f *flash) { f.nvme, f.sanitize, f.state, f.unwilling = true, 2, 3, true }, "accepts only another sanitize"},
+		{"locked with another password", func(f *flash) { f.security, f.password = 7, "theirs" }, "not Ingot's"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFlash()
@@ -439,14 +438,13 @@ func TestNotErased(t *testing.T) {
 	}
 }
 
-// Overwriting that was called off ends with the cause, and the next run does not take
-// what the journal of another owner says.
-func TestOverwriteIsCalledOff(t *testing.T) {
+// A canceled overwrite ends with the cause, and the next run ignores another owner's journal.
+func TestOverwriteIsCanceled(t *testing.T) {
 	f := newFlash()
-	calledOff := errors.New("called off")
+	canceled := errors.New("canceled")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	f.stopAt, f.stop = 9*mib, func() { cancel(calledOff) }
-	if _, _, err := run(ctx, f, true); !errors.Is(err, calledOff) {
+	f.stopAt, f.stop = 9*mib, func() { cancel(canceled) }
+	if _, _, err := run(ctx, f, true); !errors.Is(err, canceled) {
 		t.Fatalf("error %v", err)
 	}
 	f.stopAt = 0
@@ -455,9 +453,9 @@ func TestOverwriteIsCalledOff(t *testing.T) {
 	}
 }
 
-// What cannot be stopped once it has begun does not begin after the work was called off
-// (I10), and no drive is left with a password for it.
-func TestNothingBeginsAfterTheEnd(t *testing.T) {
+// No command that cannot be canceled starts after the context's end (I10), and no drive keeps
+// a password.
+func TestNoCommandStartsAfterTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		disk func(f *flash)
@@ -471,10 +469,10 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFlash()
 			c.disk(f)
-			calledOff := errors.New("called off")
+			canceled := errors.New("canceled")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			f.stop = func() { cancel(calledOff) }
-			if _, _, err := run(ctx, f, true); !errors.Is(err, calledOff) {
+			f.stop = func() { cancel(canceled) }
+			if _, _, err := run(ctx, f, true); !errors.Is(err, canceled) {
 				t.Fatalf("error %v", err)
 			}
 			if diff := cmp.Diff(c.sent, f.sent); diff != "" {

@@ -17,11 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel sends commands to a disk through the kernel. It must be closed.
+// Kernel sends commands to a disk through the kernel. The caller closes it.
 type Kernel struct {
 	file *os.File
-	// usb: the disk is behind a bridge, of which some take a drive down by ATA commands
-	// that they do not know.
+	// usb is set if the disk is behind a USB bridge. Unknown ATA commands crash some bridges.
 	usb bool
 }
 
@@ -35,10 +34,8 @@ func OpenKernel(path string) (*Kernel, error) {
 	return &Kernel{file: f, usb: strings.Contains(where, "/usb")}, nil
 }
 
-// Close ends it.
 func (k *Kernel) Close() error { return k.file.Close() }
 
-// NVMe implements Commands.
 func (k *Kernel) NVMe(_ context.Context, cmd NVMeCommand) error {
 	header := encodeNVMe(cmd)
 	var pin runtime.Pinner
@@ -51,7 +48,7 @@ func (k *Kernel) NVMe(_ context.Context, cmd NVMeCommand) error {
 	if err != nil {
 		return err
 	}
-	const code = 0x7ff // type and code of the status, without "do not retry" and "more"
+	const code = 0x7ff // status type and code, without "do not retry" and "more"
 	switch status & code {
 	case 0:
 		return nil
@@ -61,13 +58,11 @@ func (k *Kernel) NVMe(_ context.Context, cmd NVMeCommand) error {
 	return fmt.Errorf("NVMe status %#x", status)
 }
 
-// Namespace implements Commands.
 func (k *Kernel) Namespace() (uint32, error) {
 	number, err := k.ioctl(nvmeIoctlID, nil)
 	return uint32(number), err
 }
 
-// ATA implements Commands.
 func (k *Kernel) ATA(_ context.Context, cmd ATACommand) error {
 	if k.usb {
 		return ErrNotSupported
@@ -90,10 +85,9 @@ func (k *Kernel) ATA(_ context.Context, cmd ATACommand) error {
 	if _, err := k.ioctl(sgIoctl, unsafe.Pointer(&header)); err != nil {
 		return err
 	}
-	return judgeSG(header, sense)
+	return checkSG(header, sense)
 }
 
-// Discard implements Commands.
 func (k *Kernel) Discard(_ context.Context, r DiscardRange) error {
 	span := [2]uint64{uint64(r.Off), uint64(r.Len)}
 	request := uintptr(blkDiscard)

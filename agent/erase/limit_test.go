@@ -22,14 +22,14 @@ func TestEraseLimit(t *testing.T) {
 		rotational bool
 		want       time.Duration
 	}{
-		{"flash that says nothing", 0, 4e12, false, 2 * time.Hour},
-		{"flash that says two minutes", 1, 4e12, false, 2 * time.Hour},
-		{"spinning, that says ten hours", 1<<15 | 300, 1e12, true, 20 * time.Hour},
-		{"spinning, that says nothing", 0, 8e12, true, 400000 * time.Second},
-		{"spinning, that says more than 508 minutes", 255, 8e12, true, 400000 * time.Second},
-		{"spinning, that says more than 65,532 minutes", 0xffff, 8e12, true, week},
-		{"larger than any", 0, 1e15, true, week},
-		{"small and silent", 0, 1e9, true, 2 * time.Hour},
+		{"flash without estimate", 0, 4e12, false, 2 * time.Hour},
+		{"flash, two minutes", 1, 4e12, false, 2 * time.Hour},
+		{"rotating, ten hours", 1<<15 | 300, 1e12, true, 20 * time.Hour},
+		{"rotating, without estimate", 0, 8e12, true, 400000 * time.Second},
+		{"rotating, more than 508 minutes", 255, 8e12, true, 400000 * time.Second},
+		{"rotating, more than 65,532 minutes", 0xffff, 8e12, true, week},
+		{"very large", 0, 1e15, true, week},
+		{"small, without estimate", 0, 1e9, true, 2 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := eraseLimit(eraseTime(c.word), c.size, c.rotational); got != c.want {
@@ -39,7 +39,7 @@ func TestEraseLimit(t *testing.T) {
 	}
 }
 
-// slow is a disk on which each large write takes its time.
+// slow is a disk whose large writes take time.
 type slow struct {
 	memory
 	now  time.Time
@@ -53,8 +53,8 @@ func (s *slow) WriteAt(p []byte, off int64) (int, error) {
 	return s.memory.WriteAt(p, off)
 }
 
-// A dying disk is given up, and does not hold its host for years.
-func TestLeastRate(t *testing.T) {
+// A dying disk fails instead of occupying its host for years.
+func TestSlowDiskIsGivenUp(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		each time.Duration
@@ -74,7 +74,7 @@ func TestLeastRate(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
+func TestRateCheck(t *testing.T) {
 	for _, c := range []struct {
 		took time.Duration
 		done int64
@@ -87,8 +87,8 @@ func TestPace(t *testing.T) {
 		{30 * 24 * time.Hour, 30e12, true},
 	} {
 		began := time.Unix(0, 0)
-		p := pace{began: began, now: func() time.Time { return began.Add(c.took) }}
-		if err := p.keep(c.done); (err == nil) != c.ok {
+		p := rate{start: began, now: func() time.Time { return began.Add(c.took) }}
+		if err := p.check(c.done); (err == nil) != c.ok {
 			t.Errorf("%d bytes in %s: %v", c.done, c.took, err)
 		}
 	}

@@ -15,15 +15,14 @@ import (
 type NVMeCommand struct {
 	Opcode    uint8
 	Namespace uint32
-	// CDW10 and CDW11 are the command's own double words; those after it are 0.
+	// CDW10 and CDW11 are the command's double words; the following ones are 0.
 	CDW10, CDW11 uint32
-	// Data is what the controller fills; nil for none.
+	// Data is filled by the controller; nil: none.
 	Data []byte
-	// Timeout after which the kernel gives the command up.
+	// Timeout is the kernel's limit for the command.
 	Timeout time.Duration
 }
 
-// Opcodes and what goes with them.
 const (
 	nvmeGetLogPage = 0x02
 	nvmeIdentify   = 0x06
@@ -37,8 +36,8 @@ const (
 
 	logSanitize = 0x81
 	everywhere  = 0xffffffff
-	// Actions of a sanitize command; with sanitizeMayFail the controller can be brought
-	// back by sanitizeExit should it fail, and else takes nothing but another one.
+	// Actions of a sanitize command. After a failure the controller accepts sanitizeExit only
+	// if sanitizeMayFail was set, and otherwise nothing but another sanitize.
 	sanitizeExit    = 1
 	sanitizeBlock   = 2
 	sanitizeKey     = 4
@@ -49,21 +48,21 @@ const (
 
 const adminTimeout = time.Minute
 
-// nvme is what a controller says of itself and of this namespace.
+// nvme describes a controller and this namespace.
 type nvme struct {
 	namespace uint32
-	// alone: the controller has no other namespace.
+	// alone is set if the controller has no other namespace.
 	alone bool
-	// canFormat, and whether it can by throwing its key away; formatAll: formatting or
-	// erasing one namespace does the same to all.
+	// canFormat: the controller can format, formatByKey: by discarding its key, formatAll:
+	// a format or erase of one namespace affects all.
 	canFormat, formatByKey, formatAll bool
 	sanitizeByBlock, sanitizeByKey    bool
-	// layout is what a format command must repeat to keep the namespace as it is.
+	// layout are the bits of a format command that keep the namespace's layout.
 	layout uint32
 }
 
-// nvmeMethods are those of the controller. Those that would reach other namespaces
-// are left out, with the reason.
+// nvmeMethods returns the controller's methods without those that affect other namespaces.
+// The text states why methods are left out.
 func (e *eraser) nvmeMethods(ctx context.Context) ([]method, string) {
 	n, err := e.identifyNVMe(ctx)
 	if err != nil {
@@ -90,12 +89,12 @@ func (e *eraser) nvmeMethods(ctx context.Context) ([]method, string) {
 	add(formats && n.formatByKey, NVMeFormatCrypto, format(formatKey))
 	add(formats, NVMeFormat, format(formatUser))
 	if !n.alone && (n.sanitizeByBlock || n.sanitizeByKey) {
-		return list, "NVMe sanitize: the controller has other namespaces, which it would erase as well"
+		return list, "NVMe sanitize: it would erase the controller's other namespaces as well"
 	}
 	return list, ""
 }
 
-// identifyNVMe asks the controller (section 5.17).
+// identifyNVMe queries the controller (section 5.17).
 func (e *eraser) identifyNVMe(ctx context.Context) (nvme, error) {
 	number, err := e.Commands.Namespace()
 	if err != nil {
@@ -113,7 +112,7 @@ func (e *eraser) identifyNVMe(ctx context.Context) (nvme, error) {
 	n.formatAll, n.formatByKey = fna&3 != 0, fna&(1<<2) != 0
 	n.sanitizeByKey, n.sanitizeByBlock = sanicap&1 != 0, sanicap&2 != 0
 	kind := uint32(cnsActive)
-	if oacs&(1<<3) != 0 { // namespaces may be there that are attached elsewhere
+	if oacs&(1<<3) != 0 { // namespace management: namespaces may be attached elsewhere
 		kind = cnsAllocated
 	}
 	list, err := e.identify(ctx, kind, 0)
@@ -129,10 +128,10 @@ func (e *eraser) identifyNVMe(ctx context.Context) (nvme, error) {
 	return n, nil
 }
 
-func (e *eraser) identify(ctx context.Context, what, namespace uint32) ([]byte, error) {
+func (e *eraser) identify(ctx context.Context, structure, namespace uint32) ([]byte, error) {
 	data := make([]byte, 4096)
 	err := e.Commands.NVMe(ctx, NVMeCommand{
-		Opcode: nvmeIdentify, Namespace: namespace, CDW10: what, Data: data, Timeout: adminTimeout,
+		Opcode: nvmeIdentify, Namespace: namespace, CDW10: structure, Data: data, Timeout: adminTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("identify: %w", err)
@@ -140,9 +139,9 @@ func (e *eraser) identify(ctx context.Context, what, namespace uint32) ([]byte, 
 	return data, nil
 }
 
-// formatLayout makes the low bits of a format command's CDW10 from the namespace's
-// FLBAS and DPS (NVM Command Set Specification 1.0, section 4.1.5.1; Base
-// Specification 2.0, figure 330): LBA format, where metadata is, protection.
+// formatLayout returns the low bits of a format command's CDW10 for a namespace's FLBAS and
+// DPS: LBA format, metadata position, protection (NVM Command Set Specification 1.0, section
+// 4.1.5.1; Base Specification 2.0, figure 330).
 func formatLayout(flbas, dps uint8) uint32 {
 	layout := uint32(flbas & 0x0f)
 	layout |= uint32(flbas>>4&1) << 4
@@ -151,15 +150,14 @@ func formatLayout(flbas, dps uint8) uint32 {
 	return layout | uint32(flbas>>5&3)<<12
 }
 
-// format erases the namespace and leaves its form as it is. The command ends when it
-// is done.
+// format erases the namespace and keeps its layout. The command ends when the erase is done.
 func (e *eraser) format(ctx context.Context, n nvme, how uint32) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	limit := deadline(0)
 	defer e.beat(ctx, limit)()
-	err := e.aside(ctx, limit, func() error {
+	err := e.detached(ctx, limit, func() error {
 		return e.Commands.NVMe(ctx, NVMeCommand{
 			Opcode: nvmeFormat, Namespace: n.namespace, CDW10: n.layout | how<<9, Timeout: limit,
 		})
@@ -170,13 +168,12 @@ func (e *eraser) format(ctx context.Context, n nvme, how uint32) error {
 	return nil
 }
 
-// sanitizeStatus of the log page (Base Specification 2.0, section 5.16.1.25).
+// sanitizeStatus is the sanitize log page (Base Specification 2.0, section 5.16.1.25).
 type sanitizeStatus struct {
-	// state: 1 and 4 are done, 2 at work, 3 failed, 0 never.
-	state int
-	// percent that is done.
+	// state is 0: never, 1 and 4: done, 2: running, 3: failed.
+	state   int
 	percent int
-	// estimate of the longest kind, 0 where the controller makes none.
+	// estimate of the slowest action; 0: unknown.
 	estimate time.Duration
 }
 
@@ -203,9 +200,8 @@ func (e *eraser) sanitizeLog(ctx context.Context) (sanitizeStatus, error) {
 	return parseSanitizeLog(data), nil
 }
 
-// sanitize starts the work and waits until the controller says that it is done. It
-// goes on over a reset: one that an earlier run began was waited for before canaries
-// were planted (see settleSanitize).
+// sanitize starts the command and waits for its end. A sanitize survives a reset: one that an
+// earlier run started ended before the canaries were planted (see settleSanitize).
 func (e *eraser) sanitize(ctx context.Context, action uint32) error {
 	before, err := e.sanitizeLog(ctx)
 	if err != nil {
@@ -214,12 +210,12 @@ func (e *eraser) sanitize(ctx context.Context, action uint32) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.told = true
+	e.sanitizing = true
 	err = e.sendSanitize(ctx, action|sanitizeMayFail)
-	if errors.Is(err, ErrNotSupported) { // firmware that does not know the bit; see sanitizeAgain
+	if errors.Is(err, ErrNotSupported) { // firmware without support for the bit; see sanitizeAgain
 		err = e.sendSanitize(ctx, action)
 	}
-	if err != nil { // the controller says that it can, so this is a failure and no lack
+	if err != nil { // not ErrNotSupported: the controller claims support, so this is a failure
 		return errors.New("sanitize: " + err.Error())
 	}
 	return e.awaitSanitize(ctx, deadline(before.estimate))
@@ -229,23 +225,22 @@ func (e *eraser) sendSanitize(ctx context.Context, action uint32) error {
 	return e.Commands.NVMe(ctx, NVMeCommand{Opcode: nvmeSanitize, CDW10: action, Timeout: adminTimeout})
 }
 
-// leaveFailure lets the controller take other commands again after a sanitize that
-// failed.
+// leaveFailure makes the controller accept other commands after a failed sanitize.
 func (e *eraser) leaveFailure(ctx context.Context) error {
 	if err := e.sendSanitize(ctx, sanitizeExit); err != nil {
-		return fmt.Errorf("leave the failure mode: %w", err)
+		return fmt.Errorf("leave the sanitize failure mode: %w", err)
 	}
 	return nil
 }
 
-// ErrStuck: a sanitize has failed, and the controller does not leave that state. Nothing
-// on the disk can be read any more, and a sanitize is all that it takes.
-var ErrStuck = errors.New("a sanitize failed before this boot, and the controller takes nothing but another one")
+// ErrStuck reports that the controller stays in the state of a failed sanitize. Nothing on
+// the disk is readable, and the controller accepts only another sanitize.
+var ErrStuck = errors.New("an earlier sanitize failed, and the controller accepts only another sanitize")
 
-// sanitizeAgain brings a controller back that is stuck. One whose sanitize was begun
-// without sanitizeMayFail, by somebody else or because its firmware does not know the
-// bit, takes another one without it and nothing else (Base Specification 2.0, section
-// 8.21, "Restricted Failure"). What that erases is erased again, with proof.
+// sanitizeAgain recovers a stuck controller. If a sanitize without sanitizeMayFail failed
+// (started by other software, or by firmware that does not know the bit), the controller
+// accepts only another such sanitize (Base Specification 2.0, section 8.21, "Restricted
+// Failure"). The disk is erased again afterwards, with verification.
 func (e *eraser) sanitizeAgain(ctx context.Context) error {
 	n, err := e.identifyNVMe(ctx)
 	if err != nil {
@@ -254,9 +249,9 @@ func (e *eraser) sanitizeAgain(ctx context.Context) error {
 	action := uint32(sanitizeBlock)
 	switch {
 	case !n.alone:
-		return fmt.Errorf("%w, which would erase its other namespaces as well", ErrStuck)
+		return fmt.Errorf("%w, which would erase the controller's other namespaces as well", ErrStuck)
 	case !n.sanitizeByBlock && !n.sanitizeByKey:
-		return fmt.Errorf("%w, which it says that it cannot do", ErrStuck)
+		return fmt.Errorf("%w, which it does not support", ErrStuck)
 	case !n.sanitizeByBlock:
 		action = sanitizeKey
 	}
@@ -267,24 +262,24 @@ func (e *eraser) sanitizeAgain(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.opts.Log("erase: %s is in failure since a sanitize of before, and is sanitized again", e.Target.Disk.Name)
+	e.opts.Log("erase: %s is stuck after a failed sanitize; sanitizing again", e.Target.Disk.Name)
 	if err := e.sendSanitize(ctx, action); err != nil {
 		return fmt.Errorf("%w: %w", ErrStuck, err)
 	}
 	return e.awaitSanitize(ctx, deadline(status.estimate))
 }
 
-// settleSanitize waits for one that was begun and is not known to have ended, by an
-// earlier run or by a method before: until then the disk takes no writes. What it has
-// erased is erased again, because only then it can be proven.
+// settleSanitize waits for a sanitize of an earlier run or method that may still be running:
+// until its end the disk accepts no writes. The content is then erased again, since only a
+// complete run can be verified.
 func (e *eraser) settleSanitize(ctx context.Context) error {
 	var status sanitizeStatus
 	var err error
-	if e.told {
-		if status, err = e.patientLog(ctx, Progress{}); err != nil {
+	if e.sanitizing {
+		if status, err = e.retryLog(ctx, Progress{}); err != nil {
 			return err
 		}
-	} else if status, err = e.sanitizeLog(ctx); err != nil { // a controller without the log has no sanitize at work
+	} else if status, err = e.sanitizeLog(ctx); err != nil { // no log, so no sanitize is running
 		return nil
 	}
 	switch status.state {
@@ -293,32 +288,32 @@ func (e *eraser) settleSanitize(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrStuck, err)
 		}
 	case 2:
-		e.opts.Log("erase: %s is being sanitized since before; waiting for it", e.Target.Disk.Name)
+		e.opts.Log("erase: %s is still executing an earlier sanitize; waiting", e.Target.Disk.Name)
 		if err := e.awaitSanitize(ctx, deadline(status.estimate)); err != nil {
-			return fmt.Errorf("wait for what was begun before: %w", err)
+			return fmt.Errorf("wait for an earlier sanitize: %w", err)
 		}
 	}
 	return nil
 }
 
-// errAtWork: a sanitize was begun, and its end was not seen. The controller may be at it,
-// and takes nothing else until then.
-var errAtWork = errors.New("the controller may be at a sanitize still, and is told nothing else")
+// errAtWork reports that the end of a sanitize was not seen. The controller may still be
+// executing it, and accepts nothing else until then.
+var errAtWork = errors.New("the controller may still be sanitizing, so it gets no other command")
 
 func (e *eraser) awaitSanitize(ctx context.Context, limit time.Duration) error {
-	began := e.opts.Now()
+	start := e.opts.Now()
 	var last Progress
 	for {
-		status, err := e.patientLog(ctx, last)
+		status, err := e.retryLog(ctx, last)
 		if err != nil {
 			return err
 		}
-		working := e.opts.Now().Sub(began)
+		working := e.opts.Now().Sub(start)
 		switch {
 		case status.state == 1 || status.state == 4:
 			return nil
 		case status.state != 2:
-			return errors.Join(fmt.Errorf("sanitize: the controller says that it failed (status %d)", status.state), e.leaveFailure(ctx))
+			return errors.Join(fmt.Errorf("sanitize: the controller reports a failure (status %d)", status.state), e.leaveFailure(ctx))
 		case working > limit:
 			return fmt.Errorf("%w: sanitize: not done after %s", errAtWork, limit)
 		}
@@ -330,10 +325,10 @@ func (e *eraser) awaitSanitize(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// patientLog reads the log again for some minutes when that fails: a controller that is
-// reset loses the command and goes on with the sanitize. It tells of the disk meanwhile.
-func (e *eraser) patientLog(ctx context.Context, last Progress) (sanitizeStatus, error) {
-	began := e.opts.Now()
+// retryLog reads the log, with retries for logPatience: a controller that is reset drops the
+// command and continues the sanitize. It reports progress meanwhile.
+func (e *eraser) retryLog(ctx context.Context, last Progress) (sanitizeStatus, error) {
+	start := e.opts.Now()
 	for first := true; ; first = false {
 		status, err := e.sanitizeLog(ctx)
 		switch {
@@ -341,20 +336,20 @@ func (e *eraser) patientLog(ctx context.Context, last Progress) (sanitizeStatus,
 			return status, nil
 		case ctx.Err() != nil:
 			return status, context.Cause(ctx)
-		case e.opts.Now().Sub(began) > logPatience: // and not as what the disk does not know: it did
+		case e.opts.Now().Sub(start) > logPatience: // hides ErrNotSupported: the disk supports the log
 			return status, fmt.Errorf("%w: %s", errAtWork, err.Error())
 		case first:
-			e.opts.Log("erase: %s: %v; trying again for %s", e.Target.Disk.Name, err, logPatience)
+			e.opts.Log("erase: %s: %v; retrying for %s", e.Target.Disk.Name, err, logPatience)
 		}
 		if err := e.opts.Sleep(ctx, sanitizePoll); err != nil {
 			return status, err
 		}
-		e.opts.OnProgress(Progress{Percent: last.Percent, Working: last.Working + e.opts.Now().Sub(began)})
+		e.opts.OnProgress(Progress{Percent: last.Percent, Working: last.Working + e.opts.Now().Sub(start)})
 	}
 }
 
 const (
 	sanitizePoll = 5 * time.Second
-	// logPatience: the kernel gives a reset of a controller up after less.
+	// logPatience exceeds the kernel's limit for the reset of a controller.
 	logPatience = 10 * time.Minute
 )

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// piece is discarded or overwritten at a time; in between the work can be stopped.
+	// piece is the unit of discarding and overwriting, between which the work can stop.
 	piece = 64 << 20
-	// journalEvery is how much is overwritten between two entries of the journal.
+	// journalEvery is the amount overwritten between two entries of the journal.
 	journalEvery = 4 << 30
-	// JournalOffset: the journal lies from there to the marker, where nothing else is either.
+	// JournalOffset is the start of the journal, which ends at the marker.
 	JournalOffset = agentapi.MarkerOffset - journalSize
 	journalSize   = 4096
 	bodyFrom      = reservedTo
 )
 
-// discard tells the disk that nothing on it is needed.
+// discard marks the whole disk as unused.
 func (e *eraser) discard(ctx context.Context, secure bool) error {
-	pace := e.startPace()
+	rate := e.startRate()
 	for off := int64(0); off < e.size; off += piece {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -37,16 +37,16 @@ func (e *eraser) discard(ctx context.Context, secure bool) error {
 		if err := e.Commands.Discard(ctx, DiscardRange{Off: off, Len: n, Secure: secure}); err != nil {
 			return err
 		}
-		e.tell(off + n)
-		if err := pace.keep(off + n); err != nil {
+		e.reportBytes(off + n)
+		if err := rate.check(off + n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// discardAndZero frees the flash, and then makes the disk zero itself. What the
-// discard alone promises is nothing.
+// discardAndZero frees the flash and then makes the disk zero itself, since a discard alone
+// guarantees nothing.
 func (e *eraser) discardAndZero(ctx context.Context) error {
 	if err := e.discard(ctx, false); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (e *eraser) discardAndZero(ctx context.Context) error {
 	return e.each(ctx, bodyFrom, func(off, n int64) error { return block.Zero(ctx, e.Device, off, n) })
 }
 
-// overwrite writes zeroes over all of the disk, from a byte of it on.
+// overwrite writes zeroes to the disk, starting at a byte.
 func (e *eraser) overwrite(ctx context.Context, from int64) error {
 	zeroes := make([]byte, 4<<20)
 	saved := from
@@ -70,18 +70,17 @@ func (e *eraser) overwrite(ctx context.Context, from int64) error {
 			return nil
 		}
 		saved = off
-		return e.note(off)
+		return e.writeJournal(off)
 	})
 	if err != nil {
 		return err
 	}
-	return e.note(0)
+	return e.writeJournal(0)
 }
 
-// each does all of the disk piece by piece: the body, and then what is before the
-// reserved part.
+// each calls do for every piece of the body, and then zeroes the part before the reserved one.
 func (e *eraser) each(ctx context.Context, from int64, do func(off, n int64) error) error {
-	pace := e.startPace()
+	rate := e.startRate()
 	for off := from; off < e.size; off += piece {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -90,8 +89,8 @@ func (e *eraser) each(ctx context.Context, from int64, do func(off, n int64) err
 		if err := do(off, n); err != nil {
 			return err
 		}
-		e.tell(off + n)
-		if err := pace.keep(off + n - from); err != nil {
+		e.reportBytes(off + n)
+		if err := rate.check(off + n - from); err != nil {
 			return err
 		}
 	}
@@ -101,38 +100,36 @@ func (e *eraser) each(ctx context.Context, from int64, do func(off, n int64) err
 	return block.Zero(ctx, e.Device, 0, min(reservedFrom, e.size))
 }
 
-// A disk that is discarded or overwritten does slowestWrite bytes a second at least, after
-// paceGrace for what it does before it gets going. One that is slower is dying: it would
-// hold its host for years, with progress at every piece.
+// A disk must sustain slowestWrite bytes per second, after paceGrace for its start. A slower
+// one is dying and would occupy its host for years, despite its progress.
 const (
 	slowestWrite = 10e6
 	paceGrace    = 2 * time.Hour
 )
 
-// pace is how fast the disk has been since it began.
-type pace struct {
+type rate struct {
 	now   func() time.Time
-	began time.Time
+	start time.Time
 }
 
-func (e *eraser) startPace() pace { return pace{now: e.opts.Now, began: e.opts.Now()} }
+func (e *eraser) startRate() rate { return rate{now: e.opts.Now, start: e.opts.Now()} }
 
-// keep fails once the disk is too slow for the bytes done.
-func (p pace) keep(done int64) error {
-	took := p.now().Sub(p.began)
+// check fails if the disk is too slow for the number of bytes done.
+func (p rate) check(done int64) error {
+	took := p.now().Sub(p.start)
 	if took <= paceGrace+time.Duration(float64(done)/slowestWrite*float64(time.Second)) {
 		return nil
 	}
-	return fmt.Errorf("given up: %d MB in %s are %.1f MB/s, and a disk that is well does more than %d", done/1e6, took.Round(time.Minute), float64(done)/1e6/took.Seconds(), int(slowestWrite/1e6))
+	return fmt.Errorf("the disk is too slow: %d MB in %s are %.1f MB/s, the minimum is %d MB/s", done/1e6, took.Round(time.Minute), float64(done)/1e6/took.Seconds(), int(slowestWrite/1e6))
 }
 
-func (e *eraser) tell(done int64) {
+func (e *eraser) reportBytes(done int64) {
 	e.opts.OnProgress(Progress{Bytes: done, Percent: int(done * 100 / e.size)})
 }
 
-// The journal is one block: magic, the byte to go on at, and a MAC (RFC 2104) over both
-// and the disk. The system that was installed here could write to this place, and whoever
-// can make a journal says what is not erased: the key is one that it never had.
+// The journal is one block: magic, the byte at which to resume, and a MAC (RFC 2104) of both
+// and the disk's identity. The previously installed system could write a false journal, but
+// it never had the key.
 const journalMagic = "ingot erase 2\x00\x00\x00"
 
 func (e *eraser) journal(done int64) []byte {
@@ -145,8 +142,8 @@ func (e *eraser) journal(done int64) []byte {
 	return b
 }
 
-// note writes how far the overwriting is, once that is durable; 0 removes the journal.
-func (e *eraser) note(done int64) error {
+// writeJournal flushes the disk and writes the byte at which to resume; 0 removes the journal.
+func (e *eraser) writeJournal(done int64) error {
 	if e.JournalKey == "" || e.size < bodyFrom {
 		return nil
 	}
@@ -163,8 +160,7 @@ func (e *eraser) note(done int64) error {
 	return e.Device.Sync()
 }
 
-// resumeFrom reads the journal. Where it was made with another key, or is not
-// there, it is 0.
+// resumeFrom returns the journal's byte, or 0 without a journal made with the key.
 func (e *eraser) resumeFrom() int64 {
 	b := make([]byte, journalSize)
 	if e.JournalKey == "" || e.size < bodyFrom {

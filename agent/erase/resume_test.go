@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// memory is a disk that remembers where it was written.
+// memory is a disk that records where it was written.
 type memory struct {
 	content []byte
 	body    []int64
@@ -36,12 +36,12 @@ func (m *memory) DropCache() error        { return nil }
 func (m *memory) Size() int64             { return int64(len(m.content)) }
 func (m *memory) Close() error            { return nil }
 
-func TestOverwriteGoesOn(t *testing.T) {
+func TestOverwriteResumes(t *testing.T) {
 	const size, done = 16 << 20, 8 << 20
 	for _, c := range []struct {
 		name string
 		key  agentapi.Sensitive
-		// cleared: what the journal says is true.
+		// cleared: the disk is zero up to the journal's byte.
 		cleared bool
 		from    int64
 		err     error
@@ -49,12 +49,12 @@ func TestOverwriteGoesOn(t *testing.T) {
 		{name: "the same key", key: "secret", cleared: true, from: done},
 		{name: "another key", key: "other", cleared: true, from: bodyFrom},
 		{name: "no key", cleared: true, from: bodyFrom},
-		{name: "a journal that is not true", key: "secret", from: done, err: ErrNotErased},
+		{name: "a false journal", key: "secret", from: done, err: ErrNotErased},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			disk := &memory{content: bytes.Repeat([]byte{0xa5}, size)}
 			before := &eraser{Target: Target{Device: disk, JournalKey: "secret"}, size: size}
-			if err := before.note(done); err != nil {
+			if err := before.writeJournal(done); err != nil {
 				t.Fatal(err)
 			}
 			if c.cleared {
@@ -72,11 +72,11 @@ func TestOverwriteGoesOn(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if wentOn := strings.Contains(result.Failed, "before this boot"); wentOn != (c.from == done) {
+			if resumed := strings.Contains(result.Failed, "an earlier boot started to overwrite"); resumed != (c.from == done) {
 				t.Errorf("%+v", result)
 			}
 			if !block.IsZero(disk.content[:reservedFrom]) || !block.IsZero(disk.content[reservedTo:]) {
-				t.Error("not all of it is zero")
+				t.Error("the disk is not completely zero")
 			}
 			if c.key == "secret" && before.resumeFrom() != 0 {
 				t.Error("the journal is still there")
@@ -85,9 +85,8 @@ func TestOverwriteGoesOn(t *testing.T) {
 	}
 }
 
-// The system that was installed knows all of the disk and of itself, and may write to the
-// journal's place: what it makes there is nothing, whatever sum it takes.
-func TestForgedJournal(t *testing.T) {
+// The previously installed system knows the disk and may write a journal, but not the key.
+func TestForgedJournalIsIgnored(t *testing.T) {
 	const size = 16 << 20
 	asked := Target{Commands: None{}, JournalKey: "secret", Disk: agentapi.Disk{Name: "/dev/sda", Serial: "S1", WWN: "0x1", Rotational: true}}
 	for name, forge := range map[string]func(e *eraser) []byte{
@@ -111,7 +110,7 @@ func TestForgedJournal(t *testing.T) {
 			target := asked
 			target.Device = disk
 			tenant := &eraser{Target: target, size: size}
-			for _, off := range tenant.places(0) { // the places that a verification looks at
+			for _, off := range tenant.places(0) { // where the verification reads
 				clear(disk.content[off : off+canarySize])
 			}
 			copy(disk.content[JournalOffset:], forge(tenant))

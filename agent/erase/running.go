@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Running are the commands that disks are at by themselves although the work around them
-// was called off: such a command ends with the disk or with the power. Until it has ended
-// a read of that disk waits behind it, for hours perhaps. The zero value is ready.
+// Running collects commands that disks continue after the context's end. Such a command ends
+// with the disk's work or a power loss. Until then a read of the disk blocks, possibly for
+// hours. The zero value is ready to use.
 type Running struct {
 	mu   sync.Mutex
 	left []leftover
@@ -24,11 +24,11 @@ type leftover struct {
 	limit time.Duration
 }
 
-// Wait returns when the disks have ended, with nil, or with the context's cause. It tells
-// of a disk as Disk does while that works by itself.
+// Wait returns nil when all commands have ended, or the context's cause. It reports progress
+// like Disk.
 func (r *Running) Wait(ctx context.Context, opts Options) error {
 	r.mu.Lock()
-	left := slices.Clone(r.left) // those that have ended are waited for in no time
+	left := slices.Clone(r.left) // includes ended ones, which await skips
 	r.mu.Unlock()
 	e := &eraser{opts: opts.withDefaults()}
 	for _, l := range left {
@@ -45,7 +45,7 @@ func (e *eraser) await(ctx context.Context, l leftover) error {
 		return nil
 	default:
 	}
-	e.opts.Log("erase: %s is still at what it was told before; waiting for it", l.disk)
+	e.opts.Log("erase: %s is still executing an earlier command; waiting", l.disk)
 	defer e.beat(ctx, l.limit)()
 	select {
 	case <-l.ended:
@@ -64,9 +64,9 @@ func (r *Running) keep(l leftover) {
 	r.left = append(r.left, l)
 }
 
-// aside does a command that cannot be called off, and that ends within limit. When the
-// context ends first it is left alone, and kept among those that run.
-func (e *eraser) aside(ctx context.Context, limit time.Duration, do func() error) error {
+// detached runs a command that cannot be canceled and that ends within limit. If the context
+// ends first, the command continues and is added to Options.Running.
+func (e *eraser) detached(ctx context.Context, limit time.Duration, do func() error) error {
 	var err error
 	ended := make(chan struct{})
 	go func() {

@@ -15,14 +15,14 @@ import (
 	"github.com/ingot-metal/ingot/agent/erase"
 )
 
-// working is a controller that takes nothing else while it sanitizes, as the standard has
-// it, and that may lose a command meanwhile, as one that the kernel resets does.
+// working is a controller that accepts nothing else during a sanitize, as the standard
+// requires, and may lose commands meanwhile, as during a reset by the kernel.
 type working struct {
 	*flash
-	// loses says so of the n-th look at it while it is at work.
+	// loses reports whether the n-th query during a sanitize is lost.
 	loses func(n int) bool
 	looks int
-	// losesAnswer: the first sanitize is begun, and said to have failed. endless: none ends.
+	// losesAnswer: the first sanitize starts but reports an error. endless: no sanitize ends.
 	losesAnswer, endless bool
 }
 
@@ -74,36 +74,36 @@ func (w *working) NVMe(ctx context.Context, c erase.NVMeCommand) error {
 	return err
 }
 
-// A look that fails says nothing of the sanitize, which goes on; and a controller that may
-// be at it is told nothing else, which it could only refuse, with reasons that mislead.
-func TestSanitizeGoesOn(t *testing.T) {
+// A lost query says nothing about the sanitize, which continues. A controller that may be
+// sanitizing gets no other command, since it would refuse with misleading errors.
+func TestSanitizeSurvivesLostQueries(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		disk func(w *working)
 		want string
 		sent []string
-		// failed is what is said of better methods, or of the whole where none is wanted.
+		// failed is part of Result.Failed, or of the error if want is empty.
 		failed string
 	}{
 		{
-			name: "one look is lost", disk: func(w *working) { w.loses = func(n int) bool { return n == 2 } },
+			name: "one query is lost", disk: func(w *working) { w.loses = func(n int) bool { return n == 2 } },
 			want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"},
 		},
 		{
-			name: "all looks of some minutes are lost, twice", disk: func(w *working) { w.loses = func(n int) bool { return n != 50 && n < 100 } },
+			name: "all queries of some minutes are lost, twice", disk: func(w *working) { w.loses = func(n int) bool { return n != 50 && n < 100 } },
 			want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"},
 		},
 		{
-			name: "no look is answered any more", disk: func(w *working) { w.loses = func(n int) bool { return n > 1 } },
+			name: "all queries are lost", disk: func(w *working) { w.loses = func(n int) bool { return n > 1 } },
 			sent: []string{"sanitize"}, failed: "interrupted system call",
 		},
 		{name: "it does not end", disk: func(w *working) { w.endless = true }, sent: []string{"sanitize"}, failed: "not done after 2h0m0s"},
 		{
-			name: "it is begun and said to have failed", disk: func(w *working) { w.losesAnswer = true },
+			name: "started, but reports an error", disk: func(w *working) { w.losesAnswer = true },
 			want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize", "sanitize"}, failed: "NVMeSanitizeBlock: sanitize: interrupted",
 		},
 		{
-			name: "it is begun, and nothing is answered any more", disk: func(w *working) {
+			name: "started, then no answers", disk: func(w *working) {
 				w.losesAnswer, w.loses = true, func(int) bool { return true }
 			},
 			sent: []string{"sanitize"}, failed: "NVMeSanitizeBlock: sanitize: interrupted",
@@ -126,7 +126,7 @@ func TestSanitizeGoesOn(t *testing.T) {
 			if diff := cmp.Diff(c.sent, w.sent); diff != "" {
 				t.Error(diff)
 			}
-			if len(slices.Compact(slices.Clone(told))) < w.looks-5 { // who hears nothing new takes the agent for hung
+			if len(slices.Compact(slices.Clone(told))) < w.looks-5 { // unchanged progress looks like a hanging agent
 				t.Errorf("%d looks, told %+v", w.looks, told)
 			}
 		})
