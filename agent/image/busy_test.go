@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// A fetch that failed, and goes on, is no fault any more: the bound of busy sources holds.
-func TestHear(t *testing.T) {
+// A problem that is resolved no longer counts: the limit for busy servers applies.
+func TestRecordBusyClearsAProblem(t *testing.T) {
 	answer := func(status int, problem string) *http.Response {
 		header := http.Header{}
 		if problem != "" {
@@ -27,11 +27,11 @@ func TestHear(t *testing.T) {
 	}{
 		{answer(http.StatusServiceUnavailable, ""), ""},
 		{answer(http.StatusBadGateway, "status 500"), "status 500"},
-		{answer(http.StatusBadGateway, ""), "status 500"}, // a proxy's: no word of the fetch
+		{answer(http.StatusBadGateway, ""), "status 500"}, // from a proxy, without information about the fetch
 		{answer(http.StatusServiceUnavailable, "no route"), "no route"},
 		{answer(http.StatusServiceUnavailable, ""), ""},
 	} {
-		s.hear(step.answer)
+		s.recordBusy(step.answer)
 		if s.problem != step.problem || s.wrongSince.IsZero() != (step.problem == "") || s.busySince.IsZero() {
 			t.Errorf("answer %d: %q since %s, busy since %s; want %q", i, s.problem, s.wrongSince, s.busySince, step.problem)
 		}

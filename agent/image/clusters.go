@@ -4,6 +4,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,17 +17,16 @@ import (
 	"github.com/ingot-metal/ingot/agent/qcow2"
 )
 
-// stages are the channels between decoding and writing.
+// stages connects decoding and writing.
 type stages struct {
 	out  chan<- chunk
 	free <-chan []byte
-	// disk is the size of the disk in bytes.
 	disk int64
-	// tables is told how many bytes of tables were read beforehand.
-	tables func(int64)
+	// onTables gets the number of bytes of tables read in advance.
+	onTables func(int64)
 }
 
-// buffer waits for one of chunkSize.
+// buffer waits for a free buffer of chunkSize.
 func (s stages) buffer(ctx context.Context) ([]byte, error) {
 	select {
 	case buf := <-s.free:
@@ -45,30 +45,31 @@ func (s stages) send(ctx context.Context, c chunk) error {
 	}
 }
 
-// batch are compressed clusters that lie behind each other on the disk.
+// batch is a run of compressed clusters that are contiguous on the disk.
 type batch struct {
 	off    int64
 	size   int64
 	pieces []qcow2.Piece
 }
 
-// maxWorkers decompress clusters side by side; one disk does not take more.
+// maxWorkers bounds the parallel decompression; more exceed the speed of one disk.
 const maxWorkers = 8
 
 func workers() int { return min(maxWorkers, runtime.GOMAXPROCS(0)) }
 
-// decodeClusters sends the clusters of a qcow2 image to the writer, in whatever
-// order they come, and the ranges that have none.
+// decodeClusters sends the clusters of a qcow2 image to the writer, in any order, and the
+// ranges without clusters.
 func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages) error {
-	stream, err := m.clusters(source, to.tables)
+	stream, err := m.openStream(source, to.onTables)
 	if err != nil {
 		return asFormat(err)
 	}
 	if size := stream.Header().Size; size > to.disk {
-		return fmt.Errorf("%w: %d bytes of image, %d of disk", ErrTooLarge, size, to.disk)
+		return fmt.Errorf("%w: the image has %d bytes, the disk has %d", ErrTooLarge, size, to.disk)
 	}
-	holes := holesOf(stream)
-	defer holes.stop()
+	next, stop := iter.Pull(stream.Holes())
+	defer stop()
+	holes := &holes{stream: stream, next: next}
 	group, inner := errgroup.WithContext(ctx)
 	batches := make(chan batch)
 	for range workers() {
@@ -81,35 +82,28 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 	if err := group.Wait(); err != nil {
 		return asFormat(err)
 	}
-	// What the file has behind its last cluster is read first: its server would not wait
-	// for the holes.
+	// The rest of the file comes before the holes, since its server would not wait for them.
 	if _, err := io.Copy(io.Discard, source); err != nil {
 		return asFormat(err)
 	}
-	return holes.rest(ctx, to)
+	return holes.sendRest(ctx, to)
 }
 
-// smallHole is zeroed while the source is read: that takes no disk so long that the
-// source's server would hang up.
+// smallHole is the size of a hole that is zeroed while the source is read. Zeroing it is
+// quick enough that the image server keeps the connection.
 const smallHole = 16 << 20
 
-// holes sends the ranges of a stream that have no cluster: small ones now and then, so
-// that the disk has done them when the source is at its end, and the others then.
+// holes sends the ranges of a stream without clusters: small ones interleaved with the
+// clusters, and the others at the end of the source.
 type holes struct {
 	stream *qcow2.Stream
 	next   func() (qcow2.Range, bool)
-	stop   func()
-	// reached: the small ones before it are sent.
+	// reached is the end of the last hole considered: the small ones before it are sent.
 	reached int64
 }
 
-func holesOf(stream *qcow2.Stream) *holes {
-	next, stop := iter.Pull(stream.Holes())
-	return &holes{stream: stream, next: next, stop: stop}
-}
-
-// one sends the next small one, if all are known.
-func (h *holes) one(ctx context.Context, to stages) error {
+// sendSmall sends the next small hole if the stream knows all holes in advance.
+func (h *holes) sendSmall(ctx context.Context, to stages) error {
 	for h.stream.Ahead() {
 		hole, found := h.next()
 		if !found {
@@ -123,7 +117,7 @@ func (h *holes) one(ctx context.Context, to stages) error {
 	return nil
 }
 
-func (h *holes) rest(ctx context.Context, to stages) error {
+func (h *holes) sendRest(ctx context.Context, to stages) error {
 	for hole := range h.stream.Holes() {
 		if hole.Off < h.reached && hole.Len <= smallHole {
 			continue
@@ -135,44 +129,37 @@ func (h *holes) rest(ctx context.Context, to stages) error {
 	return nil
 }
 
-// clusters opens the stream. The tables of an image that is not compressed as a
-// whole are read beforehand, where the server gives ranges.
-func (m *Image) clusters(source io.Reader, tell func(int64)) (*qcow2.Stream, error) {
+// openStream opens the stream. If the file is not compressed as a whole and the server
+// supports ranges, it reads the tables in advance.
+func (m *Image) openStream(source io.Reader, onTables func(int64)) (*qcow2.Stream, error) {
 	if m.compression != "none" {
 		return qcow2.NewStream(source, nil)
 	}
-	err := m.probeRanges()
+	_, err := m.parts.ReadAt(make([]byte, len(qcow2.Magic)), 0) // a trial
 	if errors.Is(err, errNoRanges) {
 		return qcow2.NewStream(source, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return qcow2.NewStream(source, &counted{ReaderAt: m.parts, tell: tell})
+	return qcow2.NewStream(source, &countingReaderAt{ReaderAt: m.parts, onRead: onTables})
 }
 
-// counted tells how much was read.
-type counted struct {
+// countingReaderAt calls onRead with the total number of bytes read.
+type countingReaderAt struct {
 	io.ReaderAt
-	tell func(int64)
-	sum  int64
+	onRead func(int64)
+	sum    int64
 }
 
-// ReadAt implements io.ReaderAt.
-func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+func (c *countingReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(p, off)
 	c.sum += int64(n)
-	c.tell(c.sum)
+	c.onRead(c.sum)
 	return n, err
 }
 
-// probeRanges asks for four bytes that it knows.
-func (m *Image) probeRanges() error {
-	_, err := m.parts.ReadAt(make([]byte, len(qcow2.Magic)), 0)
-	return err
-}
-
-// distribute gives plain pieces to the writer, and compressed ones to the workers.
+// distribute sends uncompressed pieces to the writer and compressed ones to the workers.
 func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch, to stages, holes *holes) error {
 	var open batch
 	flush := func() error {
@@ -182,20 +169,20 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 		select {
 		case batches <- open:
 			open = batch{}
-			return holes.one(ctx, to)
+			return holes.sendSmall(ctx, to)
 		case <-ctx.Done():
 			return errStopped
 		}
 	}
-	var room []byte
+	var buf []byte
 	for {
-		if room == nil {
+		if buf == nil {
 			var err error
-			if room, err = to.buffer(ctx); err != nil {
+			if buf, err = to.buffer(ctx); err != nil {
 				return err
 			}
 		}
-		piece, err := stream.Next(room)
+		piece, err := stream.Next(buf)
 		if errors.Is(err, io.EOF) {
 			return flush()
 		}
@@ -203,15 +190,15 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 			return err
 		}
 		if !piece.Compressed {
-			data := room[:len(piece.Data)]
+			data := buf[:len(piece.Data)]
 			if &data[0] != &piece.Data[0] {
 				copy(data, piece.Data)
 			}
 			if err := to.send(ctx, chunk{off: piece.Off, data: data}); err != nil {
 				return err
 			}
-			room = nil
-			if err := holes.one(ctx, to); err != nil {
+			buf = nil
+			if err := holes.sendSmall(ctx, to); err != nil {
 				return err
 			}
 			continue
@@ -222,12 +209,11 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 			}
 			open.off = piece.Off
 		}
-		piece.Data = append([]byte(nil), piece.Data...) // the stream's own is overwritten
+		piece.Data = bytes.Clone(piece.Data) // the stream reuses its buffer
 		open.pieces, open.size = append(open.pieces, piece), open.size+piece.Len
 	}
 }
 
-// decompress is one worker.
 func decompress(ctx context.Context, header qcow2.Header, batches <-chan batch, to stages) error {
 	decoder, err := qcow2.NewDecoder(header)
 	if err != nil {
@@ -252,7 +238,7 @@ func decompress(ctx context.Context, header qcow2.Header, batches <-chan batch, 
 	return nil
 }
 
-// asFormat gives an error of the qcow2 package the kind that callers know.
+// asFormat wraps errors of the qcow2 package in ErrFormat.
 func asFormat(err error) error {
 	for _, known := range []error{qcow2.ErrFormat, qcow2.ErrOrder, qcow2.ErrUnsupported} {
 		if errors.Is(err, known) {

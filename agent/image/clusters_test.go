@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/image"
 )
 
-// writeAs is write for an image that is said to be of a format.
+// writeAs writes an image that is declared with a format.
 func writeAs(t *testing.T, dev block.Device, src *agenttest.Images, disk string, opts image.Options) (image.Result, error) {
 	t.Helper()
 	img, err := image.Open(t.Context(), request(src.Start(t)), image.Format{Checksum: src.Checksum(), Disk: disk})
@@ -45,7 +45,7 @@ func TestWriteQcow2(t *testing.T) {
 		{name: "large clusters", layout: agenttest.Qcow2{ClusterBits: 21}},
 		{name: "tables behind clusters", layout: agenttest.Qcow2{Deflate: true, TablesLast: true}},
 		{name: "while it is being fetched", server: &agenttest.Images{Busy: 2}},
-		{name: "cut off", layout: agenttest.Qcow2{TablesLast: true}, server: &agenttest.Images{CutAt: []int{100_000, 2, 100, 70_000}}},
+		{name: "interrupted", layout: agenttest.Qcow2{TablesLast: true}, server: &agenttest.Images{CutAt: []int{100_000, 2, 100, 70_000}}},
 		{name: "no ranges", server: &agenttest.Images{NoRange: true}},
 		{name: "no ranges, tables behind clusters", layout: agenttest.Qcow2{TablesLast: true}, server: &agenttest.Images{NoRange: true}, err: image.ErrFormat},
 		{name: "gzip around it", around: "gzip"},
@@ -94,10 +94,10 @@ func TestQcow2Refused(t *testing.T) {
 		err        error
 		says       string
 	}{
-		{"said to be raw", image.Raw, good, 12 * mib, image.ErrFormat, "set the image's format to qcow2"},
-		{"said to be raw, compressed", image.Raw, compress(t, "zstd", good), 12 * mib, image.ErrFormat, "set the image's format to qcow2"},
-		{"raw, said to be qcow2", image.Qcow2, raw, 12 * mib, image.ErrFormat, "header"},
-		{"raw and compressed, said to be qcow2", image.Qcow2, compress(t, "gzip", raw), 12 * mib, image.ErrFormat, "header"},
+		{"declared as raw", image.Raw, good, 12 * mib, image.ErrFormat, "set the image's format to qcow2"},
+		{"declared as raw, compressed", image.Raw, compress(t, "zstd", good), 12 * mib, image.ErrFormat, "set the image's format to qcow2"},
+		{"raw, declared as qcow2", image.Qcow2, raw, 12 * mib, image.ErrFormat, "header"},
+		{"raw and compressed, declared as qcow2", image.Qcow2, compress(t, "gzip", raw), 12 * mib, image.ErrFormat, "header"},
 		{"larger than the disk", image.Qcow2, good, 2*mib + 4096, image.ErrTooLarge, "3145728"},
 		{"larger than the disk, compressed", image.Qcow2, compress(t, "zstd", good), 2*mib + 4096, image.ErrTooLarge, "3145728"},
 		{"damaged clusters", image.Qcow2, damaged, 12 * mib, image.ErrFormat, "of the disk"},
@@ -144,7 +144,7 @@ func TestXZBounds(t *testing.T) {
 		says    string
 	}{
 		{"4 GiB of memory", change(16, 40), "MiB of memory"},
-		{"another filter", change(14, 0x04), "not LZMA2"},
+		{"another filter", change(14, 0x04), "in place of LZMA2"},
 		{"two filters", change(13, 0x01), "filters"},
 		{"cut in its header", good[:13], "header"},
 	} {

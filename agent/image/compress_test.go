@@ -31,7 +31,7 @@ func compress(t testing.TB, how string, raw []byte) []byte {
 		if _, err := w.Write(raw); err != nil || w.Close() != nil {
 			t.Fatal("zstd")
 		}
-	case "pzstd": // its frames stand alone, each behind one to skip that tells its size
+	case "pzstd": // independent frames, each preceded by a skippable frame with its size
 		w, err := zstd.NewWriter(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func compress(t testing.TB, how string, raw []byte) []byte {
 			out.Write(frame)
 		}
 	case "xz":
-		w, err := xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&out) // small is fast
+		w, err := xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&out) // a small dictionary for speed
 		if err != nil {
 			t.Fatal(err)
 		}

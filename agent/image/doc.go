@@ -1,24 +1,20 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image brings an operating system image onto a disk: it reads the source
-// over HTTP (waiting while the boot server fetches it, resuming after an
-// interruption), checks its checksum, decompresses it and writes it.
+// Package image writes an operating system image to a disk. It reads the source over HTTP,
+// verifies its checksum, decompresses it and writes it. It waits while the boot server
+// fetches the image, and resumes after interruptions.
 //
-// It knows nothing of orders, markers or who may write what: the caller names the
-// disk and the range that is not to be touched.
+// The package does not know orders or markers: the caller names the disk and the range that
+// must not be touched. It guarantees:
 //
-// Three things hold whatever happens in between:
+//   - The first MiB with the partition table is written last, after the checksum of the
+//     source is verified, and so is the last MiB of the disk with the second table. After an
+//     interruption or a damaged image no firmware boots the disk.
+//   - A range of zeroes in the image reads as zero on the disk.
+//   - The reserved range is never written. An image with content there is refused.
 //
-//   - The first MiB, and with it the partition table, is written last, after the
-//     checksum of the source was verified; and so is the last MiB of the disk, where
-//     the second table is. An interrupted or damaged image leaves a disk that no
-//     firmware boots.
-//   - A range of zeroes in the image reads as zero on the disk afterwards.
-//   - The reserved range is never written; an image that has content there is
-//     refused.
-//
-// Reading, hashing, decompressing and writing run side by side.
+// Reading, hashing, decompressing and writing are concurrent.
 //
 //	img, err := image.Open(ctx, image.Request{Client: client, URL: url}, image.Format{Checksum: "sha256:…"})
 //	defer img.Close()

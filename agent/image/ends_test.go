@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/agent/image"
 )
 
-// An image as large as the disk has its second partition table at the disk's end, where
-// firmware looks when the first is not valid: it is written when the checksum was right.
-func TestTheDisksEndIsHeldBack(t *testing.T) {
+// An image as large as the disk has its second partition table at the end, which firmware
+// uses if the first is invalid. It must be written only after the checksum is verified.
+func TestDiskEndIsWrittenLast(t *testing.T) {
 	const size = 9 * mib
 	raw := rawImage(size)
 	copy(raw[size-33*512:], bytes.Repeat([]byte("EFI PART"), 33*64))
@@ -33,7 +33,7 @@ func TestTheDisksEndIsHeldBack(t *testing.T) {
 		{name: "large clusters", disk: image.Qcow2, content: agenttest.Qcow2{ClusterBits: 21, Deflate: true}.Image(t, raw), of: raw},
 		{name: "raw, wrong checksum", disk: image.Raw, content: raw, err: image.ErrChecksum},
 		{name: "qcow2, wrong checksum", disk: image.Qcow2, content: agenttest.Qcow2{}.Image(t, raw), err: image.ErrChecksum},
-		{name: "a disk that lies there", disk: image.Raw, content: raw, of: raw, lieAt: size - 5, err: image.ErrReadBack},
+		{name: "a disk with wrong data there", disk: image.Raw, content: raw, of: raw, lieAt: size - 5, err: image.ErrReadBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := &agenttest.Images{Content: c.content}
@@ -67,9 +67,8 @@ func TestTheDisksEndIsHeldBack(t *testing.T) {
 	}
 }
 
-// Reading tables is news: a server that has to be asked for thousands of them is not
-// taken for one that says nothing.
-func TestTablesAreTold(t *testing.T) {
+// Reading thousands of tables counts as progress.
+func TestTablesAreReported(t *testing.T) {
 	raw := rawImage(9 * mib)
 	server := &agenttest.Images{Content: agenttest.Qcow2{ClusterBits: 12}.Image(t, raw)}
 	dev, _ := oldDisk(t, 12*mib)
@@ -84,18 +83,18 @@ func TestTablesAreTold(t *testing.T) {
 		},
 		OnWrite: func(int64, int) { wrote = true },
 	})
-	// The first table of 5 entries, and 5 second ones.
+	// A first table of 5 entries and 5 second-level tables.
 	if want := int64(5*8 + 5*4096); err != nil || len(told) != 6 || told[5] != want {
 		t.Errorf("%v, told %v, want %d at last", err, told, want)
 	}
 }
 
-// Holes of every size are zeroed, some while the source is read and the others at its end.
-func TestHolesOfAllSizes(t *testing.T) {
+// Holes of every size are zeroed, small ones during the download and others after it.
+func TestHolesOfAllSizesAreZeroed(t *testing.T) {
 	raw := rawImage(60 * mib)
 	clear(raw[9*mib : 12*mib]) // small
 	clear(raw[13*mib : 40*mib])
-	clear(raw[41*mib : 57*mib]) // as large as a small one may be
+	clear(raw[41*mib : 57*mib]) // the largest small one
 	for _, c := range []struct {
 		name    string
 		layout  agenttest.Qcow2

@@ -4,30 +4,28 @@
 package image
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 )
 
-// ErrTooMuch: the source is longer than the caller has room for.
+// ErrTooMuch reports that the source is longer than the caller's limit.
 var ErrTooMuch = errors.New("file is too large")
 
-// File is one file to fetch as it is.
 type File struct {
 	// Checksum of the source: "sha256:<hex>" or "sha512:<hex>".
 	Checksum string
-	// Limit is the most that may be written, in bytes.
+	// Limit is the maximum size in bytes.
 	Limit int64
-	// OnRead is called with the bytes so far and their percentage, 0 when the size is
-	// unknown. It must not block; nil does nothing.
+	// OnRead gets the bytes so far and their percentage, 0 if the size is unknown. It must not
+	// block. Nil: no progress.
 	OnRead func(bytes int64, percent int)
 }
 
-// Fetch copies a source as it is, and returns its length once its checksum is verified:
-// before that, what was written must not be used. It fails with ErrTooMuch before it
-// writes more than it may, and else as Open and Write do.
+// Fetch copies a source unchanged and returns its length once its checksum is verified. On
+// error the data in to must not be used. Fetch writes at most file.Limit bytes and fails with
+// ErrTooMuch if the source is longer; other errors are those of Open and Write.
 func Fetch(ctx context.Context, req Request, file File, to io.Writer) (int64, error) {
 	sum, hash, err := parseChecksum(file.Checksum)
 	if err != nil {
@@ -40,7 +38,7 @@ func Fetch(ctx context.Context, req Request, file File, to io.Writer) (int64, er
 		return 0, err
 	}
 	if size > file.Limit {
-		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooMuch, size, file.Limit)
+		return 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooMuch, size, file.Limit)
 	}
 	buf := make([]byte, readSize)
 	for {
@@ -62,8 +60,5 @@ func Fetch(ctx context.Context, req Request, file File, to io.Writer) (int64, er
 			return 0, fmt.Errorf("read the file: %w", err)
 		}
 	}
-	if got := hash.Sum(nil); !bytes.Equal(got, sum) {
-		return 0, fmt.Errorf("%w: the source of %d bytes has %x, the order says %x", ErrChecksum, source.Offset(), got, sum)
-	}
-	return source.Offset(), nil
+	return source.Offset(), checkSum(hash, sum, source.Offset())
 }

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// What Fetch gives out is the file, whole, and else an error.
-func TestFetch(t *testing.T) {
+// Fetch returns the complete verified file, or an error.
+func TestFetchVerifiesTheFile(t *testing.T) {
 	content := bytes.Repeat([]byte("kernel"), 200_000)
 	right := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
 	for name, tc := range map[string]struct {
 		checksum string
 		limit    int64
 		breaks   bool // the first connection ends in the middle
-		chunked  bool // the server does not say how long the file is
+		chunked  bool // the server does not state the length
 		want     error
 	}{
 		"whole":                   {checksum: right, limit: int64(len(content))},

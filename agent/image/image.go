@@ -23,29 +23,27 @@ import (
 	"github.com/ingot-metal/ingot/agent/qcow2"
 )
 
-// What is wrong with an image.
 var (
-	// ErrChecksum: the source is not what the order names.
+	// ErrChecksum reports that the source does not have the ordered checksum.
 	ErrChecksum = errors.New("checksum mismatch")
-	// ErrFormat: the source is what the order names, and cannot be decoded.
+	// ErrFormat reports that the source has the ordered checksum but cannot be decoded.
 	ErrFormat = errors.New("image cannot be decoded")
 )
 
-// maxWindow bounds the memory that a zstd image may ask for: "zstd --long" uses
-// 128 MiB.
+// maxWindow bounds the memory that a zstd image may request. "zstd --long" uses 128 MiB.
 const maxWindow = 128 << 20
 
-// Format says what the source is.
+// Format describes the source.
 type Format struct {
 	// Checksum of the source as it is stored: "sha256:<hex>" or "sha512:<hex>".
 	Checksum string
-	// Compression is "none", "gzip", "xz", "zstd", or empty for what the first bytes say.
+	// Compression is "none", "gzip", "xz" or "zstd". Empty: detected by the first bytes.
 	Compression string
-	// Disk is the form of the disk image inside: Raw or Qcow2; empty: Raw.
+	// Disk is the format of the disk image inside: Raw or Qcow2. Empty: Raw.
 	Disk string
 }
 
-// The forms of a disk image.
+// Formats of a disk image.
 const (
 	Raw   = "raw"
 	Qcow2 = "qcow2"
@@ -54,11 +52,11 @@ const (
 // Image is a source whose format is known, ready to be written once.
 type Image struct {
 	source *Source
-	// parts of the source, beside the stream.
+	// parts reads ranges of the source independently of the stream.
 	parts ranges
-	// stop ends the source's waiting and reading.
+	// stop ends waiting and reading of the source.
 	stop context.CancelFunc
-	// buffered is the source, from its first byte.
+	// buffered is the source from its first byte.
 	buffered    *bufio.Reader
 	compression string
 	disk        string
@@ -67,8 +65,8 @@ type Image struct {
 	rawSize     int64
 }
 
-// Open connects to the source and reads as much of it as is needed to know its
-// format. No disk is involved yet, so whatever is wrong here costs nothing.
+// Open connects to the source and reads as much as necessary to determine its format. It
+// involves no disk yet, so that errors leave the disk unchanged.
 func Open(ctx context.Context, req Request, format Format) (*Image, error) {
 	sum, h, err := parseChecksum(format.Checksum)
 	if err != nil {
@@ -94,14 +92,12 @@ func (m *Image) Close() error {
 	return m.source.Close()
 }
 
-// RawSize is the size of the decoded image in bytes, or -1 where only decoding
-// tells.
+// RawSize is the size of the decoded image in bytes, or -1 if unknown before decoding.
 func (m *Image) RawSize() int64 { return m.rawSize }
 
-// Compression is the one stated or found: "none", "gzip", "xz" or "zstd".
+// Compression is the stated or detected compression: "none", "gzip", "xz" or "zstd".
 func (m *Image) Compression() string { return m.compression }
 
-// Disk is the form of the disk image: Raw or Qcow2.
 func (m *Image) Disk() string { return m.disk }
 
 func (m *Image) inspect(stated string) error {
@@ -117,7 +113,7 @@ func (m *Image) inspect(stated string) error {
 	}
 	switch m.compression = stated; stated {
 	case "":
-		m.compression = sniff(head)
+		m.compression = detectCompression(head)
 	case "none", "gzip", "xz", "zstd":
 	default:
 		return fmt.Errorf("%w: unknown compression %.20q", ErrFormat, stated)
@@ -131,7 +127,7 @@ func (m *Image) inspect(stated string) error {
 		m.rawSize = header.Size
 	case m.compression == "none":
 		m.rawSize = size
-		return misnamed(head)
+		return checkNotQcow2(head)
 	case m.compression == "xz":
 		return checkXZ(head)
 	case m.compression == "zstd" && m.disk == Raw:
@@ -143,28 +139,28 @@ func (m *Image) inspect(stated string) error {
 	return nil
 }
 
-// headBytes are enough for the headers of all formats: qcow2's is the longest, and
-// xz's are 12 bytes and what 6 bytes more tell (see checkXZ).
+// headBytes suffice for the headers of all formats. That of qcow2 is the longest; xz needs
+// 12 bytes and the 6 that checkXZ reads.
 const headBytes = max(zstd.HeaderMaxSize, qcow2.HeaderSize, 64)
 
-// misnamed refuses to write a file of another format as it is: no server boots from
-// that, and nothing would say why.
-func misnamed(head []byte) error {
+// checkNotQcow2 refuses a qcow2 image that is declared as raw: no server would boot from it,
+// and no later error would state the cause.
+func checkNotQcow2(head []byte) error {
 	if bytes.HasPrefix(head, []byte(qcow2.Magic)) {
-		return fmt.Errorf("%w: it is a qcow2 image and was said to be raw; set the image's format to qcow2", ErrFormat)
+		return fmt.Errorf("%w: the image is qcow2, but its format is raw; set the image's format to qcow2", ErrFormat)
 	}
 	return nil
 }
 
-// sniff knows a format by its first bytes (RFC 8878 sections 3.1.1 and 3.1.2, RFC 1952
-// section 2.3.1, The .xz File Format 1.2.0 section 2.1.1.1); anything else is not
-// compressed.
-func sniff(head []byte) string {
+// detectCompression detects the compression by magic bytes (RFC 8878 sections 3.1.1 and
+// 3.1.2, RFC 1952 section 2.3.1, The .xz File Format 1.2.0 section 2.1.1.1). The default is
+// "none".
+func detectCompression(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return "zstd"
 	case len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
-		return "zstd" // a frame to skip: pzstd begins with one
+		return "zstd" // a skippable frame, with which pzstd starts
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 0x08}):
 		return "gzip"
 	case bytes.HasPrefix(head, []byte(xzMagic)):
@@ -173,36 +169,32 @@ func sniff(head []byte) string {
 	return "none"
 }
 
-// decoder decompresses what r reads.
-func (m *Image) decoder(r io.Reader) (io.ReadCloser, error) {
+func (m *Image) decoder(r io.Reader) (dec io.ReadCloser, err error) {
 	switch m.compression {
 	case "zstd":
-		d, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		var d *zstd.Decoder
+		if d, err = zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow)); err == nil {
+			return d.IOReadCloser(), nil
 		}
-		return d.IOReadCloser(), nil
 	case "gzip":
-		d, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		if dec, err = gzip.NewReader(r); err == nil {
+			return dec, nil
 		}
-		return d, nil
 	case "xz":
-		d, err := xz.NewReader(r)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		var d *xz.Reader
+		if d, err = xz.NewReader(r); err == nil {
+			return io.NopCloser(d), nil
 		}
-		return io.NopCloser(d), nil
+	default:
+		return io.NopCloser(r), nil
 	}
-	return io.NopCloser(r), nil
+	return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 }
 
-// verify compares the checksum of everything hashed with the one ordered.
-func (m *Image) verify() error {
-	if got := m.hash.Sum(nil); !bytes.Equal(got, m.checksum) {
-		return fmt.Errorf("%w: the source of %d bytes has %x, the order says %x",
-			ErrChecksum, m.source.Offset(), got, m.checksum)
+// checkSum compares the checksum of a source of n bytes with the ordered one.
+func checkSum(h hash.Hash, want []byte, n int64) error {
+	if got := h.Sum(nil); !bytes.Equal(got, want) {
+		return fmt.Errorf("%w: the source of %d bytes has %x, the order has %x", ErrChecksum, n, got, want)
 	}
 	return nil
 }
@@ -221,7 +213,7 @@ func parseChecksum(s string) ([]byte, hash.Hash, error) {
 	}
 	sum, err := hex.DecodeString(digits)
 	if err != nil || len(sum) != h.Size() {
-		return nil, nil, fmt.Errorf("%w: %.20q… is not a %s in hexadecimal", ErrChecksum, s, algorithm)
+		return nil, nil, fmt.Errorf("%w: %.20q… is not a hexadecimal %s", ErrChecksum, s, algorithm)
 	}
 	return sum, h, nil
 }

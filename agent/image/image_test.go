@@ -27,11 +27,11 @@ import (
 
 const mib = 1 << 20
 
-// reserved is where the tests let nothing be written.
+// reserved is the range that the tests must not write.
 var reserved = image.Range{Off: mib - 4096, Len: 4096}
 
-// rawImage has content, and zeroes at places that matter: in the reserved range,
-// in runs longer and shorter than a chunk, and at its end.
+// rawImage returns content with zeroes in the reserved range, in runs longer and shorter than
+// a chunk, and at the end.
 func rawImage(size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
@@ -47,7 +47,7 @@ func rawImage(size int) []byte {
 	return b
 }
 
-// oldDisk is a file full of old bytes.
+// oldDisk returns a file full of old content.
 func oldDisk(t testing.TB, size int64) (block.Device, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
@@ -62,12 +62,12 @@ func oldDisk(t testing.TB, size int64) (block.Device, string) {
 	return unsynced{dev}, path
 }
 
-// unsynced leaves out waiting for the machine's real disk.
+// unsynced skips the sync of the real disk.
 type unsynced struct{ block.Device }
 
 func (unsynced) Sync() error { return nil }
 
-// request does not wait in real time.
+// request returns a Request that does not sleep.
 func request(url string) image.Request {
 	return image.Request{
 		Client: &http.Client{Transport: &http.Transport{}}, URL: url,
@@ -75,7 +75,7 @@ func request(url string) image.Request {
 	}
 }
 
-// write runs the whole of the package once.
+// write opens and writes an image.
 func write(ctx context.Context, dev block.Device, src *agenttest.Images, url string, opts image.Options) (image.Result, error) {
 	img, err := image.Open(ctx, request(url), image.Format{Checksum: src.Checksum()})
 	if err != nil {
@@ -86,7 +86,7 @@ func write(ctx context.Context, dev block.Device, src *agenttest.Images, url str
 	return img.Write(ctx, dev, opts)
 }
 
-// wanted is what the disk must hold after an image was written over old bytes.
+// wanted is the expected content of a disk with old content after the write.
 func wanted(raw []byte, size int64) []byte {
 	want := bytes.Repeat([]byte{0xa5}, int(size))
 	clear(want[:mib])
@@ -118,10 +118,10 @@ func TestWrite(t *testing.T) {
 			name   string
 			server func() *agenttest.Images
 		}{
-			{"in one go", func() *agenttest.Images { return &agenttest.Images{} }},
+			{"complete", func() *agenttest.Images { return &agenttest.Images{} }},
 			{"while it is being fetched", func() *agenttest.Images { return &agenttest.Images{Busy: 3} }},
-			{"cut off twice", func() *agenttest.Images { return &agenttest.Images{CutAt: []int{10_000, 5_000}} }},
-			{"cut off, ranges ignored", func() *agenttest.Images { return &agenttest.Images{CutAt: []int{10_000}, NoRange: true} }},
+			{"interrupted twice", func() *agenttest.Images { return &agenttest.Images{CutAt: []int{10_000, 5_000}} }},
+			{"interrupted, ranges ignored", func() *agenttest.Images { return &agenttest.Images{CutAt: []int{10_000}, NoRange: true} }},
 			{"size unknown", func() *agenttest.Images { return &agenttest.Images{NoLength: true} }},
 		} {
 			t.Run(compression+" "+source.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestResumeAsksForTheRest(t *testing.T) {
+func TestResumeRequestsTheRest(t *testing.T) {
 	server := &agenttest.Images{Content: rawImage(3 * mib), CutAt: []int{2 * mib}}
 	dev, _ := oldDisk(t, 8*mib)
 	if _, err := write(t.Context(), dev, server, server.Start(t), image.Options{}); err != nil {
@@ -169,7 +169,7 @@ func TestResumeAsksForTheRest(t *testing.T) {
 	}
 }
 
-// damaged is a device that a test may make lie or fail.
+// damaged is a device that returns wrong data or fails.
 type damaged struct {
 	block.Device
 	mu      sync.Mutex
@@ -201,7 +201,7 @@ func (d *damaged) Zero(off, n int64) error {
 	return d.Device.Zero(off, n)
 }
 
-func TestZeroesAreWrittenWhereTheDeviceCannotZero(t *testing.T) {
+func TestZeroesAreWrittenWithoutDeviceSupport(t *testing.T) {
 	raw := rawImage(10 * mib)
 	server := &agenttest.Images{Content: raw}
 	inner, path := oldDisk(t, 12*mib)
@@ -232,16 +232,16 @@ func TestRefusals(t *testing.T) {
 		want    error
 	}{
 		{name: "another file of the same size", content: raw, url: otherFile(bytes.Repeat([]byte{1}, len(raw))), want: image.ErrChecksum},
-		{name: "a damaged file: the checksum counts, not the decoder", content: compress(t, "zstd", raw), url: otherFile(flipped), want: image.ErrChecksum},
-		{name: "a file cut short on the server", content: compress(t, "gzip", raw), url: otherFile(compress(t, "gzip", raw)[:5000]), want: image.ErrChecksum},
-		{name: "ordered as it is, but cannot be decoded", content: flipped, want: image.ErrFormat},
-		{name: "a truncated archive with the right checksum", content: compress(t, "zstd", raw)[:20000], want: image.ErrFormat},
+		{name: "a damaged file: the checksum takes precedence", content: compress(t, "zstd", raw), url: otherFile(flipped), want: image.ErrChecksum},
+		{name: "a truncated file", content: compress(t, "gzip", raw), url: otherFile(compress(t, "gzip", raw)[:5000]), want: image.ErrChecksum},
+		{name: "the ordered file is damaged", content: flipped, want: image.ErrFormat},
+		{name: "the ordered file is truncated", content: compress(t, "zstd", raw)[:20000], want: image.ErrFormat},
 		{name: "content at the marker", content: compress(t, "zstd", touched), want: image.ErrReserved},
-		{name: "larger than the disk, known before", content: raw, size: 6 * mib, want: image.ErrTooLarge},
-		{name: "larger than the disk, found out", content: compress(t, "gzip", raw), size: 6 * mib, want: image.ErrTooLarge},
-		{name: "not there", content: raw, url: func(t *testing.T, s *agenttest.Images) string { s.Status = 404; return s.Start(t) }, want: image.ErrUnavailable},
-		{name: "a disk that lies", content: raw, lieAt: 1*mib + 5, want: image.ErrReadBack},
-		{name: "a disk that lies at its beginning", content: raw, lieAt: 5, want: image.ErrReadBack},
+		{name: "larger than the disk, known in advance", content: raw, size: 6 * mib, want: image.ErrTooLarge},
+		{name: "larger than the disk, unknown in advance", content: compress(t, "gzip", raw), size: 6 * mib, want: image.ErrTooLarge},
+		{name: "missing", content: raw, url: func(t *testing.T, s *agenttest.Images) string { s.Status = 404; return s.Start(t) }, want: image.ErrUnavailable},
+		{name: "a disk with wrong data", content: raw, lieAt: 1*mib + 5, want: image.ErrReadBack},
+		{name: "a disk with wrong data at its start", content: raw, lieAt: 5, want: image.ErrReadBack},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := &agenttest.Images{Content: tc.content}
@@ -269,8 +269,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// notBootable: the disk's first sector is either untouched or empty, never the
-// image's.
+// notBootable checks that the disk's first sector is old or empty, but not the image's.
 func notBootable(t *testing.T, path string, raw []byte) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -283,7 +282,7 @@ func notBootable(t *testing.T, path string, raw []byte) {
 	}
 }
 
-func TestTooLargeIsKnownBeforeAByteIsWritten(t *testing.T) {
+func TestTooLargeImageIsNotWritten(t *testing.T) {
 	for _, compression := range []string{"none", "zstd with its size"} {
 		t.Run(compression, func(t *testing.T) {
 			content := rawImage(12 * mib)
@@ -305,7 +304,7 @@ func TestTooLargeIsKnownBeforeAByteIsWritten(t *testing.T) {
 	}
 }
 
-func TestWriteErrorAndCancelEndIt(t *testing.T) {
+func TestWriteErrorAndCancelStopTheWrite(t *testing.T) {
 	raw := rawImage(10 * mib)
 	t.Run("medium error", func(t *testing.T) {
 		server := &agenttest.Images{Content: raw}
@@ -319,23 +318,23 @@ func TestWriteErrorAndCancelEndIt(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		server := &agenttest.Images{Content: raw}
 		dev, path := oldDisk(t, 12*mib)
-		calledOff := errors.New("called off")
+		canceled := errors.New("canceled")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_, err := write(ctx, dev, server, server.Start(t), image.Options{
 			OnWrite: func(n int64, _ int) {
 				if n >= 4*mib {
-					cancel(calledOff)
+					cancel(canceled)
 				}
 			},
 		})
-		if !errors.Is(err, calledOff) {
+		if !errors.Is(err, canceled) {
 			t.Fatalf("error %v", err)
 		}
 		notBootable(t, path, raw)
 	})
 }
 
-// counted adds up what was done to the disk.
+// counted counts what was written.
 type counted struct {
 	block.Device
 	done int64
@@ -351,16 +350,16 @@ func (c *counted) Zero(off, n int64) error {
 	return c.Device.Zero(off, n)
 }
 
-// Zeroes that were collected are not done yet; while they are sent to the disk,
-// which may take hours, there is news all the time (I13).
-func TestProgressOfZeroes(t *testing.T) {
+// Zeroes count when they are sent to the disk, which may take hours and is reported
+// continuously (I13).
+func TestZeroesAreReportedWhenWritten(t *testing.T) {
 	raw := rawImage(150 * mib)
 	clear(raw[10*mib:])
 	server := &agenttest.Images{Content: compress(t, "zstd", raw)}
 	inner, _ := oldDisk(t, 160*mib)
 	dev := &counted{Device: inner}
 	var told []int64
-	const ends = 4 * mib // cleared at first, the beginning held back
+	const ends = 4 * mib // the cleared end and the head held back
 	_, err := write(t.Context(), dev, server, server.Start(t), image.Options{OnWrite: func(n int64, _ int) {
 		if n > dev.done+ends {
 			t.Errorf("told %d MiB, done %d MiB", n/mib, dev.done/mib)
@@ -397,7 +396,7 @@ func TestStalledConnectionIsResumed(t *testing.T) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 		_, _ = w.Write(content[:mib])
 		_ = http.NewResponseController(w).Flush()
-		select { // says nothing more until it is hung up on
+		select { // silent until the client closes the connection
 		case <-r.Context().Done():
 		case <-release:
 		}

@@ -9,21 +9,19 @@ import (
 	"io"
 )
 
-// errNoRanges: the server gives only the whole.
-var errNoRanges = errors.New("the server gives no ranges")
+// errNoRanges reports that the server ignores range requests.
+var errNoRanges = errors.New("the server does not support range requests")
 
-// ranges reads parts of the image beside its stream, as patiently. It is an
-// io.ReaderAt for one goroutine, and shares nothing with the stream, which another one
-// reads.
+// ranges reads parts of the image independently of its stream, with the same retries. It is
+// an io.ReaderAt for one goroutine.
 type ranges struct {
-	// ctx is kept because ReadAt, whose form is given, has to wait and reconnect.
+	// ctx is a field because ReadAt has no context and waits for reconnects.
 	ctx  context.Context
 	req  Request
 	size int64
 }
 
-// ReadAt implements io.ReaderAt. It fails with errNoRanges where the server answers
-// with the whole.
+// ReadAt implements io.ReaderAt. It fails with errNoRanges if the server ignores ranges.
 func (r ranges) ReadAt(p []byte, off int64) (int, error) {
 	if r.size >= 0 && off+int64(len(p)) > r.size {
 		return 0, io.EOF
@@ -31,7 +29,7 @@ func (r ranges) ReadAt(p []byte, off int64) (int, error) {
 	part := OpenSource(r.ctx, r.req)
 	part.read, part.size, part.end = off, r.size, off+int64(len(p))
 	n, err := fill(part, p)
-	if err == nil { // the end, so that the connection can be used again
+	if err == nil { // read up to the end, so that the connection can be reused
 		if _, err := part.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}

@@ -10,18 +10,17 @@ import (
 	"sync/atomic"
 )
 
-// readAhead reads a source in one goroutine, hashes it in another, and is itself an
-// io.Reader of it for a third.
+// readAhead reads a source in one goroutine and hashes it in another. It is an io.Reader for
+// a third.
 type readAhead struct {
 	ctx    context.Context
 	source io.Reader
 	hash   hash.Hash
-	// A buffer goes from free to fetched to full, and back. There is room for all of them
-	// in each.
+	// A buffer cycles from free to fetched to full. Each channel has capacity for all buffers.
 	free, fetched, full chan []byte
 	// err is set before fetched is closed.
 	err error
-	// current is what is left of the buffer being read, whole all of it.
+	// current is the unread rest of whole, the buffer being read.
 	current, whole []byte
 	consumed       atomic.Int64
 }
@@ -39,7 +38,6 @@ func newReadAhead(ctx context.Context, source io.Reader, h hash.Hash) *readAhead
 	return a
 }
 
-// sum hashes what was read, in order.
 func (a *readAhead) sum() error {
 	defer close(a.full)
 	for buf := range a.fetched {
@@ -50,8 +48,7 @@ func (a *readAhead) sum() error {
 	return nil
 }
 
-// read reads the source to its end. Its error is given to the reader, who knows
-// what it means.
+// read reads the source to its end. Read returns its error.
 func (a *readAhead) read() error {
 	defer close(a.fetched)
 	for {
@@ -73,7 +70,6 @@ func (a *readAhead) read() error {
 	}
 }
 
-// Read implements io.Reader.
 func (a *readAhead) Read(p []byte) (int, error) {
 	for len(a.current) == 0 {
 		if a.whole != nil {

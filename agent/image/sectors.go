@@ -10,25 +10,25 @@ import (
 	"github.com/ingot-metal/ingot/agent/block"
 )
 
-// gptMagic begins the header of a GPT, which lies in a disk's second sector (UEFI 2.10,
-// section 5.3). gptSeen is how much of an image shows whether it is there.
+// gptMagic starts the header of a GPT, in a disk's second sector (UEFI 2.10, section 5.3).
+// gptSeen is the length of an image that suffices to detect it.
 const (
 	gptMagic = "EFI PART"
 	gptSeen  = 4096 + len(gptMagic)
 )
 
-// checkSectors refuses an image whose partition table counts in sectors of another size than
-// the disk's: no kernel and no firmware finds a partition by it. size is that of the decoded
-// image in bytes; negative: not known yet. An image without a table, and one with tables for
-// both sizes, passes.
+// checkSectors refuses an image whose partition table is for another sector size than the
+// disk's: neither kernel nor firmware would find its partitions. size is that of the decoded
+// image in bytes, negative if unknown. Images without a table, or with tables for both
+// sizes, pass.
 func checkSectors(dev block.Device, head []byte, size int64) error {
 	disk := block.SectorSize(dev)
 	other := map[int]int{512: 4096, 4096: 512}[disk]
 	if other == 0 || hasGPT(head, disk) || !hasGPT(head, other) && !isMBRFor512Only(head, disk, size) {
 		return nil
 	}
-	return fmt.Errorf("%w: the image's partition table is for sectors of %d bytes, and the disk has sectors of %d; "+
-		"choose a disk with sectors of %[2]d by rootDeviceHints or a hostSelector, or make the image for sectors of %[3]d",
+	return fmt.Errorf("%w: the partition table is for sectors of %d bytes, the disk has sectors of %d; "+
+		"select a disk with sectors of %[2]d by rootDeviceHints or a hostSelector, or build the image for sectors of %[3]d",
 		ErrSectors, other, disk)
 }
 
@@ -36,10 +36,9 @@ func hasGPT(head []byte, sector int) bool {
 	return len(head) >= sector+len(gptMagic) && string(head[sector:sector+len(gptMagic)]) == gptMagic
 }
 
-// isMBRFor512Only reports whether an image for a disk with sectors of 4096 bytes has an MBR
-// whose partitions lie inside the image only if a sector is 512 bytes. An MBR does not state
-// the size of its sectors. The reverse case, an MBR for 4096 on a disk with 512, cannot be
-// told by sizes.
+// isMBRFor512Only reports whether the partitions of an MBR fit into the image only if sectors
+// have 512 bytes, but the disk has 4096. An MBR does not state its sector size. Sizes cannot
+// detect the reverse case, an MBR for 4096 on a disk with 512.
 func isMBRFor512Only(head []byte, disk int, size int64) bool {
 	if disk != 4096 || size < 0 || len(head) < 512 || head[510] != 0x55 || head[511] != 0xaa {
 		return false

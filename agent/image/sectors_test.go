@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/image"
 )
 
-// sectored is a disk that says how large its sectors are; 0: it does not.
+// sectored is a disk with a sector size; 0: unknown.
 type sectored struct {
 	block.Device
 	size int
@@ -23,9 +23,9 @@ type sectored struct {
 
 func (s sectored) SectorSize() int { return s.size }
 
-// A partition table counts in sectors, and lies at the second one: an image that was made
-// for others than the disk's has none there. No disk is written for it.
-func TestImagesForOtherSectors(t *testing.T) {
+// A partition table counts in sectors and is in the second one. A disk is not written with an
+// image for another sector size.
+func TestImageForAnotherSectorSizeIsRefused(t *testing.T) {
 	const size = 12 * mib
 	made := func(headers ...int) []byte {
 		raw := rawImage(9 * mib)
@@ -57,8 +57,8 @@ func TestImagesForOtherSectors(t *testing.T) {
 		{name: "for 4096, on 4096", raw: made(4096), sector: 4096},
 		{name: "for both", raw: made(512, 4096), sector: 4096},
 		{name: "no such table", raw: made(), sector: 4096},
-		{name: "a disk that does not say", raw: made(512)},
-		{name: "a disk with others", raw: made(512), sector: 520},
+		{name: "unknown sector size", raw: made(512)},
+		{name: "another sector size", raw: made(512), sector: 520},
 		{name: "for 512, on 4096", raw: made(512), sector: 4096, err: image.ErrSectors},
 		{name: "for 4096, on 512", raw: made(4096), sector: 512, err: image.ErrSectors},
 	} {
@@ -89,7 +89,7 @@ func TestImagesForOtherSectors(t *testing.T) {
 					t.Error("the image's head was written")
 				}
 				old := bytes.Repeat([]byte{0xa5}, size-2*mib)
-				// An MBR is judged with the size of the image, which this zstd stream does not state.
+				// An MBR needs the size of the image, which this zstd stream does not state.
 				early := form.disk == image.Raw && (form.name != "zstd" || c.raw[510] == 0)
 				if early && !bytes.Equal(got[mib:size-mib], old) {
 					t.Error("the image's body was written")

@@ -4,6 +4,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,16 +21,16 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// How a source fails when waiting does not help, or has not helped.
+// Errors of a source that retries did not, or cannot, resolve.
 var (
-	// ErrUnavailable: the server has answered that it does not give the image.
+	// ErrUnavailable reports that the server answered that it does not have the image.
 	ErrUnavailable = errors.New("image is not available")
-	// ErrUnreachable: the server has not answered, or has broken off and not come
-	// back; the fault may be on the way.
+	// ErrUnreachable reports that the server did not answer, or interrupted the transfer and
+	// did not resume. The network may be at fault.
 	ErrUnreachable = errors.New("image server is not reachable")
 )
 
-// Defaults of a Request.
+// Defaults and bounds of a Request.
 const (
 	defaultPatience = 10 * time.Minute
 	defaultBusy     = 2 * time.Hour
@@ -38,71 +39,60 @@ const (
 	maxWait         = 30 * time.Second
 )
 
-// Request says what to read and how patiently.
+// Request describes a source and the patience with it.
 type Request struct {
 	Client *http.Client
 	URL    string
-	// Patience is how long the source may go without a byte, or without an answer
-	// that it is fetching the image and knows of nothing wrong, before Read gives up;
-	// 10 minutes when zero.
+	// Patience bounds the time without a byte, and without an answer that the server is
+	// fetching the image without problems. Zero: 10 minutes.
 	Patience time.Duration
-	// Busy is how long it may be fetching, or giving again what it gave before; 2 hours when
-	// zero: 20 GB at 25 Mbit/s.
+	// Busy bounds the time for which the server may be fetching, or repeating earlier bytes.
+	// Zero: 2 hours (20 GB at 25 Mbit/s).
 	Busy time.Duration
-	// OnBusy is told, by several goroutines, for how long it has been so, each time it says
-	// that it is fetching, and once a second while it gives nothing new.
+	// OnBusy gets the time for which the server has been busy: at each answer that it is
+	// fetching, and once a second while it sends nothing new. Several goroutines call it.
 	OnBusy func(time.Duration)
-	// Stall is how long a connection may be silent before it counts as lost;
-	// 1 minute when zero.
+	// Stall bounds the silence of a connection. Zero: 1 minute.
 	Stall time.Duration
-	// Moved is asked, by several goroutines, before each attempt that follows a
-	// failure, with the number of failures in a row, and says where the image is now:
-	// the same bytes, which is checked by their size and, at the end, the checksum.
-	// Nil: it stays at URL.
+	// Moved returns the URL for the attempt after a failure, given the number of consecutive
+	// failures. The content must be the same: size and final checksum are checked. Several
+	// goroutines call it. Nil: the URL never changes.
 	Moved func(ctx context.Context, failures int) string
-	// Sleep waits between attempts; it returns early with the context's error. A
-	// timer when nil.
+	// Sleep waits between attempts, and returns early with the context's error. Nil: a timer.
 	Sleep func(context.Context, time.Duration) error
-	// Log receives one line per interruption; nothing when nil.
+	// Log gets one line per interruption. Nil: no output.
 	Log func(format string, args ...any)
 }
 
-// Source is the content of a URL as one uninterrupted stream: it resumes where it
-// was cut off. It is an io.ReadCloser for one goroutine.
+// Source is the content of a URL as one stream that resumes after interruptions. It is an
+// io.ReadCloser for one goroutine.
 type Source struct {
-	// ctx is kept because Read, whose form is given, has to wait and reconnect.
+	// ctx is a field because Read has no context and waits for reconnects.
 	ctx  context.Context
 	req  Request
 	body io.ReadCloser
-	// hangUp ends the connection; watchdog does when it is silent for too long.
+	// hangUp closes the connection; watchdog calls it after Stall.
 	hangUp   context.CancelFunc
 	watchdog *time.Timer
-	// read bytes given out; size of the whole, -1 when unknown; end is where a part
-	// ends, 0 for the whole.
+	// read is the number of bytes returned, size the total (-1: unknown), and end the end of
+	// a requested range (0: the whole).
 	read, size, end int64
 	failures        int
 	lastSign        time.Time
-	// busySince and wrongSince are since when, without a byte that is new, the source has been
-	// saying that it is fetching the image, or giving what was read before, and saying that
-	// something is wrong with the image; problem is what.
+	// busySince and wrongSince are the times, since the last new byte, from which the server
+	// has been fetching or repeating bytes, and reporting a problem. problem is that problem.
 	busySince, wrongSince time.Time
 	problem               string
 }
 
-// OpenSource returns a source at once; the first Read or Size connects.
+// OpenSource returns a source. The first Read or Size connects.
 func OpenSource(ctx context.Context, req Request) *Source {
-	if req.Patience == 0 {
-		req.Patience = defaultPatience
-	}
-	if req.Busy == 0 {
-		req.Busy = defaultBusy
-	}
+	req.Patience = cmp.Or(req.Patience, defaultPatience)
+	req.Busy = cmp.Or(req.Busy, defaultBusy)
 	if req.OnBusy == nil {
 		req.OnBusy = func(time.Duration) {}
 	}
-	if req.Stall == 0 {
-		req.Stall = defaultStall
-	}
+	req.Stall = cmp.Or(req.Stall, defaultStall)
 	if req.Sleep == nil {
 		req.Sleep = wait.For
 	}
@@ -112,8 +102,8 @@ func OpenSource(ctx context.Context, req Request) *Source {
 	return &Source{ctx: ctx, req: req, size: -1, lastSign: time.Now()}
 }
 
-// Size connects if necessary and returns the size of the source in bytes, or -1
-// when the server does not say.
+// Size returns the size of the source in bytes, or -1 if the server does not state it. It
+// connects if necessary.
 func (s *Source) Size() (int64, error) {
 	if s.body == nil {
 		if err := s.reconnect(); err != nil {
@@ -123,10 +113,10 @@ func (s *Source) Size() (int64, error) {
 	return s.size, nil
 }
 
-// Offset is how many bytes were read so far.
+// Offset is the number of bytes read so far.
 func (s *Source) Offset() int64 { return s.read }
 
-// Read implements io.Reader. A lost connection is resumed and not seen.
+// Read implements io.Reader. It resumes lost connections.
 func (s *Source) Read(p []byte) (int, error) {
 	for {
 		if s.body == nil {
@@ -134,7 +124,7 @@ func (s *Source) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		n, err := watched{s}.Read(p)
+		n, err := body{s}.Read(p)
 		s.read += int64(n)
 		if n > 0 {
 			s.failures, s.lastSign = 0, time.Now()
@@ -157,16 +147,16 @@ func (s *Source) Read(p []byte) (int, error) {
 	}
 }
 
-// watched is the body of a connection that is hung up when it is silent for too long.
-type watched struct{ *Source }
+// body reads from the current connection and closes it after Stall without data.
+type body struct{ *Source }
 
-func (w watched) Read(p []byte) (int, error) {
+func (w body) Read(p []byte) (int, error) {
 	w.watchdog.Reset(w.req.Stall)
 	defer w.watchdog.Stop()
-	return w.body.Read(p)
+	return w.Source.body.Read(p)
 }
 
-// Close ends the current connection. Reading again would resume.
+// Close closes the current connection. Another Read would resume.
 func (s *Source) Close() error {
 	if s.hangUp != nil {
 		s.hangUp()
@@ -180,8 +170,7 @@ func (s *Source) Close() error {
 	return err
 }
 
-// reconnect returns with a body that continues at s.read, or with an error that
-// is final.
+// reconnect returns once there is a body that continues at s.read, or with a final error.
 func (s *Source) reconnect() error {
 	for {
 		if s.failures > 0 && s.req.Moved != nil {
@@ -193,8 +182,8 @@ func (s *Source) reconnect() error {
 			if s.ctx.Err() != nil {
 				return context.Cause(s.ctx)
 			}
-			// The URL is in err; it may carry credentials.
-			if err := s.wait(0, ErrUnreachable, "no connection: "+withoutURL(err).Error()); err != nil {
+			// err contains the URL, which may carry credentials.
+			if err := s.wait(0, ErrUnreachable, "connect: "+withoutURL(err).Error()); err != nil {
 				return err
 			}
 			continue
@@ -203,11 +192,11 @@ func (s *Source) reconnect() error {
 		if done {
 			return err
 		}
-		kind, why := ErrUnavailable, fmt.Sprintf("answer %d", res.StatusCode)
+		kind, cause := ErrUnavailable, fmt.Sprintf("HTTP status %d", res.StatusCode)
 		if res.StatusCode == http.StatusOK {
-			kind, why = ErrUnreachable, fmt.Sprintf("connection lost while the first %d bytes were read again", s.read)
+			kind, cause = ErrUnreachable, fmt.Sprintf("connection lost while repeating the first %d bytes", s.read)
 		}
-		if err := s.wait(after, kind, why); err != nil {
+		if err := s.wait(after, kind, cause); err != nil {
 			return err
 		}
 	}
@@ -220,7 +209,7 @@ func (s *Source) get() (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is stored is what is wanted: no decoding on the way.
+	// The checksum is that of the stored file: no transfer encoding.
 	req.Header.Set("Accept-Encoding", "identity")
 	switch {
 	case s.end > 0:
@@ -231,8 +220,8 @@ func (s *Source) get() (*http.Response, error) {
 	return s.req.Client.Do(req)
 }
 
-// accept takes the body of a good answer. It is done, with or without an error, or
-// the request is to be repeated after the time the server asked for.
+// accept uses the body of a successful answer. It returns done with the final result, or the
+// delay that the server requests before a retry.
 func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err error) {
 	switch {
 	case res.StatusCode == http.StatusOK && s.end > 0:
@@ -251,21 +240,20 @@ func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err
 			return true, 0, err
 		}
 		s.body = res.Body
-		return s.skip()
+		return s.repeat()
 	case retryable(res.StatusCode):
 		_, _ = res.Body.Close(), s.Close()
-		s.hear(res)
+		s.recordBusy(res)
 		return false, retryAfter(res.Header), nil
 	default:
 		_, _ = res.Body.Close(), s.Close()
-		return true, 0, fmt.Errorf("%w: the server answered %s", ErrUnavailable, res.Status)
+		return true, 0, fmt.Errorf("%w: HTTP status %s", ErrUnavailable, res.Status)
 	}
 }
 
-// hear notes what the server says while it does not give the image. A boot server that is
-// fetching it is alive, and may be for as long as that takes, unless it has failed to:
-// then it tries again, perhaps for ever.
-func (s *Source) hear(res *http.Response) {
+// recordBusy evaluates an answer without the image. A server that is fetching may take its
+// time; one that reports a problem may retry forever and is subject to Patience.
+func (s *Source) recordBusy(res *http.Response) {
 	now := time.Now()
 	switch problem := res.Header.Get(agentapi.HeaderImageProblem); {
 	case problem != "":
@@ -273,7 +261,7 @@ func (s *Source) hear(res *http.Response) {
 		if s.wrongSince.IsZero() {
 			s.wrongSince = now
 		}
-	case res.StatusCode == http.StatusServiceUnavailable: // its fetch goes on
+	case res.StatusCode == http.StatusServiceUnavailable: // still fetching
 		s.problem, s.wrongSince = "", time.Time{}
 	}
 	if res.StatusCode != http.StatusServiceUnavailable {
@@ -286,8 +274,8 @@ func (s *Source) hear(res *http.Response) {
 	s.req.OnBusy(now.Sub(s.busySince))
 }
 
-// vain says for how long the source has given nothing, if that is long enough.
-func (s *Source) vain() (time.Duration, bool) {
+// overdue returns the time since the last progress, and whether it exceeds Patience or Busy.
+func (s *Source) overdue() (time.Duration, bool) {
 	since := func(t time.Time) time.Duration {
 		if t.IsZero() {
 			return 0
@@ -298,7 +286,7 @@ func (s *Source) vain() (time.Duration, bool) {
 	return max(silent, wrong, busy), max(silent, wrong) > s.req.Patience || busy > s.req.Busy
 }
 
-// printable is text as a server says it, made fit for a line of n bytes at most.
+// printable makes text from a server fit for one line of at most n bytes.
 func printable(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r > unicode.MaxASCII || !unicode.IsPrint(r) {
@@ -309,24 +297,24 @@ func printable(text string, n int) string {
 	return text[:min(len(text), n)]
 }
 
-// skip reads again what was read before, from a server that ignored the range.
-func (s *Source) skip() (done bool, after time.Duration, err error) {
+// repeat discards the bytes that were read before, from a server that ignored the range.
+func (s *Source) repeat() (done bool, after time.Duration, err error) {
 	if s.read > 0 && s.busySince.IsZero() {
 		s.busySince = time.Now()
 	}
-	if _, err := io.CopyN(io.Discard, again{s}, s.read); err != nil {
+	if _, err := io.CopyN(io.Discard, repeatedBody{s}, s.read); err != nil {
 		_ = s.Close()
 		return false, 0, nil
 	}
 	return true, 0, nil
 }
 
-// again is the body while it holds nothing new. Its bytes are signs of life, and are told as
-// those of a busy server are: one that never comes further is given up as such.
-type again struct{ *Source }
+// repeatedBody is the body while it contains nothing new. Its bytes count as those of a busy
+// server: a transfer that never gets further ends after Busy.
+type repeatedBody struct{ *Source }
 
-func (a again) Read(p []byte) (int, error) {
-	n, err := watched(a).Read(p)
+func (a repeatedBody) Read(p []byte) (int, error) {
+	n, err := body(a).Read(p)
 	if now := time.Now(); n > 0 && now.Sub(a.lastSign) >= time.Second {
 		a.lastSign = now
 		a.req.OnBusy(now.Sub(a.busySince))
@@ -334,22 +322,21 @@ func (a again) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkSize keeps the size that an answer says, -1 where it says none. The first one that
-// was said is that of all later ones.
+// checkSize records the size from an answer, -1 if it states none. Later answers must agree.
 func (s *Source) checkSize(size int64) error {
 	if s.size >= 0 && size >= 0 && size != s.size {
-		return fmt.Errorf("%w: size changed from %d to %d", ErrUnavailable, s.size, size)
+		return fmt.Errorf("%w: the size changed from %d to %d", ErrUnavailable, s.size, size)
 	}
 	s.size = max(s.size, size)
 	return nil
 }
 
-// checkRange makes sure that the answer continues where we stopped and that the
-// source is still the same size (RFC 9110 section 14.4).
+// checkRange verifies that the answer continues at s.read and that the size is unchanged
+// (RFC 9110 section 14.4).
 func (s *Source) checkRange(header string) error {
 	var first, last, total int64
 	if _, err := fmt.Sscanf(header, "bytes %d-%d/%d", &first, &last, &total); err != nil || first != s.read {
-		return fmt.Errorf("%w: asked for the rest from %d, got %.40q", ErrUnavailable, s.read, header)
+		return fmt.Errorf("%w: requested the range from %d, got %.40q", ErrUnavailable, s.read, header)
 	}
 	return s.checkSize(total)
 }
@@ -363,7 +350,7 @@ func retryable(status int) bool {
 	return false
 }
 
-// retryAfter reads the header in its form of seconds, at most maxWait.
+// retryAfter returns the header's value if it is in seconds, at most maxWait.
 func retryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
 	if err != nil || seconds < 0 {
@@ -372,16 +359,15 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)
 }
 
-// wait sleeps before the next attempt: as long as the server asked and up to a second more,
-// since it asks in whole seconds and many servers are told the same one, or backing off with
-// jitter. When the source has given nothing for too long it gives up, with
-// the kind of the last failure.
-func (s *Source) wait(after time.Duration, kind error, why string) error {
+// wait sleeps before the next attempt: the delay that the server requested plus up to a
+// second, since many servers get the same delay in whole seconds, or a jittered backoff. If
+// the source is overdue, it fails with the kind of the last failure.
+func (s *Source) wait(after time.Duration, kind error, cause string) error {
 	if s.problem != "" {
-		why += ": " + s.problem
+		cause += ": " + s.problem
 	}
-	if silent, vain := s.vain(); vain {
-		return fmt.Errorf("%w: %s; nothing for %s", kind, why, silent.Round(time.Second))
+	if silent, overdue := s.overdue(); overdue {
+		return fmt.Errorf("%w: %s; no progress for %s", kind, cause, silent.Round(time.Second))
 	}
 	if after == 0 {
 		after = min(minWait<<min(s.failures, 10), maxWait)
@@ -390,7 +376,7 @@ func (s *Source) wait(after time.Duration, kind error, why string) error {
 		after += rand.N(time.Second)
 	}
 	s.failures++
-	s.req.Log("image: %s, trying again in %s", why, after.Round(100*time.Millisecond))
+	s.req.Log("image: %s; retrying in %s", cause, after.Round(100*time.Millisecond))
 	return s.req.Sleep(s.ctx, after)
 }
 

@@ -30,9 +30,9 @@ func TestSourceGivesUpOnASilentServer(t *testing.T) {
 	}
 }
 
-// A boot server that fetches the image is waited for; one that has failed to, and tries
-// again and again, is not for longer than a silent one, and nobody for ever.
-func TestSourceAndABusyServer(t *testing.T) {
+// The source waits for a boot server that fetches the image, up to Busy, and up to Patience
+// for one that reports a problem.
+func TestSourceWaitsForABusyServer(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		server   *agenttest.Images
@@ -41,13 +41,13 @@ func TestSourceAndABusyServer(t *testing.T) {
 		want     error
 		says     string
 	}{
-		{name: "it fetches", server: &agenttest.Images{Busy: 3}},
-		{name: "it has failed to", server: &agenttest.Images{Busy: 3, Problem: "image source § not allowed"}, patience: time.Nanosecond,
-			want: image.ErrUnavailable, says: "answer 503: image source ? not allowed; nothing for"},
-		{name: "it has failed to, and then comes", server: &agenttest.Images{Busy: 3, Problem: "status 500"}},
-		{name: "it fetches for ever", server: &agenttest.Images{Busy: 1 << 30}, busy: time.Millisecond, want: image.ErrUnavailable, says: "answer 503; nothing for"},
+		{name: "fetching", server: &agenttest.Images{Busy: 3}},
+		{name: "problem", server: &agenttest.Images{Busy: 3, Problem: "image source § not allowed"}, patience: time.Nanosecond,
+			want: image.ErrUnavailable, says: "HTTP status 503: image source ? not allowed; no progress for"},
+		{name: "resolved problem", server: &agenttest.Images{Busy: 3, Problem: "status 500"}},
+		{name: "fetching without end", server: &agenttest.Images{Busy: 1 << 30}, busy: time.Millisecond, want: image.ErrUnavailable, says: "HTTP status 503; no progress for"},
 		{name: "another failure", server: &agenttest.Images{Status: http.StatusBadGateway, Problem: strings.Repeat("x", 1000)}, patience: time.Nanosecond,
-			want: image.ErrUnavailable, says: "answer 502: " + strings.Repeat("x", 300) + ";"},
+			want: image.ErrUnavailable, says: "HTTP status 502: " + strings.Repeat("x", 300) + ";"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := tc.server
@@ -70,9 +70,9 @@ func TestSourceAndABusyServer(t *testing.T) {
 	}
 }
 
-// Servers that are told the same second do not ask again at the same moment.
-func TestSourceWaitsAsAsked(t *testing.T) {
-	server := &agenttest.Images{Content: []byte("image"), Busy: 20} // it asks for one second
+// Servers that got the same Retry-After do not retry at the same moment.
+func TestRetryAfterIsJittered(t *testing.T) {
+	server := &agenttest.Images{Content: []byte("image"), Busy: 20} // Retry-After: 1
 	req := request(server.Start(t))
 	waits := map[time.Duration]bool{}
 	req.Sleep = func(_ context.Context, d time.Duration) error {
@@ -102,14 +102,14 @@ func TestSourceGivesUpOnAServerThatIsGone(t *testing.T) {
 	}
 }
 
-// chunk is what a slow server gives in pace.
+// chunk is a part of a slow server's answer.
 const (
 	chunk = 1000
 	pace  = 30 * time.Second
 )
 
-// slow answers each request with the whole, whatever range was asked for. The last answer
-// is that to all further requests.
+// slow answers each request with the complete content and ignores ranges. The last answer
+// repeats.
 type slow struct {
 	content  []byte
 	answers  []slowAnswer
@@ -155,15 +155,15 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A server that ignores ranges is read again from its beginning, for as long as that takes:
-// only one that is silent is hung up on, and one that never comes further is given up.
-func TestSourceReadsAgain(t *testing.T) {
+// From a server that ignores ranges the content is read again from its start. The transfer is
+// given up if it is silent, or never gets further than before.
+func TestSourceRepeatsWithoutRanges(t *testing.T) {
 	const size = 40 * chunk
 	whole := slowAnswer{length: size}
 	for name, tc := range map[string]struct {
 		answers  []slowAnswer
-		told     time.Duration // for how long it gave nothing new, at least
-		requests int           // 0: as many as there is time for
+		told     time.Duration // minimum time reported without new bytes
+		requests int           // 0: any number
 		err      error
 		says     string
 	}{
@@ -171,7 +171,7 @@ func TestSourceReadsAgain(t *testing.T) {
 		"and it falls silent":                        {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size, silent: 5 * chunk}, whole}, told: 8 * time.Minute, requests: 3},
 		"for longer than its patience":               {answers: []slowAnswer{{length: size, cut: 35 * chunk}, {length: size, cut: 30 * chunk}, whole}, told: 30 * time.Minute, requests: 3},
 		"and never further": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size, cut: 5 * chunk}}, told: 115 * time.Minute,
-			err: image.ErrUnreachable, says: "connection lost while the first 10"},
+			err: image.ErrUnreachable, says: "connection lost while repeating the first 10"},
 		"of another size": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size + 1}}, requests: 2,
 			err: image.ErrUnavailable, says: "size changed from 40000 to 40001"},
 		"which does not say its size now": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: -1, cut: 20 * chunk}, {length: size - 1}}, requests: 3,

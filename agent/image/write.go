@@ -14,31 +14,30 @@ import (
 	"github.com/ingot-metal/ingot/agent/block"
 )
 
-// What can go wrong on the disk's side.
+// Errors of the disk.
 var (
-	// ErrTooLarge: the decoded image does not fit.
+	// ErrTooLarge reports that the decoded image does not fit on the disk.
 	ErrTooLarge = errors.New("image is larger than the disk")
-	// ErrReserved: the image has content where nothing may be written.
+	// ErrReserved reports that the image has content in the reserved range.
 	ErrReserved = errors.New("image has content in a reserved range")
-	// ErrSectors: the image's partition table is for disks with sectors of another size.
-	ErrSectors = errors.New("image is for disks with other sectors")
-	// ErrReadBack: the disk did not return what was written.
+	// ErrSectors reports that the image's partition table is for another sector size.
+	ErrSectors = errors.New("image is for another sector size")
+	// ErrReadBack reports that the disk did not return the written data.
 	ErrReadBack = errors.New("disk does not return what was written")
 )
 
 const (
-	// headSize of the image is written last. tailSize of the disk is cleared first, so
-	// that an old second partition table is not found there, and what an image as large
-	// as the disk has for it is written with the head: firmware takes the second table
-	// where the first is not valid.
+	// headSize is the part of the image that is written last. tailSize is the part of the disk
+	// that is cleared first and written with the head: firmware uses the second partition table
+	// there if the first is invalid.
 	headSize = 1 << 20
 	tailSize = 1 << 20
-	// chunkSize is the unit of decoding and writing; chunks of them at least are in flight.
+	// chunkSize is the unit of decoding and writing. At least chunks of them are in flight.
 	chunkSize = 4 << 20
 	chunks    = 4
 	// readSize is the unit of reading and hashing the source.
 	readSize = 256 << 10
-	// grain is the smallest run of zeroes that is zeroed rather than written.
+	// grain is the minimum run of zeroes that is zeroed instead of written.
 	grain = 128 << 10
 )
 
@@ -51,24 +50,23 @@ func (r Range) end() int64 { return r.Off + r.Len }
 type Options struct {
 	// Reserved is never written. It must lie in the first MiB.
 	Reserved Range
-	// OnWrite is called with every chunk: bytes of the disk done so far, and the
-	// percentage of the source, 0 when its size is unknown. OnVerify is called with
-	// the percentage of the read-back. Neither may block; nil does nothing.
+	// OnWrite is called for every chunk with the bytes done and the percentage of the source,
+	// 0 if its size is unknown. OnVerify gets the percentage of the read-back. Neither may
+	// block. Nil: no progress.
 	OnWrite  func(written int64, percent int)
 	OnVerify func(percent int)
-	// OnTables is called before that with the bytes of a qcow2 image's tables read so
-	// far, each by a request of its own. As above.
+	// OnTables gets, before OnWrite, the bytes of a qcow2 image's tables read so far. It must
+	// not block either.
 	OnTables func(read int64)
 }
 
 // Result of a Write.
 type Result struct {
-	// Bytes of the decoded image; SourceBytes of the source.
+	// Bytes is the size of the decoded image, SourceBytes that of the source.
 	Bytes, SourceBytes int64
 }
 
-// chunk is one piece of the decoded image on its way to the disk. Those of a raw
-// image come in order.
+// chunk is one piece of the decoded image. Those of a raw image come in sequence.
 type chunk struct {
 	off  int64
 	data []byte
@@ -76,12 +74,12 @@ type chunk struct {
 	hole int64
 }
 
-// Write writes the image, verifies the source's checksum and samples of the disk,
-// writes the first MiB, and returns when everything is durable. It works once. The
-// context's end stops it between two chunks, or in a run of zeroes.
+// Write writes the image, verifies the source's checksum and samples of the disk, writes the
+// first MiB, and returns when everything is durable. It works once. The end of the context
+// stops it between two chunks, or within a run of zeroes.
 func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Result, error) {
 	if m.rawSize > dev.Size() {
-		return Result{}, fmt.Errorf("%w: %d bytes of image, %d of disk", ErrTooLarge, m.rawSize, dev.Size())
+		return Result{}, fmt.Errorf("%w: the image has %d bytes, the disk has %d", ErrTooLarge, m.rawSize, dev.Size())
 	}
 	if opts.Reserved.end() > headSize || dev.Size() < headSize+tailSize {
 		return Result{}, fmt.Errorf("%w: disk of %d bytes, reserved up to %d", ErrTooLarge, dev.Size(), opts.Reserved.end())
@@ -102,8 +100,8 @@ func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Resu
 	return Result{Bytes: w.end, SourceBytes: m.source.Offset()}, nil
 }
 
-// pipe runs the stages: read and hash, decode, write. It returns the error that
-// says most: a wrong checksum before the decoding error that it causes.
+// pipe runs the stages: read, hash, decode, write. A wrong checksum takes precedence over the
+// decoding error that it causes.
 func (m *Image) pipe(ctx context.Context, w *writer) error {
 	size, _ := m.source.Size()
 	group, ctx := errgroup.WithContext(ctx)
@@ -111,7 +109,7 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	ahead := newReadAhead(ctx, m.buffered, m.hash)
 	w.percent = func() int { return percent(ahead.consumed.Load(), size) }
 	flight := chunks
-	if m.disk == Qcow2 { // each that decompresses clusters holds one
+	if m.disk == Qcow2 { // each worker holds one buffer
 		flight += workers()
 	}
 	decoded, free := make(chan chunk, flight), make(chan []byte, flight)
@@ -122,11 +120,11 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	group.Go(ahead.sum)
 	group.Go(func() error {
 		defer close(decoded)
-		return m.decode(ctx, ahead, stages{out: decoded, free: free, disk: w.dev.Size(), tables: w.opts.OnTables})
+		return m.decode(ctx, ahead, stages{out: decoded, free: free, disk: w.dev.Size(), onTables: w.opts.OnTables})
 	})
 	group.Go(func() error {
 		for c := range decoded {
-			if ctx.Err() != nil { // what is decoded already is not written any more
+			if ctx.Err() != nil { // do not write what is already decoded
 				return context.Cause(ctx)
 			}
 			if err := w.write(ctx, c); err != nil {
@@ -141,19 +139,18 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	return group.Wait()
 }
 
-// decode turns the source into chunks, then reads the source to its end and
-// verifies it.
+// decode decodes the source into chunks, reads it to its end, and verifies its checksum.
 func (m *Image) decode(ctx context.Context, source io.Reader, to stages) error {
 	decodeErr := m.decodeChunks(ctx, source, to)
 	if errors.Is(decodeErr, errStopped) || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A decoder may stop before the end of the source, and one that failed may have
-	// been given another file than the one ordered: the checksum tells.
+	// A decoder may stop before the end of the source. If it fails, the file may be another
+	// one than the ordered: the checksum shows that.
 	if _, err := io.Copy(io.Discard, source); err != nil {
 		return fmt.Errorf("read the image: %w", err)
 	}
-	if err := m.verify(); err != nil {
+	if err := checkSum(m.hash, m.checksum, m.source.Offset()); err != nil {
 		return err
 	}
 	return decodeErr
@@ -178,7 +175,7 @@ func (m *Image) decodeChunks(ctx context.Context, source io.Reader, to stages) e
 		}
 		n, err := fill(dec, buf)
 		if off == 0 {
-			if err := misnamed(buf[:n]); err != nil {
+			if err := checkNotQcow2(buf[:n]); err != nil {
 				return err
 			}
 		}
@@ -197,9 +194,8 @@ func (m *Image) decodeChunks(ctx context.Context, source io.Reader, to stages) e
 	}
 }
 
-// fill reads until the buffer is full or the reader ends. Other than io.ReadFull
-// it passes errors on unchanged, so that a source cut short is not taken for the
-// end of the image.
+// fill reads until the buffer is full or the reader ends. Unlike io.ReadFull it returns
+// errors unchanged, so that a truncated source does not look like the end of the image.
 func fill(r io.Reader, buf []byte) (int, error) {
 	n := 0
 	for n < len(buf) {

@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// sampleEvery and sampleSize: of every 64 MiB one MiB is read back.
+	// Of every 64 MiB, 1 MiB is read back.
 	sampleEvery = 64 << 20
 	sampleSize  = 1 << 20
-	// zeroStep is after how many zeroes progress is told.
+	// zeroStep is the number of zeroes between two progress reports.
 	zeroStep = 64 << 20
-	// zeroMost is how long a run of zeroes gets before it is sent to the disk.
+	// zeroMost is the maximum length of a run of zeroes before it is sent to the disk.
 	zeroMost = 1 << 30
 )
 
-// writer puts decoded chunks onto a disk.
+// writer writes decoded chunks to a disk.
 type writer struct {
 	dev     block.Device
 	opts    Options
 	percent func() int
-	// size of the decoded image in bytes, if it is known before it is decoded; else -1.
+	// size of the decoded image in bytes; -1 if unknown before decoding.
 	size int64
 	// head is the first MiB of the image, held back until the rest is verified.
 	head []byte
-	// tail is the last MiB of the disk, held back as well; nil while the image has
-	// nothing there.
+	// tail is the last MiB of the disk, also held back; nil while the image has no content
+	// there.
 	tail []byte
-	// zero is a run of zeroes not yet sent to the disk.
+	// zero is a run of zeroes that is not yet sent to the disk.
 	zero Range
-	// end of the image so far; done are its bytes that were dealt with.
+	// end is the end of the image so far, done the number of its bytes that are done.
 	end, done int64
 	samples   []sample
 	// unsampled are the bytes written since the last sample.
@@ -50,7 +50,7 @@ type sample struct {
 	sum [sha256.Size]byte
 }
 
-// clear removes what the disk's old content may be recognised by, at its two ends.
+// clear removes signatures of old content at both ends of the disk.
 func (w *writer) clear(ctx context.Context) error {
 	ends := append(without(Range{0, headSize}, w.opts.Reserved), Range{w.dev.Size() - tailSize, tailSize})
 	for _, r := range ends {
@@ -76,7 +76,7 @@ func (w *writer) write(ctx context.Context, c chunk) error {
 		w.head = append(w.head, make([]byte, missing)...)
 	}
 	if c.hole > 0 {
-		return w.blank(ctx, c.off, c.hole)
+		return w.writeHole(ctx, c.off, c.hole)
 	}
 	off, data := c.off, c.data
 	if off < headSize {
@@ -85,16 +85,16 @@ func (w *writer) write(ctx context.Context, c chunk) error {
 	}
 	data = w.holdTail(off, data)
 	w.sample(off, data)
-	if err := w.spread(ctx, off, data); err != nil {
+	if err := w.writeBody(ctx, off, data); err != nil {
 		return err
 	}
-	w.tell()
+	w.report()
 	return nil
 }
 
 func (w *writer) tailFrom() int64 { return w.dev.Size() - tailSize }
 
-// holdTail keeps what belongs into the disk's last MiB and returns the rest.
+// holdTail keeps the part that belongs into the disk's last MiB and returns the rest.
 func (w *writer) holdTail(off int64, data []byte) []byte {
 	body := min(max(0, w.tailFrom()-off), int64(len(data)))
 	if held := data[body:]; len(held) > 0 {
@@ -106,8 +106,8 @@ func (w *writer) holdTail(off int64, data []byte) []byte {
 	return data[:body]
 }
 
-// sample remembers what a part of the disk has to be, at the beginning and then
-// after every so many bytes.
+// sample records the checksum of a part of the disk: the first one, then one per sampleEvery
+// bytes.
 func (w *writer) sample(off int64, data []byte) {
 	if len(data) == 0 {
 		return
@@ -120,24 +120,23 @@ func (w *writer) sample(off int64, data []byte) {
 	w.unsampled += int64(len(data))
 }
 
-// blank makes a range read as zero that the image has nothing for. In the head it
-// does already.
-func (w *writer) blank(ctx context.Context, off, n int64) error {
+// writeHole makes a range without image content read as zero. In the head it already does.
+func (w *writer) writeHole(ctx context.Context, off, n int64) error {
 	if inHead := min(n, headSize-off); inHead > 0 {
 		off, n, w.done = off+inHead, n-inHead, w.done+inHead
 	}
 	if n > 0 {
-		if err := w.collect(ctx, off, n); err != nil {
+		if err := w.addZeroes(ctx, off, n); err != nil {
 			return err
 		}
 	}
-	w.tell()
+	w.report()
 	return nil
 }
 
-// collect makes a run of zeroes longer, or begins another. A long one is sent to the disk
-// before it ends: while a slow decoder makes it, nothing else would be told.
-func (w *writer) collect(ctx context.Context, off, n int64) error {
+// addZeroes extends the run of zeroes or starts another. It sends a long run to the disk
+// before the run ends, so that a slow decoder does not suspend the progress reports.
+func (w *writer) addZeroes(ctx context.Context, off, n int64) error {
 	if w.zero.Len > 0 && w.zero.end() != off {
 		if err := w.flushZero(ctx); err != nil {
 			return err
@@ -152,20 +151,20 @@ func (w *writer) collect(ctx context.Context, off, n int64) error {
 	return nil
 }
 
-// tell says how much is done; zeroes that are only collected are not.
-func (w *writer) tell() {
+// report reports the bytes done. Zeroes count when they are sent to the disk.
+func (w *writer) report() {
 	if w.opts.OnWrite != nil {
 		w.opts.OnWrite(w.done, w.percent())
 	}
 }
 
-// spread writes the content of a chunk and collects its zeroes into runs, which
-// may go over many chunks.
-func (w *writer) spread(ctx context.Context, off int64, data []byte) error {
+// writeBody writes the content of a chunk and collects its zeroes into runs, which may span
+// many chunks.
+func (w *writer) writeBody(ctx context.Context, off int64, data []byte) error {
 	for len(data) > 0 {
-		n, zero := run(data)
+		n, zero := firstRun(data)
 		if zero {
-			if err := w.collect(ctx, off, int64(n)); err != nil {
+			if err := w.addZeroes(ctx, off, int64(n)); err != nil {
 				return err
 			}
 		} else {
@@ -182,9 +181,9 @@ func (w *writer) spread(ctx context.Context, off int64, data []byte) error {
 	return nil
 }
 
-// run returns the length of the longest beginning whose grains are all zero, or
-// all not zero.
-func run(data []byte) (n int, zero bool) {
+// firstRun returns the length of the longest prefix whose grains are all zero or all not
+// zero.
+func firstRun(data []byte) (n int, zero bool) {
 	first := min(grain, len(data))
 	zero = block.IsZero(data[:first])
 	for n = first; n < len(data); {
@@ -197,9 +196,9 @@ func run(data []byte) (n int, zero bool) {
 	return n, zero
 }
 
-// flushZero sends the run of zeroes to the disk and tells of every piece: it may
-// be most of the disk, which many devices take hours for, and an agent that tells
-// nothing new is given up (I13).
+// flushZero sends the run of zeroes to the disk and reports every piece. The run may be most
+// of the disk and take hours on many devices; the manager gives up an agent without progress
+// (I13).
 func (w *writer) flushZero(ctx context.Context) error {
 	for w.zero.Len > 0 {
 		n := min(w.zero.Len, zeroStep)
@@ -207,13 +206,13 @@ func (w *writer) flushZero(ctx context.Context) error {
 			return err
 		}
 		w.zero.Off, w.zero.Len, w.done = w.zero.Off+n, w.zero.Len-n, w.done+n
-		w.tell()
+		w.report()
 	}
 	return nil
 }
 
-// finish makes the body durable, reads samples back, and only then writes what was held
-// back, which is read back too.
+// finish makes the body durable and reads samples back. Only then it writes, and reads back,
+// what was held back.
 func (w *writer) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -224,27 +223,27 @@ func (w *writer) finish(ctx context.Context) error {
 	if err := errors.Join(w.checkReserved(), checkSectors(w.dev, w.head, w.end)); err != nil {
 		return err
 	}
-	if err := w.settle(); err != nil {
+	if err := block.Flush(w.dev); err != nil {
 		return err
 	}
 	for i, s := range w.samples {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := w.check(s); err != nil {
+		if err := w.checkSample(s); err != nil {
 			return err
 		}
 		if w.opts.OnVerify != nil {
 			w.opts.OnVerify(percent(int64(i+1), int64(len(w.samples))))
 		}
 	}
-	if ctx.Err() != nil { // the head makes the disk one that boots
+	if ctx.Err() != nil { // the head makes the disk bootable
 		return context.Cause(ctx)
 	}
 	return w.writeEnds()
 }
 
-// held is content that was held back, and where it belongs.
+// held is content that was held back, with its position.
 type held struct {
 	off  int64
 	data []byte
@@ -263,7 +262,7 @@ func (w *writer) writeEnds() error {
 			return fmt.Errorf("write at %d: %w", h.off, err)
 		}
 	}
-	if err := w.settle(); err != nil {
+	if err := block.Flush(w.dev); err != nil {
 		return err
 	}
 	for _, h := range ends {
@@ -278,14 +277,7 @@ func (w *writer) writeEnds() error {
 	return nil
 }
 
-func (w *writer) settle() error {
-	if err := w.dev.Sync(); err != nil {
-		return fmt.Errorf("sync the disk: %w", err)
-	}
-	return w.dev.DropCache()
-}
-
-func (w *writer) check(s sample) error {
+func (w *writer) checkSample(s sample) error {
 	got := make([]byte, s.Len)
 	if _, err := w.dev.ReadAt(got, s.Off); err != nil {
 		return fmt.Errorf("read back %d bytes at %d: %w", s.Len, s.Off, err)
@@ -307,7 +299,7 @@ func (w *writer) checkReserved() error {
 	return nil
 }
 
-// without returns what is left of r outside hole, in order.
+// without returns the parts of r outside hole, in sequence.
 func without(r, hole Range) []Range {
 	parts := []Range{
 		{r.Off, min(r.end(), hole.Off) - r.Off},

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/block"
 )
 
-// void is a large disk that keeps nothing.
+// void is a large disk that stores nothing.
 type void struct {
 	block.Device
 	zeroed int64
@@ -22,9 +22,9 @@ func (v *void) Zero(_, n int64) error {
 	return nil
 }
 
-// A decoder may take its time for zeroes that go over much of the disk (xz does): they are
-// written while it does, or nothing new is told for so long that the agent is taken for hung.
-func TestLongRunsOfZeroesAreTold(t *testing.T) {
+// A slow decoder (xz) may produce zeroes for much of the disk. They are written meanwhile,
+// since the manager gives up an agent without progress.
+func TestLongRunsOfZeroesAreReported(t *testing.T) {
 	const size, each = 5 << 29, 16 << 20
 	dev, told := &void{}, int64(0)
 	w := &writer{dev: dev, percent: func() int { return 0 }, opts: Options{OnWrite: func(n int64, _ int) { told = n }}}

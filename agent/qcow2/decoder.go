@@ -19,8 +19,7 @@ type Decoder struct {
 	zstd        *zstd.Decoder
 }
 
-// NewDecoder returns a decoder for the compressed pieces of an image with this
-// header. The caller closes it.
+// NewDecoder returns a decoder for the compressed pieces of an image. The caller closes it.
 func NewDecoder(h Header) (*Decoder, error) {
 	d := &Decoder{compression: h.Compression}
 	if h.Compression == Deflate {
@@ -28,7 +27,7 @@ func NewDecoder(h Header) (*Decoder, error) {
 		return d, nil
 	}
 	var err error
-	// Other clusters are decoded beside this one; a window is never more than one.
+	// Clusters are decoded in parallel by several decoders. A window spans at most one cluster.
 	d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(max(zstd.MinWindowSize, 2*uint64(h.ClusterSize()))))
 	if err != nil {
@@ -37,28 +36,25 @@ func NewDecoder(h Header) (*Decoder, error) {
 	return d, nil
 }
 
-// Decode fills out, which is as long as the piece, with its content. What the data
-// holds behind that is not looked at: it belongs to the next cluster.
+// Decode decodes a piece into out, which has the length of the piece. It ignores data after
+// the piece, which belongs to the next cluster.
 func (d *Decoder) Decode(out []byte, piece Piece) error {
-	var in io.Reader
+	var in io.Reader = d.deflate
+	var err error
 	if d.compression == Deflate {
-		if err := d.deflate.(flate.Resetter).Reset(bytes.NewReader(piece.Data), nil); err != nil {
-			return fmt.Errorf("%w: %w", ErrFormat, err)
-		}
-		in = d.deflate
+		err = d.deflate.(flate.Resetter).Reset(bytes.NewReader(piece.Data), nil)
 	} else {
-		if err := d.zstd.Reset(bytes.NewReader(piece.Data)); err != nil {
-			return fmt.Errorf("%w: the cluster at byte %d of the disk: %w", ErrFormat, piece.Off, err)
-		}
-		in = d.zstd
+		in, err = d.zstd, d.zstd.Reset(bytes.NewReader(piece.Data))
 	}
-	if _, err := io.ReadFull(in, out); err != nil {
+	if err == nil {
+		_, err = io.ReadFull(in, out)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: the cluster at byte %d of the disk: %w", ErrFormat, piece.Off, err)
 	}
 	return nil
 }
 
-// Close ends the decoder.
 func (d *Decoder) Close() {
 	if d.zstd != nil {
 		d.zstd.Close()

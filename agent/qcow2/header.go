@@ -9,25 +9,22 @@ import (
 	"fmt"
 )
 
-// What is wrong with an image.
 var (
-	// ErrFormat: it is no qcow2 image, or contradicts itself.
+	// ErrFormat reports that the file is not a qcow2 image, or an inconsistent one.
 	ErrFormat = errors.New("not a valid qcow2 image")
-	// ErrUnsupported: it is one that cannot be installed as it is; the message says
-	// what to do.
-	ErrUnsupported = errors.New("qcow2 image cannot be installed as it is")
-	// ErrOrder: a cluster comes before the table that says where it belongs.
+	// ErrUnsupported reports an image that must be converted. The message says how.
+	ErrUnsupported = errors.New("unsupported qcow2 image")
+	// ErrOrder reports a cluster that precedes the table with its position.
 	ErrOrder = errors.New("qcow2 image cannot be read in one pass")
 )
 
-// Magic are the first bytes of every image.
+// Magic is the first bytes of every image.
 const Magic = "QFI\xfb"
 
-// HeaderSize is how many bytes ParseHeader needs: those of version 3, with the
+// HeaderSize is the number of bytes that ParseHeader needs: a version 3 header with the
 // compression type.
 const HeaderSize = 112
 
-// Compression of compressed clusters.
 type Compression uint8
 
 // The kinds of compression (header byte 104).
@@ -36,16 +33,14 @@ const (
 	Zstd    Compression = 1
 )
 
-// Header says how an image is laid out.
+// Header describes the layout of an image.
 type Header struct {
-	// Version is 2 or 3.
 	Version uint32
-	// ClusterBits is the binary logarithm of the size of a cluster, 9 to 21.
+	// ClusterBits is the binary logarithm of the cluster size, 9 to 21.
 	ClusterBits uint32
-	// Size of the disk, in bytes.
-	Size int64
-	// L1Offset and L1Entries are where the first table lies, in bytes and in entries
-	// of 8 bytes.
+	Size        int64
+	// L1Offset is the position of the first table in bytes, L1Entries the number of its 8-byte
+	// entries.
 	L1Offset, L1Entries int64
 	// Compression of clusters that are compressed.
 	Compression Compression
@@ -54,17 +49,16 @@ type Header struct {
 // ClusterSize is in bytes.
 func (h Header) ClusterSize() int64 { return 1 << h.ClusterBits }
 
-// entries is how many clusters a table of the second level names.
+// entries is the number of clusters in a second-level table.
 func (h Header) entries() int64 { return h.ClusterSize() / 8 }
 
-// clusters is how many clusters the disk has.
+// clusters is the number of clusters of the disk.
 func (h Header) clusters() int64 { return (h.Size + h.ClusterSize() - 1) >> h.ClusterBits }
 
-// Bounds on what a header may ask for: far above real images, and small enough for
-// the memory of any server.
+// Limits of a header: far above real images, and small enough for the memory of any server.
 const (
 	minClusterBits, maxClusterBits = 9, 21
-	// maxClusters of the disk: 16 TiB of 64 KiB. Each costs one bit.
+	// maxClusters of the disk: 16 TiB of 64 KiB. Each needs one bit.
 	maxClusters = 1 << 28
 	// maxL1 entries, 8 bytes each.
 	maxL1 = 4 << 20
@@ -80,10 +74,10 @@ const (
 	featuresKnown       = featureCompression
 )
 
-// ParseHeader reads the first HeaderSize bytes of a file, or all of a shorter one.
+// ParseHeader parses the first HeaderSize bytes of a file, or all of a shorter one.
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < 72 || string(b[:4]) != Magic {
-		return Header{}, fmt.Errorf("%w: it does not begin with a header", ErrFormat)
+		return Header{}, fmt.Errorf("%w: no header", ErrFormat)
 	}
 	be := binary.BigEndian
 	h := Header{
@@ -94,7 +88,7 @@ func ParseHeader(b []byte) (Header, error) {
 	case h.Version != 2 && h.Version != 3:
 		return Header{}, fmt.Errorf("%w: version %d is neither 2 nor 3", ErrUnsupported, h.Version)
 	case be.Uint64(b[8:]) != 0:
-		return Header{}, fmt.Errorf("%w: it has a backing file; write one file with qemu-img convert -O qcow2", ErrUnsupported)
+		return Header{}, fmt.Errorf("%w: it has a backing file; convert it with qemu-img convert -O qcow2", ErrUnsupported)
 	case be.Uint32(b[32:]) != 0:
 		return Header{}, fmt.Errorf("%w: it is encrypted; decrypt it with qemu-img convert", ErrUnsupported)
 	}
@@ -108,42 +102,42 @@ func ParseHeader(b []byte) (Header, error) {
 
 func (h *Header) parseFeatures(b []byte) error {
 	if len(b) < 104 {
-		return fmt.Errorf("%w: the header is cut short", ErrFormat)
+		return fmt.Errorf("%w: truncated header", ErrFormat)
 	}
 	features, length := binary.BigEndian.Uint64(b[72:]), binary.BigEndian.Uint32(b[100:])
 	if length < 104 || length%8 != 0 {
-		return fmt.Errorf("%w: a header of %d bytes", ErrFormat, length)
+		return fmt.Errorf("%w: header of %d bytes", ErrFormat, length)
 	}
 	for _, refused := range []struct {
-		bit uint64
-		why string
+		bit   uint64
+		cause string
 	}{
 		{featureDirty, "it was not closed properly; check it with qemu-img check -r all"},
 		{featureCorrupt, "it is marked as corrupt; check it with qemu-img check"},
-		{featureExternalData, "its data is in another file; write one file with qemu-img convert -O qcow2"},
-		{featureExtendedL2, "it has subclusters; write it again with qemu-img convert -O qcow2 -o extended_l2=off"},
-		{^uint64(featuresKnown), "it uses features that are not known here; write it again with qemu-img convert -O qcow2"},
+		{featureExternalData, "its data is in another file; convert it with qemu-img convert -O qcow2"},
+		{featureExtendedL2, "it has subclusters; convert it with qemu-img convert -O qcow2 -o extended_l2=off"},
+		{^uint64(featuresKnown), "it has unknown features; convert it with qemu-img convert -O qcow2"},
 	} {
 		if features&refused.bit != 0 {
-			return fmt.Errorf("%w: %s", ErrUnsupported, refused.why)
+			return fmt.Errorf("%w: %s", ErrUnsupported, refused.cause)
 		}
 	}
 	if length > 104 {
 		if len(b) < 105 {
-			return fmt.Errorf("%w: the header is cut short", ErrFormat)
+			return fmt.Errorf("%w: truncated header", ErrFormat)
 		}
 		h.Compression = Compression(b[104])
 	}
 	switch {
 	case h.Compression > Zstd:
-		return fmt.Errorf("%w: compression type %d is neither zlib nor zstd; write it again with qemu-img convert -O qcow2", ErrUnsupported, h.Compression)
+		return fmt.Errorf("%w: compression type %d is neither zlib nor zstd; convert it with qemu-img convert -O qcow2", ErrUnsupported, h.Compression)
 	case (h.Compression != Deflate) != (features&featureCompression != 0):
-		return fmt.Errorf("%w: compression type %d against its own features", ErrFormat, h.Compression)
+		return fmt.Errorf("%w: compression type %d contradicts the features", ErrFormat, h.Compression)
 	}
 	return nil
 }
 
-// check bounds what the header asks for.
+// check validates the sizes in the header.
 func (h Header) check() error {
 	if h.ClusterBits < minClusterBits || h.ClusterBits > maxClusterBits {
 		return fmt.Errorf("%w: clusters of 2^%d bytes", ErrFormat, h.ClusterBits)
@@ -151,11 +145,11 @@ func (h Header) check() error {
 	perL1 := h.ClusterSize() * h.entries()
 	switch {
 	case h.Size <= 0 || h.Size > maxClusters<<h.ClusterBits:
-		return fmt.Errorf("%w: a disk of %d bytes in clusters of %d", ErrFormat, h.Size, h.ClusterSize())
+		return fmt.Errorf("%w: disk of %d bytes in clusters of %d", ErrFormat, h.Size, h.ClusterSize())
 	case h.L1Entries > maxL1 || h.L1Entries < (h.Size+perL1-1)/perL1:
-		return fmt.Errorf("%w: a first table of %d entries for a disk of %d bytes", ErrFormat, h.L1Entries, h.Size)
+		return fmt.Errorf("%w: first table of %d entries for a disk of %d bytes", ErrFormat, h.L1Entries, h.Size)
 	case h.L1Offset <= 0 || h.L1Offset > maxOffset || h.L1Offset%h.ClusterSize() != 0:
-		return fmt.Errorf("%w: the first table at %d", ErrFormat, h.L1Offset)
+		return fmt.Errorf("%w: first table at %d", ErrFormat, h.L1Offset)
 	}
 	return nil
 }

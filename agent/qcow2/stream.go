@@ -15,23 +15,22 @@ import (
 	"slices"
 )
 
-// MaxPiece bounds a Piece that is not compressed, in bytes.
+// MaxPiece bounds an uncompressed Piece, in bytes.
 const MaxPiece = 4 << 20
 
-// maxTables bounds the second tables that are read beforehand, one request each: 32 TiB
+// maxTables bounds the second-level tables that are read in advance, one request each: 32 TiB
 // of clusters of 64 KiB. An image with more has clusters of a few hundred bytes.
 const maxTables = 64 << 10
 
-// maxRegions bounds the memory for clusters that are known and not come yet, 32 bytes
-// each: 256 GiB of 64 KiB.
+// maxRegions bounds the memory for known clusters that the stream has not reached, 32 bytes
+// each: 256 GiB of clusters of 64 KiB.
 const maxRegions = 4 << 20
 
-// Piece is a part of the disk.
 type Piece struct {
-	// Off and Len are where it belongs, in bytes of the disk.
+	// Off and Len are its position on the disk, in bytes.
 	Off, Len int64
-	// Data is valid until the next call. It is the content, or, of a Compressed
-	// piece, what Decoder makes the content of: then with bytes of others behind it.
+	// Data is valid until the next call. It is the content, or for a Compressed piece the
+	// input of Decoder, followed by data of other clusters.
 	Data       []byte
 	Compressed bool
 }
@@ -39,25 +38,23 @@ type Piece struct {
 // Range is a part of the disk, in bytes.
 type Range struct{ Off, Len int64 }
 
-// Stream is an image that is read from its beginning to its end. It is for one
-// goroutine.
+// Stream is an image that is read sequentially. It is for one goroutine.
 type Stream struct {
 	header Header
-	// ahead: all tables are read beforehand.
+	// ahead: all tables were read in advance.
 	ahead   bool
 	file    *window
 	regions regions
-	// held are the sums of tables that were read beforehand, by their offset.
-	held map[int64][sha256.Size]byte
-	// used has a bit for each cluster of the disk that has content.
+	// sums are the checksums of tables that were read in advance, by offset.
+	sums map[int64][sha256.Size]byte
+	// used has a bit for each cluster of the disk with content.
 	used []uint64
-	// last is the plain piece that was given out last.
+	// last is the uncompressed piece that was returned last.
 	last region
 }
 
-// NewStream reads the header from file. tables is a second way to the same bytes,
-// by which the tables are read beforehand; nil if there is none. Errors of the
-// readers are passed on.
+// NewStream reads the header from file. tables gives random access to the same file, to read
+// the tables in advance; nil: not available. Errors of the readers are returned unchanged.
 func NewStream(file io.Reader, tables io.ReaderAt) (*Stream, error) {
 	in := bufio.NewReaderSize(file, 64<<10)
 	head, err := in.Peek(HeaderSize)
@@ -69,38 +66,36 @@ func NewStream(file io.Reader, tables io.ReaderAt) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{
-		ahead: tables != nil, header: header, file: &window{r: in}, held: map[int64][sha256.Size]byte{},
+		ahead: tables != nil, header: header, file: &window{r: in}, sums: map[int64][sha256.Size]byte{},
 		used: make([]uint64, (header.clusters()+63)/64),
 	}
 	first := region{off: header.L1Offset, size: header.L1Entries * 8, kind: firstTable}
 	if tables == nil {
-		// QEMU goes on filling a cluster with compressed ones after it has made a new
-		// table behind it.
+		// QEMU keeps filling a cluster with compressed ones after it has appended a new table.
 		s.file.back = 2 * header.ClusterSize()
 		return s, s.push(first)
 	}
 	return s, s.readAhead(tables, first)
 }
 
-// Ahead says whether the tables were read beforehand: Holes is complete from the start.
+// Ahead reports whether the tables were read in advance, so that Holes is complete.
 func (s *Stream) Ahead() bool { return s.ahead }
 
-// Header returns what the image says of itself.
 func (s *Stream) Header() Header { return s.header }
 
-// readAhead reads a table and those that it names, and remembers what they are.
+// readAhead reads a table and the tables that it names, and keeps their checksums.
 func (s *Stream) readAhead(tables io.ReaderAt, table region) error {
 	content := make([]byte, table.size)
 	if _, err := tables.ReadAt(content, table.off); err != nil {
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("%w: a table at %d is cut short", ErrFormat, table.off)
+			return fmt.Errorf("%w: truncated table at %d", ErrFormat, table.off)
 		}
 		return err
 	}
-	if _, twice := s.held[table.off]; twice {
+	if _, twice := s.sums[table.off]; twice {
 		return fmt.Errorf("%w: two tables at %d", ErrFormat, table.off)
 	}
-	s.held[table.off] = sha256.Sum256(content)
+	s.sums[table.off] = sha256.Sum256(content)
 	if err := s.push(table); err != nil {
 		return err
 	}
@@ -112,7 +107,7 @@ func (s *Stream) readAhead(tables io.ReaderAt, table region) error {
 		return s.push(named...)
 	}
 	if len(named) > maxTables {
-		return fmt.Errorf("%w: it has more than %d tables; write it again with qemu-img convert -O qcow2 -o cluster_size=64k", ErrUnsupported, maxTables)
+		return fmt.Errorf("%w: more than %d tables; convert it with qemu-img convert -O qcow2 -o cluster_size=64k", ErrUnsupported, maxTables)
 	}
 	slices.SortFunc(named, func(a, b region) int { return cmp.Compare(a.off, b.off) })
 	for _, next := range named {
@@ -130,11 +125,11 @@ func (s *Stream) named(table region, content []byte) ([]region, error) {
 	return s.header.l2Entries(content, table.guest)
 }
 
-// push notes regions that are needed and can still be read.
+// push adds regions to read, which the stream must not have passed.
 func (s *Stream) push(needed ...region) error {
 	for _, r := range needed {
 		if r.off < s.file.base {
-			return fmt.Errorf("%w: what is at %d is named by a table behind it; serve the image without gzip, xz or zstd around it, or write it again with qemu-img convert -O qcow2", ErrOrder, r.off)
+			return fmt.Errorf("%w: a table behind %d names a cluster there; serve the image without gzip, xz or zstd, or convert it with qemu-img convert -O qcow2", ErrOrder, r.off)
 		}
 		if r.kind == plainCluster || r.kind == compressedCluster {
 			n := r.guest >> s.header.ClusterBits
@@ -143,20 +138,20 @@ func (s *Stream) push(needed ...region) error {
 		heap.Push(&s.regions, r)
 	}
 	if len(s.regions) > maxRegions {
-		return fmt.Errorf("%w: it has more than %d clusters; write it again with qemu-img convert -O qcow2 -o cluster_size=2M", ErrUnsupported, maxRegions)
+		return fmt.Errorf("%w: more than %d clusters; convert it with qemu-img convert -O qcow2 -o cluster_size=2M", ErrUnsupported, maxRegions)
 	}
 	return nil
 }
 
-// Next returns the next piece of the disk in the order of the file, and io.EOF after
-// the last one; what follows in the file is then not read. Where room is long enough
-// (MaxPiece always is) the content of a plain piece is read into it.
-func (s *Stream) Next(room []byte) (Piece, error) {
+// Next returns the next piece of the disk in the sequence of the file, and io.EOF after the
+// last one. It does not read the rest of the file. If buf is long enough (MaxPiece always is),
+// an uncompressed piece is read into it.
+func (s *Stream) Next(buf []byte) (Piece, error) {
 	for len(s.regions) > 0 {
 		r := heap.Pop(&s.regions).(region)
 		switch r.kind {
 		case plainCluster:
-			return s.plain(r, room)
+			return s.plain(r, buf)
 		case compressedCluster:
 			data, err := s.file.read(r.off, r.size)
 			size := min(s.header.ClusterSize(), s.header.Size-r.guest)
@@ -170,8 +165,8 @@ func (s *Stream) Next(room []byte) (Piece, error) {
 	return Piece{}, io.EOF
 }
 
-// plain takes the clusters behind r along that follow it in the file and on the disk.
-func (s *Stream) plain(r region, room []byte) (Piece, error) {
+// plain returns r together with the clusters that follow it both in the file and on the disk.
+func (s *Stream) plain(r region, buf []byte) (Piece, error) {
 	if r.off < s.last.off+s.last.size && r.off+r.size > s.last.off {
 		return Piece{}, fmt.Errorf("%w: the cluster at %d is used twice", ErrFormat, r.off)
 	}
@@ -184,29 +179,28 @@ func (s *Stream) plain(r region, room []byte) (Piece, error) {
 		r.size += next.size
 	}
 	s.last = r
-	data, err := s.file.readInto(room, r.off, r.size)
+	data, err := s.file.readInto(buf, r.off, r.size)
 	if err != nil {
 		return Piece{}, err
 	}
-	if missing := int(r.size) - len(data); missing > 0 { // a file may end within a cluster
+	if missing := int(r.size) - len(data); missing > 0 { // the file may end within a cluster
 		data = append(data, make([]byte, missing)...)
 	}
 	return Piece{Off: r.guest, Len: r.size, Data: data}, nil
 }
 
-// table reads one that the stream has come to, or compares it with what was read of
-// it beforehand.
+// table evaluates a table in the stream, or compares it with the one read in advance.
 func (s *Stream) table(r region) error {
 	content, err := s.file.read(r.off, r.size)
 	if err != nil {
 		return err
 	}
 	if int64(len(content)) < r.size {
-		return fmt.Errorf("%w: a table at %d is cut short", ErrFormat, r.off)
+		return fmt.Errorf("%w: truncated table at %d", ErrFormat, r.off)
 	}
-	if sum, held := s.held[r.off]; held {
+	if sum, known := s.sums[r.off]; known {
 		if sum != sha256.Sum256(content) {
-			return fmt.Errorf("%w: the table at %d has changed while the image was read", ErrFormat, r.off)
+			return fmt.Errorf("%w: the table at %d changed during the download", ErrFormat, r.off)
 		}
 		return nil
 	}
@@ -217,8 +211,8 @@ func (s *Stream) table(r region) error {
 	return s.push(named...)
 }
 
-// Holes are what reads as zero on the disk, in order: complete where Ahead says so, else
-// after Next has returned io.EOF. There may be as many as half the clusters, so they are made one by one.
+// Holes are the ranges that read as zero, in sequence. They are complete after Next has
+// returned io.EOF, or at once if Ahead. It is an iterator, since half the clusters may be holes.
 func (s *Stream) Holes() iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		var open Range
@@ -228,7 +222,7 @@ func (s *Stream) Holes() iter.Seq[Range] {
 				continue
 			}
 			r := Range{n * size, min(size, s.header.Size-n*size)}
-			if open.Off+open.Len == r.Off { // the first one, of a disk that begins with it, as well
+			if open.Off+open.Len == r.Off { // also true for a first hole at 0
 				open.Len += r.Len
 				continue
 			}
@@ -243,17 +237,15 @@ func (s *Stream) Holes() iter.Seq[Range] {
 	}
 }
 
-// regions is a heap by place in the file.
+// regions is a heap by position in the file.
 type regions []region
 
 func (r regions) Len() int           { return len(r) }
 func (r regions) Less(i, j int) bool { return r[i].off < r[j].off }
 func (r regions) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
 
-// Push implements heap.Interface.
 func (r *regions) Push(x any) { *r = append(*r, x.(region)) }
 
-// Pop implements heap.Interface.
 func (r *regions) Pop() any {
 	last := len(*r) - 1
 	x := (*r)[last]
@@ -261,24 +253,23 @@ func (r *regions) Pop() any {
 	return x
 }
 
-// window reads ranges of a stream that may overlap and whose beginnings go back by no
-// more than back.
+// window reads ranges of a stream that may overlap and start at most back before the last one.
 type window struct {
 	r    io.Reader
 	back int64
-	// buf is what was read last, from base on; nothing before base can be read.
+	// buf is the data from base on; data before base is gone.
 	buf  []byte
 	base int64
 }
 
-// slack is how much more than needed is kept before the rest is moved up.
+// slack is the amount of obsolete data that is kept to save copying.
 const slack = 256 << 10
 
-// read returns n bytes at off, which is not before base, valid until the next call;
-// or fewer at the end of the stream. A range that begins behind the end is an error.
+// read returns n bytes at off, or fewer at the end of the stream, valid until the next call. A
+// range that starts before base or after the end is an error.
 func (w *window) read(off, n int64) ([]byte, error) {
 	if off < w.base {
-		return nil, fmt.Errorf("%w: what is at %d is used twice", ErrFormat, off)
+		return nil, fmt.Errorf("%w: the data at %d is used twice", ErrFormat, off)
 	}
 	if err := w.drop(off - w.back); err != nil {
 		return nil, err
@@ -292,7 +283,7 @@ func (w *window) read(off, n int64) ([]byte, error) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil { // a source that was cut short is not at its end
+			if err != nil { // an interrupted source is not at its end
 				w.buf = w.buf[:have]
 				return nil, err
 			}
@@ -300,16 +291,16 @@ func (w *window) read(off, n int64) ([]byte, error) {
 		w.buf = w.buf[:have]
 	}
 	if int64(len(w.buf)) <= from {
-		return nil, fmt.Errorf("%w: it is cut short: it ends before %d", ErrFormat, off)
+		return nil, fmt.Errorf("%w: truncated before %d", ErrFormat, off)
 	}
 	end := min(need, int64(len(w.buf)))
 	return w.buf[from:end:end], nil
 }
 
-// readInto is read into room where that is long enough and nothing is to be kept: the
-// bytes are then copied once. What it has read cannot be read again.
-func (w *window) readInto(room []byte, off, n int64) ([]byte, error) {
-	if w.back > 0 || int64(len(room)) < n || off < w.base {
+// readInto is read into buf, without another copy, if buf is long enough and no data must be
+// kept. The data cannot be read again.
+func (w *window) readInto(buf []byte, off, n int64) ([]byte, error) {
+	if w.back > 0 || int64(len(buf)) < n || off < w.base {
 		return w.read(off, n)
 	}
 	if err := w.drop(off); err != nil {
@@ -317,7 +308,7 @@ func (w *window) readInto(room []byte, off, n int64) ([]byte, error) {
 	}
 	have := 0
 	if from := off - w.base; from < int64(len(w.buf)) {
-		have = copy(room[:n], w.buf[from:])
+		have = copy(buf[:n], w.buf[from:])
 	}
 	if rest := len(w.buf) - int(off-w.base) - have; rest > 0 {
 		w.buf = w.buf[:copy(w.buf, w.buf[len(w.buf)-rest:])]
@@ -325,7 +316,7 @@ func (w *window) readInto(room []byte, off, n int64) ([]byte, error) {
 		w.buf = w.buf[:0]
 	}
 	for int64(have) < n {
-		got, err := w.r.Read(room[have:n])
+		got, err := w.r.Read(buf[have:n])
 		have += got
 		if errors.Is(err, io.EOF) {
 			break
@@ -336,19 +327,19 @@ func (w *window) readInto(room []byte, off, n int64) ([]byte, error) {
 	}
 	w.base = off + int64(have)
 	if have == 0 {
-		return nil, fmt.Errorf("%w: it is cut short: it ends before %d", ErrFormat, off)
+		return nil, fmt.Errorf("%w: truncated before %d", ErrFormat, off)
 	}
-	return room[:have], nil
+	return buf[:have], nil
 }
 
-// drop lets go of what lies before off.
+// drop discards the data before off.
 func (w *window) drop(off int64) error {
 	surplus := off - w.base
 	switch have := int64(len(w.buf)); {
 	case surplus >= have && surplus > 0:
 		w.buf = w.buf[:0]
 		if _, err := io.CopyN(io.Discard, w.r, surplus-have); errors.Is(err, io.EOF) {
-			return fmt.Errorf("%w: it is cut short: it ends before %d", ErrFormat, off)
+			return fmt.Errorf("%w: truncated before %d", ErrFormat, off)
 		} else if err != nil {
 			return err
 		}

@@ -23,11 +23,11 @@ import (
 
 var write = flag.String("write", "", "write the raw content of the images to this file (see testdata/make.sh)")
 
-// contentSize is no multiple of a cluster.
+// contentSize is not a multiple of the cluster size.
 const contentSize = 5<<20 + 1536
 
-// content is what the images of testdata hold: text here and there, over more than
-// one second table of 4 KiB, and in the last cluster.
+// content is the content of the images in testdata: text in some places of several
+// second-level tables of 4 KiB and of the last cluster.
 func content() []byte {
 	b := make([]byte, contentSize)
 	for _, r := range []qcow2.Range{{0, 9000}, {32 << 10, 12 << 10}, {1 << 20, 4096}, {2560 << 10, 20 << 10}, {contentSize - 700, 700}} {
@@ -38,7 +38,7 @@ func content() []byte {
 	return b
 }
 
-// snapshotContent is that of snapshot.qcow2, by what make.sh writes over it.
+// snapshotContent is the content of snapshot.qcow2, which make.sh has overwritten in part.
 func snapshotContent() []byte {
 	b := content()
 	copy(b[8<<10:], bytes.Repeat([]byte{0x11}, 4096))
@@ -66,8 +66,8 @@ func load(t testing.TB, name string) []byte {
 	return b
 }
 
-// assemble reads an image into a disk full of old bytes. It fails where two pieces
-// are for the same place, or a place has none.
+// assemble reads an image onto a disk full of old bytes. It fails if two pieces overlap or a
+// place is missing.
 func assemble(file io.Reader, tables io.ReaderAt) ([]byte, error) {
 	s, err := qcow2.NewStream(file, tables)
 	if err != nil {
@@ -95,7 +95,7 @@ func assemble(file io.Reader, tables io.ReaderAt) ([]byte, error) {
 		}
 		return nil
 	}
-	room := make([]byte, 1<<20) // enough for some pieces
+	room := make([]byte, 1<<20) // large enough for some pieces
 	for {
 		p, err := s.Next(room)
 		if errors.Is(err, io.EOF) {
@@ -159,7 +159,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// put writes big endian numbers of 1, 4 or 8 bytes into a copy.
+// put returns a copy with a big-endian number of 1, 4 or 8 bytes.
 func put(b []byte, off int, value any) []byte {
 	b = bytes.Clone(b)
 	switch v := value.(type) {
@@ -183,9 +183,9 @@ func TestRefused(t *testing.T) {
 		err  error
 		says string
 	}{
-		{"nothing", nil, qcow2.ErrFormat, "header"},
+		{"empty", nil, qcow2.ErrFormat, "header"},
 		{"another format", bytes.Repeat([]byte{1}, 4096), qcow2.ErrFormat, "header"},
-		{"header cut short", good[:80], qcow2.ErrFormat, "cut short"},
+		{"truncated header", good[:80], qcow2.ErrFormat, "truncated"},
 		{"version 1", put(good, 4, uint32(1)), qcow2.ErrUnsupported, "version 1"},
 		{"backing file", put(good, 8, uint64(512)), qcow2.ErrUnsupported, "backing file"},
 		{"encrypted", put(good, 32, uint32(2)), qcow2.ErrUnsupported, "encrypted"},
@@ -193,21 +193,21 @@ func TestRefused(t *testing.T) {
 		{"corrupt", put(good, 72, uint64(2)), qcow2.ErrUnsupported, "corrupt"},
 		{"external data", put(good, 72, uint64(4)), qcow2.ErrUnsupported, "another file"},
 		{"subclusters", put(good, 72, uint64(16)), qcow2.ErrUnsupported, "extended_l2=off"},
-		{"unknown feature", put(good, 72, uint64(1<<40)), qcow2.ErrUnsupported, "not known"},
+		{"unknown feature", put(good, 72, uint64(1<<40)), qcow2.ErrUnsupported, "unknown features"},
 		{"unknown compression", put(put(good, 72, uint64(8)), 104, uint8(2)), qcow2.ErrUnsupported, "zstd"},
-		{"compression against features", put(good, 104, uint8(1)), qcow2.ErrFormat, "features"},
+		{"compression contradicts features", put(good, 104, uint8(1)), qcow2.ErrFormat, "features"},
 		{"tiny clusters", put(good, 20, uint32(8)), qcow2.ErrFormat, "2^8"},
 		{"huge clusters", put(good, 20, uint32(22)), qcow2.ErrFormat, "2^22"},
 		{"no size", put(good, 24, uint64(0)), qcow2.ErrFormat, "0 bytes"},
 		{"negative size", put(good, 24, uint64(1<<63)), qcow2.ErrFormat, "bytes"},
 		{"size beyond the tables", put(good, 24, uint64(1<<33)), qcow2.ErrFormat, "first table"},
-		{"first table nowhere", put(good, 40, uint64(0)), qcow2.ErrFormat, "first table"},
-		{"first table askew", put(good, 40, uint64(l1+512)), qcow2.ErrFormat, "first table"},
-		{"first table behind the end", put(good, 40, uint64(1<<40)), qcow2.ErrFormat, "cut short"},
+		{"first table at 0", put(good, 40, uint64(0)), qcow2.ErrFormat, "first table"},
+		{"unaligned first table", put(good, 40, uint64(l1+512)), qcow2.ErrFormat, "first table"},
+		{"first table behind the end", put(good, 40, uint64(1<<40)), qcow2.ErrFormat, "truncated"},
 		{"reserved bits in the first table", put(good, l1, uint64(l2)|1), qcow2.ErrFormat, "entry 0"},
 		{"reserved bits in a second table", put(good, l2, uint64(l2)|1<<57), qcow2.ErrFormat, "byte 0"},
-		{"second table behind the end", put(good, l1, uint64(1<<40)), qcow2.ErrFormat, "cut short"},
-		{"cluster behind the end", put(good, l2, uint64(1<<40)), qcow2.ErrFormat, "cut short"},
+		{"second table behind the end", put(good, l1, uint64(1<<40)), qcow2.ErrFormat, "truncated"},
+		{"cluster behind the end", put(good, l2, uint64(1<<40)), qcow2.ErrFormat, "truncated"},
 		{"cluster used twice", put(good, l2, binary.BigEndian.Uint64(good[l2+8:])), qcow2.ErrFormat, "twice"},
 		{"compressed and copied", put(good, l2, uint64(3<<62|4096)), qcow2.ErrFormat, "byte 0"},
 	} {
@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An image with a table for every few clusters would take a request for each.
+// An image with a table for every few clusters would need a request for each.
 func TestTooManyTables(t *testing.T) {
 	file := load(t, "plain.qcow2")
 	const bits, entries = 9, 64<<10 + 1
@@ -238,8 +238,8 @@ func TestTooManyTables(t *testing.T) {
 	}
 }
 
-// Holes may be left at any one.
-func TestHolesOneByOne(t *testing.T) {
+// The iteration over holes can stop anywhere.
+func TestHolesCanStop(t *testing.T) {
 	file := load(t, "plain.qcow2")
 	s, err := qcow2.NewStream(bytes.NewReader(file), bytes.NewReader(file))
 	if err != nil {
@@ -254,7 +254,7 @@ func TestHolesOneByOne(t *testing.T) {
 	}
 }
 
-func TestChangedBetweenTheWays(t *testing.T) {
+func TestTableChangedDuringTheDownload(t *testing.T) {
 	file := load(t, "plain.qcow2")
 	l1 := int(binary.BigEndian.Uint64(file[40:]))
 	other := put(file, l1+8, uint64(0))
@@ -271,7 +271,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// cutOff fails as a connection does.
+// cutOff fails like a lost connection.
 type cutOff struct{ io.Reader }
 
 func (c cutOff) Read(p []byte) (int, error) {
@@ -282,7 +282,7 @@ func (c cutOff) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestASourceCutShortIsNotAnEnd(t *testing.T) {
+func TestInterruptedSourceIsNotAnEnd(t *testing.T) {
 	file := load(t, "plain.qcow2")
 	for _, n := range []int{50, 5000, 16 << 10, len(file) - 4096} {
 		if _, err := assemble(cutOff{bytes.NewReader(file[:n])}, nil); !errors.Is(err, io.ErrUnexpectedEOF) {

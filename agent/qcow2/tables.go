@@ -17,7 +17,6 @@ const (
 	sectorSize = 512
 )
 
-// kind of a region of the file.
 type kind uint8
 
 const (
@@ -30,13 +29,13 @@ const (
 // region is a part of the file that is needed.
 type region struct {
 	off, size int64
-	// guest is where a cluster belongs on the disk, in bytes; for a second table,
-	// where its first cluster does.
+	// guest is the position of a cluster, or of a second-level table's first cluster, on the
+	// disk in bytes.
 	guest int64
 	kind  kind
 }
 
-// l1Entries reads the first table: the regions of the second tables that it names.
+// l1Entries returns the regions of the second-level tables that the first table names.
 func (h Header) l1Entries(table []byte) ([]region, error) {
 	var out []region
 	for i := range int64(len(table) / 8) {
@@ -46,7 +45,7 @@ func (h Header) l1Entries(table []byte) ([]region, error) {
 		switch {
 		case entry&^uint64(offsetMask|copied) != 0 || off%h.ClusterSize() != 0:
 			return nil, fmt.Errorf("%w: entry %d of the first table is %#x", ErrFormat, i, entry)
-		case off == 0 || guest >= h.Size: // nothing there, or beyond the disk after it was made smaller
+		case off == 0 || guest >= h.Size: // unused, or beyond the end of a disk that was shrunk
 			continue
 		}
 		out = append(out, region{off: off, size: h.ClusterSize(), guest: guest, kind: secondTable})
@@ -54,8 +53,8 @@ func (h Header) l1Entries(table []byte) ([]region, error) {
 	return out, nil
 }
 
-// l2Entries reads a second table, whose first cluster is at guest: the regions of
-// the clusters that it names. Clusters that read as zero are none.
+// l2Entries returns the regions of the clusters that a second-level table names, except those
+// that read as zero. Its first cluster is at guest.
 func (h Header) l2Entries(table []byte, guest int64) ([]region, error) {
 	var out []region
 	for i := 0; i < len(table); i, guest = i+8, guest+h.ClusterSize() {
@@ -84,8 +83,8 @@ func (h Header) l2Entries(table []byte, guest int64) ([]region, error) {
 	return out, nil
 }
 
-// compressedRegion reads a descriptor: x bits of offset, then the number of further
-// sectors that hold data, with x = 62 - (cluster bits - 8).
+// compressedRegion decodes a descriptor: x bits of offset, then the number of additional
+// sectors, with x = 62 - (cluster bits - 8).
 func (h Header) compressedRegion(entry uint64, guest int64) (region, error) {
 	x := 62 - (h.ClusterBits - 8)
 	off := int64(entry & (1<<x - 1))
