@@ -44,7 +44,7 @@ func TestBootNIC(t *testing.T) {
 		{"by address", []netlink.Link{lo, nic("eth0", "02:00:00:00:00:01", running), nic("eth1", "02:00:00:00:00:02", running)}, mac(t, "02:00:00:00:00:02"), "eth1"},
 		{"right address, no carrier yet", []netlink.Link{nic("eth0", "02:00:00:00:00:01", running), nic("eth1", "02:00:00:00:00:02", up)}, mac(t, "02:00:00:00:00:02"), ""},
 		{"those with a carrier", []netlink.Link{lo, nic("eth0", "02:00:00:00:00:01", up), nic("eth1", "02:00:00:00:00:02", running), nic("eth2", "02:00:00:00:00:03", running)}, nil, "eth1 eth2"},
-		{"a tunnel is no NIC", []netlink.Link{&netlink.Sittun{LinkAttrs: netlink.LinkAttrs{Name: "sit0", Flags: running}}}, nil, ""},
+		{"a tunnel", []netlink.Link{&netlink.Sittun{LinkAttrs: netlink.LinkAttrs{Name: "sit0", Flags: running}}}, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var names []string
@@ -64,8 +64,8 @@ func TestPrefixLength(t *testing.T) {
 		opts []dhcpv4.Modifier
 		want int
 	}{
-		{"as told", []dhcpv4.Modifier{dhcpv4.WithNetmask(net.CIDRMask(22, 32))}, 22},
-		{"by class when not told", nil, 24},
+		{"from the lease", []dhcpv4.Modifier{dhcpv4.WithNetmask(net.CIDRMask(22, 32))}, 22},
+		{"by class without a mask", nil, 24},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ack, err := dhcpv4.New(append(tc.opts, dhcpv4.WithYourIP(net.IPv4(192, 0, 2, 7)))...)
@@ -93,11 +93,11 @@ func TestFamilies(t *testing.T) {
 		servers []string
 		want    [2]bool // IPv4, IPv6
 	}{
-		{"not told yet", nil, [2]bool{true, true}},
+		{"unknown", nil, [2]bool{true, true}},
 		{"IPv4", []string{"192.0.2.1:8843", "192.0.2.2:8843"}, [2]bool{true, false}},
 		{"IPv6", []string{"[2001:db8::1]:8843"}, [2]bool{false, true}},
 		{"both", []string{"[2001:db8::1]:8843", "192.0.2.1:8843"}, [2]bool{true, true}},
-		{"IPv4 in the form of the other", []string{"[::ffff:192.0.2.1]:8843"}, [2]bool{true, false}},
+		{"IPv4-mapped IPv6", []string{"[::ffff:192.0.2.1]:8843"}, [2]bool{true, false}},
 		{"a name", []string{"boot.example:8843"}, [2]bool{true, false}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -109,24 +109,24 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// kept is a way of which is known whether it was given up.
-type kept struct{ dropped bool }
+// fakeSource is an addressSource that records Drop.
+type fakeSource struct{ dropped bool }
 
-func (*kept) Inform(context.Context, string) (agentapi.BootOptions, error) {
+func (*fakeSource) Inform(context.Context, string) (agentapi.BootOptions, error) {
 	return agentapi.BootOptions{}, nil
 }
-func (*kept) Keep(context.Context) {}
-func (k *kept) Drop() error        { k.dropped = true; return nil }
+func (*fakeSource) Keep(context.Context) {}
+func (k *fakeSource) Drop() error        { k.dropped = true; return nil }
 
-// Of two families the first that works is taken, and nothing of the other stays.
-func TestFirst(t *testing.T) {
-	var errNone = errors.New("nobody answers")
+// The first family that succeeds is used, and the other one is undone.
+func TestFirstSuccessUndoesTheOthers(t *testing.T) {
+	var errNone = errors.New("no answer")
 	works := func(n *NIC) configurer {
 		return func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { return n, nil }
 	}
 	fails := func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { return nil, errNone }
 	panics := func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { panic("of a driver") }
-	// late does not hear that the other was taken before it has its own.
+	// late succeeds although the other family was already selected.
 	late := func(n *NIC) configurer {
 		return func(ctx context.Context, _ netlink.Link, _ NetworkOptions) (*NIC, error) { <-ctx.Done(); return n, nil }
 	}
@@ -149,10 +149,10 @@ func TestFirst(t *testing.T) {
 		{"the slower one works, too", func(a, b *NIC) []configurer { return []configurer{works(a), late(b)} }, "a", [2]bool{false, true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a, b := &kept{}, &kept{}
-			nicA, nicB := &NIC{way: a}, &NIC{way: b}
+			a, b := &fakeSource{}, &fakeSource{}
+			nicA, nicB := &NIC{source: a}, &NIC{source: b}
 			nics := map[*NIC]string{nicA: "a", nicB: "b"}
-			got, err := first(t.Context(), nil, NetworkOptions{Log: t.Logf}, tc.ways(nicA, nicB))
+			got, err := firstSuccess(t.Context(), nil, NetworkOptions{Log: t.Logf}, tc.ways(nicA, nicB))
 			if nics[got] != tc.want || (tc.want == "") != errors.Is(err, errNone) {
 				t.Errorf("%q, %v, want %q", nics[got], err, tc.want)
 			}

@@ -16,13 +16,13 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// answer is what one DHCP server on the segment says to an INFORM.
+// answer is the answer of a DHCP server to a DHCPINFORM.
 type answer struct {
 	kind   dhcpv4.MessageType
 	server string
 }
 
-// loopback is a client whose every packet goes to the server beside it.
+// loopback returns a DHCP client and the server to which it sends all packets.
 func loopback(t *testing.T, hardware net.HardwareAddr, timeout time.Duration, tries int) (*nclient4.Client, *net.UDPConn) {
 	t.Helper()
 	listen := func() *net.UDPConn {
@@ -43,8 +43,8 @@ func loopback(t *testing.T, hardware net.HardwareAddr, timeout time.Duration, tr
 	return client, server
 }
 
-// segment answers each request of a client with all answers, in turn.
-func segment(t *testing.T, answers ...answer) *leased {
+// segment returns a lease whose requests get all answers.
+func segment(t *testing.T, answers ...answer) *ipv4Lease {
 	t.Helper()
 	client, server := loopback(t, hardware, 50*time.Millisecond, 2)
 	go func() {
@@ -70,12 +70,11 @@ func segment(t *testing.T, answers ...answer) *leased {
 			}
 		}
 	}()
-	return &leased{client: client, ack: &dhcpv4.DHCPv4{YourIPAddr: net.IPv4(192, 0, 2, 7)}}
+	return &ipv4Lease{client: client, ack: &dhcpv4.DHCPv4{YourIPAddr: net.IPv4(192, 0, 2, 7)}}
 }
 
-// A DHCP server that knows nothing of Ingot may answer first, and the replica that
-// went silent may have come back.
-func TestAsk(t *testing.T) {
+// An unrelated DHCP server may answer first, and the replica to avoid may be up again.
+func TestRequestBootOptionsAvoidsAReplica(t *testing.T) {
 	const ack, nak = dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNak
 	for _, tc := range []struct {
 		name    string
@@ -83,17 +82,17 @@ func TestAsk(t *testing.T) {
 		avoid   string
 		want    string
 	}{
-		{"the only one", []answer{{ack, "a:1"}}, "", "a:1"},
+		{"a single one", []answer{{ack, "a:1"}}, "", "a:1"},
 		{"another server is faster", []answer{{ack, ""}, {ack, "a:1"}}, "", "a:1"},
-		{"a refusal says nothing", []answer{{nak, "b:1"}, {ack, "a:1"}}, "", "a:1"},
+		{"a refusal is ignored", []answer{{nak, "b:1"}, {ack, "a:1"}}, "", "a:1"},
 		{"the first of two", []answer{{ack, "a:1"}, {ack, "b:1"}}, "", "a:1"},
-		{"not the one that is silent", []answer{{ack, "a:1"}, {ack, "b:1"}}, "a:1", "b:1"},
-		{"the only one, after all", []answer{{ack, "a:1"}}, "a:1", "a:1"},
-		{"nobody", nil, "", ""},
-		{"nobody who knows", []answer{{ack, ""}}, "a:1", ""},
+		{"not the one to avoid", []answer{{ack, "a:1"}, {ack, "b:1"}}, "a:1", "b:1"},
+		{"only the one to avoid", []answer{{ack, "a:1"}}, "a:1", "a:1"},
+		{"no answer", nil, "", ""},
+		{"no options", []answer{{ack, ""}}, "a:1", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := segment(t, tc.answers...).Inform(t.Context(), tc.avoid)
+			got, err := (&NIC{source: segment(t, tc.answers...)}).RequestBootOptions(t.Context(), tc.avoid)
 			if tc.want == "" {
 				if !errors.Is(err, nclient4.ErrNoResponse) {
 					t.Errorf("error %v", err)
@@ -111,12 +110,12 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Nothing is asked a second time that the lease says.
-func TestToldByTheLease(t *testing.T) {
-	nic := &leased{ack: &dhcpv4.DHCPv4{Options: dhcpv4.Options{}}}
+// Options in the lease need no second request.
+func TestBootOptionsOfTheLease(t *testing.T) {
+	nic := &ipv4Lease{ack: &dhcpv4.DHCPv4{Options: dhcpv4.Options{}}}
 	nic.ack.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(agentapi.OptionServer), []byte("a:1")))
-	told, err := nic.told(t.Context())
-	if err != nil || told.Server != "a:1" {
-		t.Errorf("%+v, %v", told, err)
+	got, err := nic.findOptions(t.Context())
+	if err != nil || got.Server != "a:1" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

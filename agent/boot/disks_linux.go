@@ -19,28 +19,26 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Disks are the real disks of this machine; it implements agent.Disks.
+// Disks are the disks of this machine. It implements agent.Disks.
 type Disks struct {
 	// Root is the root file system, os.DirFS("/").
 	Root fs.FS
-	// Settle loads drivers of devices that appeared since it was called last.
+	// Settle loads drivers for devices that appeared since the last call.
 	Settle func()
-	// Log prints one line; nothing when nil.
-	Log func(format string, args ...any)
-	// settled is set when the disks were seen once and did not change.
+	Log    func(format string, args ...any)
+	// settled is set after the list of disks was once stable.
 	settled bool
 	markers markers
 }
 
 const (
 	diskPoll = 250 * time.Millisecond
-	// diskCalm is how long the list must stay the same; diskWait bounds the wait for
-	// a first disk.
+	// diskCalm is the time for which the list must not change. diskWait bounds the wait for
+	// the first disk.
 	diskCalm = 2 * diskPoll
 	diskWait = 15 * time.Second
 )
 
-// List returns the disks with their markers.
 func (d *Disks) List(ctx context.Context) ([]agentapi.Disk, error) {
 	disks, err := d.Names(ctx)
 	if err != nil {
@@ -49,8 +47,8 @@ func (d *Disks) List(ctx context.Context) ([]agentapi.Disk, error) {
 	return disks, d.addMarkers(ctx, disks)
 }
 
-// Names returns the disks without their markers. Its first call waits until no more
-// disks appear.
+// Names returns the disks without their markers. The first call waits until the list is
+// stable.
 func (d *Disks) Names(ctx context.Context) ([]agentapi.Disk, error) {
 	if !d.settled {
 		if err := d.settle(ctx); err != nil {
@@ -80,19 +78,17 @@ func (d *Disks) settle(ctx context.Context) error {
 	}
 }
 
-// opened is a disk that can be told to erase itself (erase.Commands).
-type opened struct {
+// realDisk is a block device with erase.Commands.
+type realDisk struct {
 	block.Device
 	*erase.Kernel
 }
 
-// Close implements block.Device.
-func (o opened) Close() error { return errors.Join(o.Device.Close(), o.Kernel.Close()) }
+func (o realDisk) Close() error { return errors.Join(o.Device.Close(), o.Kernel.Close()) }
 
-// SectorSize is the logical one, in bytes; 0 where the kernel does not say.
-func (o opened) SectorSize() int { return block.SectorSize(o.Device) }
+// SectorSize is the logical sector size in bytes; 0: unknown.
+func (o realDisk) SectorSize() int { return block.SectorSize(o.Device) }
 
-// Open implements agent.Disks.
 func (d *Disks) Open(_ context.Context, disk agentapi.Disk) (block.Device, error) {
 	dev, err := block.Open(disk.Name)
 	if err != nil {
@@ -102,10 +98,10 @@ func (d *Disks) Open(_ context.Context, disk agentapi.Disk) (block.Device, error
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
-	return opened{dev, commands}, nil
+	return realDisk{dev, commands}, nil
 }
 
-// Hardware reads the facts of this machine, with the addresses of its NICs.
+// Hardware reads the hardware facts, with the addresses of the NICs.
 func Hardware(_ context.Context) (agentapi.Hardware, error) {
 	h, err := probe.Read(os.DirFS("/"))
 	if err != nil {
@@ -117,7 +113,7 @@ func Hardware(_ context.Context) (agentapi.Hardware, error) {
 	return h, nil
 }
 
-// Memory is what this kernel manages, in bytes.
+// Memory returns the memory that this kernel manages, in bytes.
 func Memory() int64 { return probe.KernelMemory(os.DirFS("/")) }
 
 func addresses(name string) []string {

@@ -18,8 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Mounts makes the file systems that a first process finds missing. One that is
-// mounted already is left alone.
+// Mounts mounts the file systems that a first process needs, unless they are mounted.
 func Mounts() error {
 	var errs []error
 	for _, m := range []struct{ kind, dir string }{
@@ -37,9 +36,8 @@ func Mounts() error {
 	return errors.Join(errs...)
 }
 
-// RebootOnPanic makes the kernel reboot some seconds after a panic, which the end
-// of the first process is too: a boot that cannot go on begins again and does not
-// hang.
+// RebootOnPanic makes the kernel reboot some seconds after a panic, which the exit of the
+// first process also causes, so that a failed boot restarts instead of hanging.
 func RebootOnPanic() error {
 	const seconds = "10"
 	if err := os.WriteFile("/proc/sys/kernel/panic", []byte(seconds), 0o644); err != nil {
@@ -48,26 +46,22 @@ func RebootOnPanic() error {
 	return nil
 }
 
-// Console prints lines with the time since its start, in seconds, so that a
-// person who watches a boot sees where the time goes.
+// Console prints lines with the time since its start, in seconds.
 type Console struct {
 	mu    sync.Mutex
 	out   io.Writer
 	start time.Time
 }
 
-// NewConsole prints to out.
 func NewConsole(out io.Writer) *Console { return &Console{out: out, start: time.Now()} }
 
-// Printf prints one line.
 func (c *Console) Printf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, _ = fmt.Fprintf(c.out, "ingot [%7.3f] %s\r\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// SetTime sets the system clock and the RTC, which is kept in UTC. A machine
-// without an RTC is no error.
+// SetTime sets the system clock and the RTC, in UTC. A missing RTC is no error.
 func SetTime(t time.Time) error {
 	tv := unix.NsecToTimeval(t.UnixNano())
 	if err := unix.Settimeofday(&tv); err != nil {
@@ -93,8 +87,8 @@ func SetTime(t time.Time) error {
 	return nil
 }
 
-// End does an action: it reboots, starts the kernel that Kexec has loaded, or powers off
-// at once. It returns only when the kernel refuses.
+// End reboots, starts the kernel that Kexec has loaded, or powers off. It returns only if the
+// kernel refuses.
 func End(action agentapi.Action) error {
 	unix.Sync()
 	linksDown()
@@ -108,10 +102,9 @@ func End(action agentapi.Action) error {
 	return unix.Reboot(command)
 }
 
-// linksDown takes the network interfaces down. Linux 6.1 with virtio_net does not end
-// else, now and then: it shuts the card down while a packet is on its way, the last of a
-// connection perhaps, and waits for that for ever ("soft lockup" in virtnet_poll). What
-// cannot be taken down is left: there is nobody to tell any more.
+// linksDown takes the network interfaces down and ignores errors. Otherwise Linux 6.1 with
+// virtio_net sometimes hangs in the shutdown: it stops the card while a packet is in flight
+// and waits for it forever ("soft lockup" in virtnet_poll).
 func linksDown() {
 	links, _ := netlink.LinkList()
 	for _, link := range links {

@@ -14,51 +14,51 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// markerWait is how long all disks together have to say their markers: one that spins up
-// answers within it, and one that hangs keeps nobody from the session.
+// markerWait bounds the wait for the markers of all disks. It suffices for a disk that spins
+// up; a hanging disk must not block the session.
 const markerWait = 10 * time.Second
 
-// markers are read side by side, because a disk may answer late or never. The zero value
-// is ready.
+// markers reads markers in parallel, since a disk may answer late or never. The zero value is
+// ready to use.
 type markers struct {
 	mu sync.Mutex
-	// reading are those that have not answered yet, by their disks' names. Nobody reads
-	// such a disk a second time; its name is its own while it is open.
-	reading map[string]*reading
-	// of reads one, and late waits until no more are waited for; markerOf and wait.For of
-	// markerWait when nil.
-	of   func(name string) *agentapi.Marker
-	late func(ctx context.Context) error
+	// running are the reads without an answer yet, by disk name. The name stays that of the
+	// disk while it is open. No such disk is read a second time.
+	running map[string]*markerRead
+	// read reads one marker, and expire returns at the deadline. Nil: readMarker, and wait.For
+	// with markerWait.
+	read   func(name string) *agentapi.Marker
+	expire func(ctx context.Context) error
 }
 
-// reading of one marker, which is there when done is closed.
-type reading struct {
+// markerRead is the read of one marker, which is set when done is closed.
+type markerRead struct {
 	done   chan struct{}
 	marker *agentapi.Marker
 }
 
-// addMarkers leaves those out that do not come in time, and says so. It fails only when
-// the context ends, with its cause.
+// addMarkers sets the markers of the disks and logs those that do not arrive in time. It
+// fails only with the context's cause.
 func (d *Disks) addMarkers(ctx context.Context, disks []agentapi.Disk) error {
-	all := make([]*reading, len(disks))
+	all := make([]*markerRead, len(disks))
 	for i := range disks {
-		all[i] = d.markers.begin(disks[i].Name)
+		all[i] = d.markers.start(disks[i].Name)
 	}
-	late, stop := d.markers.timer(ctx)
+	expired, stop := d.markers.deadline(ctx)
 	defer stop()
 	for i := range disks {
 		select {
 		case <-all[i].done:
-		case <-late:
+		case <-expired:
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		select {
-		case <-all[i].done: // in time, or later than another one was waited for
+		case <-all[i].done: // also after the deadline of an earlier disk
 			disks[i].Marker = all[i].marker
 		default:
-			d.log("disks: %s does not answer; its marker is not known", disks[i].Name)
+			d.log("disks: %s does not answer; its marker is unknown", disks[i].Name)
 		}
 	}
 	return nil
@@ -70,51 +70,51 @@ func (d *Disks) log(format string, args ...any) {
 	}
 }
 
-// begin reads a marker aside, or returns the reading that has not ended yet.
-func (m *markers) begin(name string) *reading {
+// start reads a marker in the background, or returns the running read of the disk.
+func (m *markers) start(name string) *markerRead {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.reading[name]; r != nil {
+	if r := m.running[name]; r != nil {
 		return r
 	}
-	read := m.of
+	read := m.read
 	if read == nil {
-		read = markerOf
+		read = readMarker
 	}
-	if m.reading == nil {
-		m.reading = map[string]*reading{}
+	if m.running == nil {
+		m.running = map[string]*markerRead{}
 	}
-	r := &reading{done: make(chan struct{})}
-	m.reading[name] = r
+	r := &markerRead{done: make(chan struct{})}
+	m.running[name] = r
 	go func() {
 		found := read(name)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		r.marker = found
-		delete(m.reading, name)
+		delete(m.running, name)
 		close(r.done)
 	}()
 	return r
 }
 
-// timer returns what is closed when no more markers are waited for.
-func (m *markers) timer(ctx context.Context) (<-chan struct{}, context.CancelFunc) {
-	late := m.late
-	if late == nil {
-		late = func(ctx context.Context) error { return wait.For(ctx, markerWait) }
+// deadline returns a channel that is closed when the wait for markers ends.
+func (m *markers) deadline(ctx context.Context) (<-chan struct{}, context.CancelFunc) {
+	expire := m.expire
+	if expire == nil {
+		expire = func(ctx context.Context) error { return wait.For(ctx, markerWait) }
 	}
 	ctx, stop := context.WithCancel(ctx)
-	over := make(chan struct{})
+	expired := make(chan struct{})
 	go func() {
-		defer close(over)
-		_ = late(ctx) // its end is all that counts
+		defer close(expired)
+		_ = expire(ctx)
 	}()
-	return over, stop
+	return expired, stop
 }
 
-// markerOf is for information: a disk that cannot be read shows no marker, and
-// what is decided by a marker reads it again from the opened disk.
-func markerOf(name string) *agentapi.Marker {
+// readMarker returns nil if the disk cannot be read. The result is informational: decisions
+// read the marker again from the opened disk.
+func readMarker(name string) *agentapi.Marker {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-func TestMarkerOf(t *testing.T) {
+func TestReadMarker(t *testing.T) {
 	dir := t.TempDir()
 	want := agentapi.Marker{InstanceID: "i1", Attempt: 1, Complete: true}
 	path := filepath.Join(dir, "marked")
@@ -33,27 +33,27 @@ func TestMarkerOf(t *testing.T) {
 	if err := marker.Write(f, want); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&want, markerOf(path)); diff != "" {
+	if diff := cmp.Diff(&want, readMarker(path)); diff != "" {
 		t.Error(diff)
 	}
-	if m := markerOf(filepath.Join(dir, "missing")); m != nil {
-		t.Errorf("%+v on a disk that is not there", m)
+	if m := readMarker(filepath.Join(dir, "missing")); m != nil {
+		t.Errorf("%+v on a missing disk", m)
 	}
 }
 
-// shelf is a server whose disks say their markers when they are allowed to.
-type shelf struct {
+// fakeDisks are disks whose markers are read on release.
+type fakeDisks struct {
 	*Disks
 	mu    sync.Mutex
 	reads []string
 	lines []string
-	// hangs are the disks that do not answer until released.
+	// hangs are the disks that block until release.
 	hangs   []string
 	release chan struct{}
 }
 
-func newShelf(hangs ...string) *shelf {
-	s := &shelf{hangs: hangs, release: make(chan struct{})}
+func newFakeDisks(hangs ...string) *fakeDisks {
+	s := &fakeDisks{hangs: hangs, release: make(chan struct{})}
 	root := fstest.MapFS{}
 	for _, name := range []string{"sda", "sdb", "sdc"} {
 		root["sys/block/"+name+"/size"] = &fstest.MapFile{Data: []byte("1000000\n")}
@@ -62,12 +62,12 @@ func newShelf(hangs ...string) *shelf {
 	s.Disks = &Disks{Root: root, settled: true, Settle: func() {}, Log: func(format string, args ...any) {
 		s.lines = append(s.lines, fmt.Sprintf(format, args...))
 	}}
-	s.markers.of = s.markerOf
-	s.markers.late = s.othersAreRead
+	s.markers.read = s.readMarker
+	s.markers.expire = s.othersAreRead
 	return s
 }
 
-func (s *shelf) markerOf(name string) *agentapi.Marker {
+func (s *fakeDisks) readMarker(name string) *agentapi.Marker {
 	s.mu.Lock()
 	s.reads = append(s.reads, name)
 	s.mu.Unlock()
@@ -77,11 +77,11 @@ func (s *shelf) markerOf(name string) *agentapi.Marker {
 	return &agentapi.Marker{InstanceID: "of " + name}
 }
 
-// othersAreRead ends the waiting when nobody but who hangs is waited for.
-func (s *shelf) othersAreRead(ctx context.Context) error {
+// othersAreRead returns when only hanging disks are left.
+func (s *fakeDisks) othersAreRead(ctx context.Context) error {
 	for {
 		s.markers.mu.Lock()
-		n := len(s.markers.reading)
+		n := len(s.markers.running)
 		s.markers.mu.Unlock()
 		if n <= len(s.hangs) {
 			return nil
@@ -93,8 +93,8 @@ func (s *shelf) othersAreRead(ctx context.Context) error {
 	}
 }
 
-// list returns the instances that the markers name.
-func (s *shelf) list(t *testing.T) []string {
+// list returns the instances in the markers.
+func (s *fakeDisks) list(t *testing.T) []string {
 	t.Helper()
 	disks, err := s.List(t.Context())
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *shelf) list(t *testing.T) []string {
 	var out []string
 	for _, d := range disks {
 		if d.Marker == nil {
-			out = append(out, d.Name+" says nothing")
+			out = append(out, d.Name+" has no marker")
 			continue
 		}
 		out = append(out, d.Marker.InstanceID)
@@ -111,17 +111,17 @@ func (s *shelf) list(t *testing.T) []string {
 	return out
 }
 
-// A disk that does not answer is listed, and keeps neither the others nor the session. It
-// is not asked a second time meanwhile, and has its marker when it answers after all.
-func TestListWithADiskThatHangs(t *testing.T) {
-	s := newShelf("/dev/sdb")
+// A hanging disk is listed without marker and does not block the others. It is not read a
+// second time, and gets its marker when it answers.
+func TestHangingDiskDoesNotBlockTheList(t *testing.T) {
+	s := newFakeDisks("/dev/sdb")
 	for range 2 {
-		want := []string{"of /dev/sda", "/dev/sdb says nothing", "of /dev/sdc"}
+		want := []string{"of /dev/sda", "/dev/sdb has no marker", "of /dev/sdc"}
 		if diff := cmp.Diff(want, s.list(t)); diff != "" {
 			t.Error(diff)
 		}
 	}
-	line := "disks: /dev/sdb does not answer; its marker is not known"
+	line := "disks: /dev/sdb does not answer; its marker is unknown"
 	if diff := cmp.Diff([]string{line, line}, s.lines); diff != "" {
 		t.Error(diff)
 	}
@@ -136,27 +136,27 @@ func TestListWithADiskThatHangs(t *testing.T) {
 	}
 }
 
-// Who needs names only reads no disk, and so waits for none.
+// Names reads no disk.
 func TestNamesReadNoDisk(t *testing.T) {
-	s := newShelf()
+	s := newFakeDisks()
 	disks, err := s.Names(t.Context())
 	if err != nil || len(disks) != 3 || disks[0].Marker != nil || len(s.reads) != 0 {
 		t.Errorf("%+v, %v, read %v", disks, err, s.reads)
 	}
 }
 
-// An end that comes while a disk hangs ends the listing, with its cause.
-func TestListIsCalledOff(t *testing.T) {
-	s := newShelf("/dev/sda", "/dev/sdb", "/dev/sdc")
+// A hanging disk does not delay the context's end.
+func TestListIsCanceled(t *testing.T) {
+	s := newFakeDisks("/dev/sda", "/dev/sdb", "/dev/sdc")
 	t.Cleanup(func() { close(s.release) })
-	calledOff := errors.New("called off")
+	canceled := errors.New("canceled")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s.markers.late = func(ctx context.Context) error {
-		cancel(calledOff)
+	s.markers.expire = func(ctx context.Context) error {
+		cancel(canceled)
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if _, err := s.List(ctx); !errors.Is(err, calledOff) {
+	if _, err := s.List(ctx); !errors.Is(err, canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -19,22 +19,19 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// NetworkOptions say which NIC to use and how patiently.
 type NetworkOptions struct {
-	// MAC of the boot NIC; when nil, the first one with a carrier on which DHCP
+	// MAC is the address of the boot NIC. Nil: the first NIC with a carrier on which DHCP
 	// answers.
 	MAC net.HardwareAddr
-	// Servers are host:port of where the agent is to go, which says whether the NIC
-	// needs an IPv4 address or an IPv6 one. Empty: not known yet, and the one that comes
-	// first, with word of where to go, is taken.
+	// Servers are the manager's servers as host:port. They determine whether the NIC needs an
+	// IPv4 or an IPv6 address. Empty: unknown; the first family with boot options wins.
 	Servers []string
-	// Ask: DHCP is to tell what the command line did not, and a NIC without such an
+	// NeedBootOptions: DHCP must supply what the command line does not. A NIC without such an
 	// answer is not the boot NIC.
-	Ask bool
-	// Settle loads drivers of devices that appeared since it was called last.
+	NeedBootOptions bool
+	// Settle loads drivers for devices that appeared since the last call.
 	Settle func()
-	// Log prints one line.
-	Log func(format string, args ...any)
+	Log    func(format string, args ...any)
 }
 
 const (
@@ -42,38 +39,47 @@ const (
 	nicWait     = 60 * time.Second
 	dhcpTimeout = 3 * time.Second
 	dhcpRetries = 4
+	// askTimeout bounds the wait for an answer of another replica than the one to avoid.
+	askTimeout = 5 * time.Second
 )
 
 // NIC is the boot NIC with its address.
 type NIC struct {
-	// Told is what DHCP said of the order; empty without NetworkOptions.Ask.
-	Told agentapi.BootOptions
-	// dns are who resolves names.
-	dns []net.IP
-	way way
+	// BootOptions are the options from DHCP; empty without NetworkOptions.NeedBootOptions.
+	BootOptions agentapi.BootOptions
+	dns         []net.IP
+	source      addressSource
 }
 
-// way is how a NIC has its address.
-type way interface {
-	// Inform asks what is to be done, and takes no other address. One who names avoid
-	// (host:port) counts only when no other has answered for a while.
+// addressSource is the origin of a NIC's address.
+type addressSource interface {
+	// Inform requests the boot options without another address. Answers that name avoid
+	// (host:port) do not count.
 	Inform(ctx context.Context, avoid string) (agentapi.BootOptions, error)
-	// Keep renews the address until ctx ends, and closes all that was opened.
+	// Keep renews the address until ctx ends, and releases all resources.
 	Keep(ctx context.Context)
-	// Drop gives the address up in place of that.
+	// Drop removes the address and releases all resources, in place of Keep.
 	Drop() error
 }
 
-// Ask repeats the exchange without taking another address, and returns what the first
-// server says that knows of an order. One that names avoid (host:port) counts only when
-// no other has answered for a while: the boot server may be up again.
-func (n *NIC) Ask(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
-	return n.way.Inform(ctx, avoid)
+// RequestBootOptions asks the DHCP servers for the boot options. The first server with an
+// order wins. A server that names avoid (host:port) counts only if no other answers for a
+// while: the boot server may be up again.
+func (n *NIC) RequestBootOptions(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
+	if avoid != "" {
+		first, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		options, err := n.source.Inform(first, avoid)
+		if err == nil || ctx.Err() != nil {
+			return options, err
+		}
+	}
+	return n.source.Inform(ctx, "")
 }
 
-// Network waits for the NIC, brings all links up (so that the inventory shows
-// which have a carrier), and gets an address for the boot NIC by DHCP, or by what
-// routers advertise. It is renewed in the background until the context ends.
+// Network waits for the NIC, brings all links up (so that the inventory shows their
+// carriers), and gets an address for the boot NIC by DHCP or router advertisements. It renews
+// the address in the background until the context ends.
 func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 	links, err := waitForNIC(ctx, opts)
 	if err != nil {
@@ -84,11 +90,11 @@ func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 		opts.Log("network: %s %s is up", link.Attrs().Name, link.Attrs().HardwareAddr)
 		nic, err := configure(ctx, link, opts)
 		if err == nil {
-			if err = nameServers(nic.dns); err == nil {
-				go nic.way.Keep(ctx)
+			if err = writeResolvConf(nic.dns); err == nil {
+				go nic.source.Keep(ctx)
 				return nic, nil
 			}
-			err = errors.Join(err, nic.way.Drop())
+			err = errors.Join(err, nic.source.Drop())
 		}
 		opts.Log("network: %v", err)
 		errs = append(errs, err)
@@ -96,24 +102,24 @@ func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 	return nil, errors.Join(errs...)
 }
 
-// configurer makes one NIC the boot NIC, or leaves it as it was.
+// configurer configures a NIC as boot NIC, or leaves it unchanged.
 type configurer func(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error)
 
-// configure does so by one of the families that the servers are reached by.
+// configure tries the address families of the servers.
 func configure(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error) {
-	var ways []configurer
+	var all []configurer
 	byIPv4, byIPv6 := families(opts.Servers)
 	if byIPv4 {
-		ways = append(ways, configureIPv4)
+		all = append(all, configureIPv4)
 	}
 	if byIPv6 {
-		ways = append(ways, configureIPv6)
+		all = append(all, configureIPv6)
 	}
-	return first(ctx, link, opts, ways)
+	return firstSuccess(ctx, link, opts, all)
 }
 
-// families says whether servers are reached by IPv4 or by IPv6. Names were always looked
-// up by IPv4.
+// families reports whether servers are reached by IPv4, by IPv6, or both. Host names are
+// resolved by IPv4.
 func families(servers []string) (byIPv4, byIPv6 bool) {
 	for _, server := range servers {
 		at, err := netip.ParseAddrPort(server)
@@ -127,13 +133,14 @@ func families(servers []string) (byIPv4, byIPv6 bool) {
 	return byIPv4 || none, byIPv6 || none
 }
 
-// errPanic says that one way to configure a NIC panicked.
+// errPanic reports that a configurer panicked.
 var errPanic = errors.New("panic")
 
-// first tries all ways at once, takes the one that succeeds first and undoes the others.
-func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []configurer) (*NIC, error) {
-	if len(ways) == 1 {
-		return ways[0](ctx, link, opts)
+// firstSuccess runs all configurers in parallel, returns the first success and undoes the
+// others.
+func firstSuccess(ctx context.Context, link netlink.Link, opts NetworkOptions, all []configurer) (*NIC, error) {
+	if len(all) == 1 {
+		return all[0](ctx, link, opts)
 	}
 	racing, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -141,22 +148,22 @@ func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []c
 		nic *NIC
 		err error
 	}
-	results := make(chan result, len(ways))
-	for _, way := range ways {
+	results := make(chan result, len(all))
+	for _, configure := range all {
 		go func() {
-			r := result{err: errPanic} // as /init does, which a panic here would end
+			r := result{err: errPanic} // a panic here would end /init
 			defer func() {
 				if p := recover(); p != nil {
 					r.err = fmt.Errorf("%w: %T", errPanic, p)
 				}
 				results <- r
 			}()
-			r.nic, r.err = way(racing, link, opts)
+			r.nic, r.err = configure(racing, link, opts)
 		}()
 	}
 	var taken *NIC
 	var errs []error
-	for range ways {
+	for range all {
 		switch r := <-results; {
 		case r.err != nil:
 			errs = append(errs, r.err)
@@ -164,7 +171,7 @@ func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []c
 			taken = r.nic
 			cancel()
 		default:
-			if err := r.nic.way.Drop(); err != nil {
+			if err := r.nic.source.Drop(); err != nil {
 				opts.Log("network: %v", err)
 			}
 		}
@@ -175,17 +182,16 @@ func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []c
 	return taken, nil
 }
 
-// configureIPv6 gives the NIC an IPv6 address.
 func configureIPv6(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error) {
-	config, err := ipv6.Configure(ctx, link.Attrs().Name, ipv6.Options{Ask: opts.Ask, Log: opts.Log})
+	config, err := ipv6.Configure(ctx, link.Attrs().Name, ipv6.Options{Ask: opts.NeedBootOptions, Log: opts.Log})
 	if err != nil {
 		return nil, err
 	}
-	return &NIC{Told: config.Told, dns: config.DNS, way: config}, nil
+	return &NIC{BootOptions: config.Told, dns: config.DNS, source: config}, nil
 }
 
-// nameServers writes down who resolves names, if anybody does.
-func nameServers(servers []net.IP) error {
+// writeResolvConf writes /etc/resolv.conf if there are name servers.
+func writeResolvConf(servers []net.IP) error {
 	var resolv []byte
 	for _, server := range servers {
 		resolv = fmt.Appendf(resolv, "nameserver %s\n", server)
@@ -202,7 +208,7 @@ func nameServers(servers []net.IP) error {
 // waitForNIC loads drivers until the NIC is there and has a carrier.
 func waitForNIC(ctx context.Context, opts NetworkOptions) ([]netlink.Link, error) {
 	if lo, err := netlink.LinkByName("lo"); err == nil {
-		_ = netlink.LinkSetUp(lo) // nothing needs it; programs that expect it find it
+		_ = netlink.LinkSetUp(lo) // optional
 	}
 	var found []netlink.Link
 	others := 0
@@ -221,8 +227,8 @@ func waitForNIC(ctx context.Context, opts NetworkOptions) ([]netlink.Link, error
 	return found, err
 }
 
-// bootNICs brings up what is down and returns those that may be the boot NIC and have
-// a carrier.
+// bootNICs brings up links that are down, and returns the candidates for the boot NIC that
+// have a carrier.
 func bootNICs(links []netlink.Link, mac net.HardwareAddr) []netlink.Link {
 	var found []netlink.Link
 	for _, link := range links {
@@ -230,15 +236,15 @@ func bootNICs(links []netlink.Link, mac net.HardwareAddr) []netlink.Link {
 		if attrs.Flags&net.FlagLoopback != 0 || link.Type() != "device" {
 			continue
 		}
-		right := mac == nil || attrs.HardwareAddr.String() == mac.String()
+		candidate := mac == nil || attrs.HardwareAddr.String() == mac.String()
 		if attrs.Flags&net.FlagUp == 0 {
-			if !right {
-				_ = ipv6.Ignore(attrs.Name) // of no use to an agent on IPv4, and no reason to stop
+			if !candidate {
+				_ = ipv6.Ignore(attrs.Name) // optional: without effect on an agent with IPv4
 			}
-			_ = netlink.LinkSetUp(link) // shows as a missing carrier
+			_ = netlink.LinkSetUp(link) // an error shows as a missing carrier
 			continue
 		}
-		if right && attrs.Flags&net.FlagRunning != 0 {
+		if candidate && attrs.Flags&net.FlagRunning != 0 {
 			found = append(found, link)
 		}
 	}

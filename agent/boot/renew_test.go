@@ -16,39 +16,38 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The replicas on a segment, and the addresses that they give.
+// Two replicas and the addresses that they offer.
 var (
 	replicaA, replicaB    = net.IPv4(192, 0, 2, 2), net.IPv4(192, 0, 2, 3)
 	address, otherAddress = net.IPv4(192, 0, 2, 7), net.IPv4(192, 0, 2, 8)
 	hardware              = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 )
 
-// said is what one replica says to a request, or to a DISCOVER.
-type said struct {
+// reply is a replica's answer to a DHCPREQUEST or DHCPDISCOVER.
+type reply struct {
 	kind    dhcpv4.MessageType
 	by, yip net.IP
 }
 
-// renewing is the boot NIC with a lease of eight hours of replica A's, on a segment whose
-// replicas answer the n-th request (from 1 on) with what says returns. The time passes when
-// it is waited.
+// renewing is an ipv4Lease of eight hours from replica A. answers returns the replies to the
+// n-th request (from 1). The clock advances by sleeping.
 type renewing struct {
-	*leased
+	*ipv4Lease
 	now    time.Time
 	waited []time.Duration
-	// changes of the link's address, and lines of the log.
+	// changes of the address, and lines of the log.
 	changes, lines []string
 }
 
-func newRenewing(t *testing.T, says func(n int, asked dhcpv4.MessageType) []said) *renewing {
+func newRenewing(t *testing.T, answers func(n int, asked dhcpv4.MessageType) []reply) *renewing {
 	t.Helper()
 	client, server := loopback(t, hardware, 500*time.Millisecond, 1)
-	go answerRequests(server, says)
+	go answerRequests(server, answers)
 	r := &renewing{now: time.Unix(0, 0)}
-	r.leased = &leased{client: client, ack: lease(replicaA, address), now: func() time.Time { return r.now },
+	r.ipv4Lease = &ipv4Lease{client: client, ack: lease(replicaA, address), now: func() time.Time { return r.now },
 		log: func(format string, args ...any) { r.lines = append(r.lines, fmt.Sprintf(format, args...)) },
-		put: func(_ netlink.Link, ack *dhcpv4.DHCPv4) error {
-			r.changes = append(r.changes, "put "+ack.YourIPAddr.String())
+		apply: func(_ netlink.Link, ack *dhcpv4.DHCPv4) error {
+			r.changes = append(r.changes, "apply "+ack.YourIPAddr.String())
 			return nil
 		},
 		remove: func(_ netlink.Link, ack *dhcpv4.DHCPv4) error {
@@ -58,7 +57,7 @@ func newRenewing(t *testing.T, says func(n int, asked dhcpv4.MessageType) []said
 	return r
 }
 
-// lease is the ACK of one.
+// lease returns an ACK.
 func lease(by, yip net.IP) *dhcpv4.DHCPv4 {
 	ack, err := dhcpv4.New(dhcpv4.WithHwAddr(hardware), dhcpv4.WithYourIP(yip), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(by)), dhcpv4.WithLeaseTime(8*3600))
 	if err != nil {
@@ -68,7 +67,7 @@ func lease(by, yip net.IP) *dhcpv4.DHCPv4 {
 	return ack
 }
 
-func answerRequests(server *net.UDPConn, says func(n int, asked dhcpv4.MessageType) []said) {
+func answerRequests(server *net.UDPConn, answers func(n int, asked dhcpv4.MessageType) []reply) {
 	buf := make([]byte, 2048)
 	for n := 1; ; n++ {
 		size, from, err := server.ReadFromUDP(buf)
@@ -79,7 +78,7 @@ func answerRequests(server *net.UDPConn, says func(n int, asked dhcpv4.MessageTy
 		if err != nil {
 			continue
 		}
-		for _, a := range says(n, request.MessageType()) {
+		for _, a := range answers(n, request.MessageType()) {
 			reply, err := dhcpv4.NewReplyFromRequest(request, dhcpv4.WithMessageType(a.kind), dhcpv4.WithYourIP(a.yip),
 				dhcpv4.WithOption(dhcpv4.OptServerIdentifier(a.by)), dhcpv4.WithLeaseTime(8*3600))
 			if err != nil {
@@ -90,7 +89,7 @@ func answerRequests(server *net.UDPConn, says func(n int, asked dhcpv4.MessageTy
 	}
 }
 
-// keep lets so many waits pass.
+// keep runs Keep for a number of sleeps.
 func (r *renewing) keep(t *testing.T, waits int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,74 +103,74 @@ func (r *renewing) keep(t *testing.T, waits int) {
 	r.Keep(ctx)
 }
 
-// A lease is renewed by who gave it, and towards its end by anybody: the replica that gave
-// it may be gone for good, and the server at an install that takes longer than the lease.
-func TestKeep(t *testing.T) {
+// A lease is renewed at its server, and towards its end at any: the first replica may be gone,
+// and an install may take longer than the lease.
+func TestLeaseIsRenewed(t *testing.T) {
 	const (
 		ack, nak, offer = dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNak, dhcpv4.MessageTypeOffer
 		half, eighth    = 4 * time.Hour, time.Hour
 	)
-	always := func(all ...said) func(int, dhcpv4.MessageType) []said {
-		return func(int, dhcpv4.MessageType) []said { return all }
+	always := func(all ...reply) func(int, dhcpv4.MessageType) []reply {
+		return func(int, dhcpv4.MessageType) []reply { return all }
 	}
-	// gives answers a DISCOVER and the request after it; before that the first says.
-	gives := func(first []said, by, yip net.IP) func(int, dhcpv4.MessageType) []said {
-		anew := false
-		return func(_ int, asked dhcpv4.MessageType) []said {
+	// offers answers the first requests with first, and later a DHCPDISCOVER and its request.
+	offers := func(first []reply, by, yip net.IP) func(int, dhcpv4.MessageType) []reply {
+		discovered := false
+		return func(_ int, asked dhcpv4.MessageType) []reply {
 			switch {
 			case asked == dhcpv4.MessageTypeDiscover:
-				anew = true
-				return []said{{offer, by, yip}}
-			case anew:
-				return []said{{ack, by, yip}}
+				discovered = true
+				return []reply{{offer, by, yip}}
+			case discovered:
+				return []reply{{ack, by, yip}}
 			}
 			return first
 		}
 	}
 	for _, c := range []struct {
 		name    string
-		says    func(n int, asked dhcpv4.MessageType) []said
+		answers func(n int, asked dhcpv4.MessageType) []reply
 		waited  []time.Duration
 		changes []string
 	}{
-		{name: "by who gave it", says: always(said{ack, replicaA, address}), waited: []time.Duration{half, half, half}},
+		{name: "by its server", answers: always(reply{ack, replicaA, address}), waited: []time.Duration{half, half, half}},
 		{
-			name: "one request is lost", waited: []time.Duration{half, eighth, half},
-			says: func(n int, _ dhcpv4.MessageType) []said {
+			name: "a lost request", waited: []time.Duration{half, eighth, half},
+			answers: func(n int, _ dhcpv4.MessageType) []reply {
 				if n == 1 {
 					return nil
 				}
-				return []said{{ack, replicaA, address}}
+				return []reply{{ack, replicaA, address}}
 			},
 		},
 		{
-			name: "by another replica, and then by that one", says: always(said{ack, replicaB, address}),
+			name: "by another replica, then at that one", answers: always(reply{ack, replicaB, address}),
 			waited: []time.Duration{half, eighth, eighth, eighth, half, half},
 		},
 		{
-			name: "another address is none", says: always(said{ack, replicaB, otherAddress}),
+			name: "another address does not count", answers: always(reply{ack, replicaB, otherAddress}),
 			waited: []time.Duration{half, eighth, eighth, eighth, eighth, eighth},
 		},
 		{
-			name: "refused by another, and renewed", says: always(said{nak, replicaB, nil}, said{ack, replicaA, address}),
+			name: "refused by another, and confirmed", answers: always(reply{nak, replicaB, nil}, reply{ack, replicaA, address}),
 			waited: []time.Duration{half, half},
 		},
 		{
-			name: "refused by another, towards the end", says: always(said{nak, replicaB, nil}, said{ack, net.IPv4(192, 0, 2, 4), address}),
+			name: "refused by another, towards the end", answers: always(reply{nak, replicaB, nil}, reply{ack, net.IPv4(192, 0, 2, 4), address}),
 			waited: []time.Duration{half, eighth, eighth, eighth, half},
 		},
 		{
-			name: "refused by who gave it", says: gives([]said{{nak, replicaA, nil}}, replicaA, otherAddress),
-			waited: []time.Duration{half, half, half}, changes: []string{"remove 192.0.2.7", "put 192.0.2.8"},
+			name: "refused by its server", answers: offers([]reply{{nak, replicaA, nil}}, replicaA, otherAddress),
+			waited: []time.Duration{half, half, half}, changes: []string{"remove 192.0.2.7", "apply 192.0.2.8"},
 		},
 		{
-			name: "refused by all that are left", says: gives([]said{{nak, replicaB, nil}}, replicaB, otherAddress),
-			waited: []time.Duration{half, eighth, eighth, eighth, half, half}, changes: []string{"remove 192.0.2.7", "put 192.0.2.8"},
+			name: "refused by all", answers: offers([]reply{{nak, replicaB, nil}}, replicaB, otherAddress),
+			waited: []time.Duration{half, eighth, eighth, eighth, half, half}, changes: []string{"remove 192.0.2.7", "apply 192.0.2.8"},
 		},
 		{
-			name: "refused, and nobody gives another", says: func(n int, _ dhcpv4.MessageType) []said {
+			name: "refused, without another address", answers: func(n int, _ dhcpv4.MessageType) []reply {
 				if n == 1 {
-					return []said{{nak, replicaA, nil}}
+					return []reply{{nak, replicaA, nil}}
 				}
 				return nil
 			},
@@ -179,8 +178,8 @@ func TestKeep(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // what is not answered is waited for in real time
-			r := newRenewing(t, c.says)
+			t.Parallel() // timeouts use real time
+			r := newRenewing(t, c.answers)
 			r.keep(t, len(c.waited))
 			if diff := cmp.Diff(c.waited, r.waited); diff != "" {
 				t.Error(diff)
@@ -195,14 +194,14 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// One that is called off while it waits does not know whether another would have said yes.
-func TestRenewIsCalledOff(t *testing.T) {
+// A canceled renewal is not a refusal: another server might still have confirmed.
+func TestCanceledRenewalIsNoRefusal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRenewing(t, func(int, dhcpv4.MessageType) []said {
+	r := newRenewing(t, func(int, dhcpv4.MessageType) []reply {
 		time.AfterFunc(100*time.Millisecond, cancel) // the refusal is there by then
-		return []said{{kind: dhcpv4.MessageTypeNak, by: replicaB}}
+		return []reply{{kind: dhcpv4.MessageTypeNak, by: replicaB}}
 	})
-	if _, err := r.renew(ctx, r.first(), true); !errors.Is(err, context.Canceled) {
+	if _, err := r.renew(ctx, r.currentACK(), true); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

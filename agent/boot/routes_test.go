@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// given is a lease of 192.0.2.7 with so many bits, the routers of option 3 and the options.
+// given returns a lease of 192.0.2.7 with a prefix length, routers (option 3) and options.
 func given(bits int, routers []net.IP, options ...dhcpv4.Option) *dhcpv4.DHCPv4 {
 	ack := &dhcpv4.DHCPv4{YourIPAddr: address, Options: dhcpv4.Options{}}
 	ack.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(bits, 32)))
@@ -30,9 +30,9 @@ func given(bits int, routers []net.IP, options ...dhcpv4.Option) *dhcpv4.DHCPv4 
 	return ack
 }
 
-// The kernel takes what a lease says, in a network namespace of its own: routes (RFC 3442),
-// a router outside the subnet, and the MTU.
-func TestApply(t *testing.T) {
+// The kernel accepts the routes (RFC 3442), routers outside the subnet, and MTU of leases, tested
+// in a network namespace.
+func TestKernelAcceptsLeases(t *testing.T) {
 	near, far := net.IPv4(192, 0, 2, 254), net.IPv4(198, 51, 100, 1)
 	route := func(to string, by net.IP) *dhcpv4.Route {
 		_, dest, err := net.ParseCIDR(to)
@@ -45,7 +45,7 @@ func TestApply(t *testing.T) {
 	mtu := func(value ...byte) dhcpv4.Option { return dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU, value) }
 	for name, tc := range map[string]struct {
 		ack *dhcpv4.DHCPv4
-		// want are the routes but for the subnet's own, and the MTU where it is not 1500.
+		// want are the routes except that of the subnet, and an MTU other than 1500.
 		want []string
 	}{
 		"no router":                        {given(24, nil), nil},
@@ -57,19 +57,19 @@ func TestApply(t *testing.T) {
 		"routes with a default route":      {given(24, []net.IP{far}, routes(route("0.0.0.0/0", near), route("10.0.0.0/8", near))), []string{"10.0.0.0/8 via 192.0.2.254", "default via 192.0.2.254"}},
 		"two routes to one destination":    {given(24, nil, routes(route("10.0.0.0/8", near), route("10.0.0.0/8", net.IPv4(192, 0, 2, 253)))), []string{"10.0.0.0/8 via 192.0.2.254"}},
 		"on the link":                      {given(32, nil, routes(route("198.51.100.1/32", net.IPv4zero), route("0.0.0.0/0", far))), []string{"198.51.100.1/32 link", "default via 198.51.100.1 onlink"}},
-		"by itself: no route":              {given(24, nil, routes(route("10.0.0.0/8", address))), nil},
+		"its own address as router":        {given(24, nil, routes(route("10.0.0.0/8", address))), nil},
 		"host bits in the destination":     {given(24, nil, dhcpv4.OptGeneric(dhcpv4.OptionClasslessStaticRoute, []byte{9, 10, 255, 192, 0, 2, 254})), []string{"10.128.0.0/9 via 192.0.2.254"}},
-		"routes that break off":            {given(24, []net.IP{near}, dhcpv4.OptGeneric(dhcpv4.OptionClasslessStaticRoute, []byte{8, 10, 192})), []string{"default via 192.0.2.254"}},
+		"truncated routes":                 {given(24, []net.IP{near}, dhcpv4.OptGeneric(dhcpv4.OptionClasslessStaticRoute, []byte{8, 10, 192})), []string{"default via 192.0.2.254"}},
 		"an MTU":                           {given(24, nil, mtu(0x05, 0x78)), []string{"MTU 1400"}},
 		"a large MTU":                      {given(24, nil, mtu(0x23, 0x28)), []string{"MTU 9000"}},
-		"an MTU by mistake":                {given(24, nil, mtu(0, 68)), nil},
+		"an implausible MTU":               {given(24, nil, mtu(0, 68)), nil},
 		"an MTU of three bytes":            {given(24, nil, mtu(0x23, 0x28, 0)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := make(chan []string, 1)
 			failed := make(chan error, 1)
 			go func() {
-				runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+				runtime.LockOSThread() // never unlocked: the thread ends with its namespace
 				list, err := applied(tc.ack)
 				got <- list
 				failed <- err
@@ -108,7 +108,7 @@ func applied(ack *dhcpv4.DHCPv4) ([]string, error) {
 	return state()
 }
 
-// state lists the routes of nic0 but for its subnet's, and its MTU if it is not 1500.
+// state lists the routes of nic0 except that of the subnet, and an MTU other than 1500.
 func state() (out []string, _ error) {
 	link, err := netlink.LinkByName("nic0")
 	if err != nil {
@@ -145,16 +145,16 @@ func state() (out []string, _ error) {
 	return out, nil
 }
 
-// The agent asks for what it applies, whether it asks for its order or not.
-func TestAgentAsksForRoutesAndMTU(t *testing.T) {
+// The agent always requests the options that it applies.
+func TestAgentRequestsRoutesAndMTU(t *testing.T) {
 	for _, ask := range []bool{false, true} {
-		m, err := dhcpv4.NewDiscovery(hardware, identity(ask)...)
+		m, err := dhcpv4.NewDiscovery(hardware, clientOptions(ask)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, code := range []dhcpv4.OptionCode{dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionInterfaceMTU, dhcpv4.OptionRouter} {
 			if !m.IsOptionRequested(code) {
-				t.Errorf("ask %t: %s is not asked for", ask, code)
+				t.Errorf("boot options %t: %s is not requested", ask, code)
 			}
 		}
 	}

@@ -1,12 +1,12 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipv6 gives the boot NIC an IPv6 address, as the network wants it: by DHCPv6
-// where routers say so or say nothing, else the one that the kernel makes of what they
-// advertise. It also asks by DHCPv6 where the order is, when the boot did not say.
+// Package ipv6 configures the boot NIC for IPv6: by DHCPv6 if routers say so or if there is no
+// router, otherwise by the kernel's address from router advertisements. It also gets boot
+// options by DHCPv6.
 //
-// It needs an interface that is up, and the kernel's own autoconfiguration. It knows no
-// order and no session, and decides nothing about IPv4: package boot does.
+// It requires an interface that is up, and the kernel's autoconfiguration. Package boot
+// chooses between IPv4 and IPv6.
 //
 //	config, err := ipv6.Configure(ctx, "eth0", ipv6.Options{Ask: true, Log: log})
 //	go config.Keep(ctx)

@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// poll is how often the kernel is asked.
+	// poll is the interval of kernel queries.
 	poll = 50 * time.Millisecond
-	// localWait bounds the wait for an address to be proven unique: one second, and as
-	// long again at random before it (RFC 4862 section 5.4).
+	// localWait bounds the wait for duplicate address detection: one second after a random
+	// delay of at most another (RFC 4862 section 5.4).
 	localWait = 10 * time.Second
-	// routerWait bounds the wait for an advertisement. A router answers within half a
-	// second, or three after the answer to another (RFC 4861 section 6.2.6).
+	// routerWait bounds the wait for a router advertisement. A router answers within half a
+	// second, or three seconds after its answer to another host (RFC 4861 section 6.2.6).
 	routerWait = 6 * time.Second
 )
 
-// errDuplicate says that another machine has the address.
+// errDuplicate reports that another machine has the address.
 var errDuplicate = errors.New("another machine has the address")
 
-// router is what routers said last.
+// router is the state announced by routers.
 type router struct {
-	// heard: there is one. managed: addresses come by DHCPv6.
-	heard, managed bool
+	// present: there is a router. managed: addresses come from DHCPv6.
+	present, managed bool
 }
 
-// What the kernel keeps of an interface (include/net/if_inet6.h), and where netlink has
-// it (include/uapi/linux/if_link.h).
+// The kernel's flags of an interface (include/net/if_inet6.h), and their attribute in netlink
+// (include/uapi/linux/if_link.h).
 const (
 	flagReceived = 0x20
 	flagManaged  = 0x40
@@ -50,13 +50,13 @@ const (
 	typeMask     = 0x3fff
 )
 
-// routerOf asks the kernel what it heard on an interface.
+// routerOf returns what routers have announced on an interface.
 func routerOf(index int) (router, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.AddData(nl.NewIfInfomsg(unix.AF_INET6))
 	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 	if err != nil {
-		return router{}, fmt.Errorf("ask the kernel for router advertisements: %w", err)
+		return router{}, fmt.Errorf("query router advertisements: %w", err)
 	}
 	for _, message := range messages {
 		info := nl.DeserializeIfInfomsg(message)
@@ -71,16 +71,16 @@ func routerOf(index int) (router, error) {
 			return router{}, err
 		}
 		flags := binary.NativeEndian.Uint32(value)
-		return router{heard: flags&(flagReceived|flagManaged|flagOther) != 0, managed: flags&flagManaged != 0}, nil
+		return router{present: flags&(flagReceived|flagManaged|flagOther) != 0, managed: flags&flagManaged != 0}, nil
 	}
 	return router{}, nil
 }
 
-// attribute is the value of one; nil: it is not there.
+// attribute returns the value of an attribute; nil: not present.
 func attribute(in []byte, kind uint16) ([]byte, error) {
 	list, err := nl.ParseRouteAttr(in)
 	if err != nil {
-		return nil, fmt.Errorf("read what the kernel says of an interface: %w", err)
+		return nil, fmt.Errorf("parse the attributes of an interface: %w", err)
 	}
 	for _, a := range list {
 		if a.Attr.Type&typeMask == kind {
@@ -90,11 +90,11 @@ func attribute(in []byte, kind uint16) ([]byte, error) {
 	return nil, nil
 }
 
-// awaitRouter waits until a router was heard, or long enough.
+// awaitRouter waits for a router advertisement, at most for routerWait.
 func awaitRouter(ctx context.Context, link netlink.Link) (found router, err error) {
 	err = wait.Poll{Every: poll, Limit: routerWait}.Until(ctx, func() (bool, error) {
 		found, err = routerOf(link.Attrs().Index)
-		return found.heard, err
+		return found.present, err
 	})
 	if errors.Is(err, wait.ErrLimit) {
 		return found, nil
@@ -102,8 +102,8 @@ func awaitRouter(ctx context.Context, link netlink.Link) (found router, err erro
 	return found, err
 }
 
-// awaitAddress waits for an address that can be used: one that suits, and is proven to
-// be nobody else's.
+// awaitAddress waits for an address that suits and that duplicate address detection has
+// confirmed.
 func awaitAddress(ctx context.Context, link netlink.Link, suits func(netip.Addr) bool) (found netip.Addr, err error) {
 	err = wait.Poll{Every: poll, Limit: localWait}.Until(ctx, func() (bool, error) {
 		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
@@ -128,14 +128,13 @@ func awaitAddress(ctx context.Context, link netlink.Link, suits func(netip.Addr)
 	return found, err
 }
 
-// use puts a leased address on the interface and waits until it can be used. It is to be
-// the only global one: the manager knows the agent by it, and of several the kernel might
-// speak from another. Where no router tells what is on the link, a /64 is, as firmware
-// takes it.
+// use sets a leased address and waits until it is usable. It removes other global addresses:
+// the manager identifies the agent by this one, and the kernel might select another source
+// address.
 func use(ctx context.Context, link netlink.Link, address netip.Addr, bits int) error {
 	name := link.Attrs().Name
 	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/autoconf", []byte("0"), 0o644); err != nil {
-		return fmt.Errorf("keep %s from making addresses: %w", name, err)
+		return fmt.Errorf("disable autoconfiguration on %s: %w", name, err)
 	}
 	list, err := netlink.AddrList(link, netlink.FAMILY_V6)
 	if err != nil {
@@ -144,7 +143,7 @@ func use(ctx context.Context, link netlink.Link, address netip.Addr, bits int) e
 	for _, a := range list {
 		if other, _ := netip.AddrFromSlice(a.IP); other != address && isGlobal(other) {
 			if err := netlink.AddrDel(link, &a); err != nil {
-				return fmt.Errorf("take address %s off: %w", other, err)
+				return fmt.Errorf("remove address %s: %w", other, err)
 			}
 		}
 	}
@@ -157,23 +156,23 @@ func use(ctx context.Context, link netlink.Link, address netip.Addr, bits int) e
 	return nil
 }
 
-// Ignore keeps an interface from what routers advertise, before it is brought up: the agent
-// would have an address and a way out there, and might speak from another than its boot
-// NIC's, by which the manager knows it. A kernel without IPv6 needs no telling.
+// Ignore makes an interface that is still down ignore router advertisements. Otherwise the
+// agent might use an address there, while the manager identifies it by that of the boot NIC.
+// A kernel without IPv6 is no error.
 func Ignore(name string) error {
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/accept_ra", []byte("0"), 0o644)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("keep %s from router advertisements: %w", name, err)
+		return fmt.Errorf("disable router advertisements on %s: %w", name, err)
 	}
 	return nil
 }
 
-// remove takes a leased address off again, and lets the kernel make its own.
+// remove removes a leased address and enables autoconfiguration again.
 func remove(link netlink.Link, address netip.Addr, bits int) error {
 	name := link.Attrs().Name
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/autoconf", []byte("1"), 0o644)
 	if delErr := netlink.AddrDel(link, entry(address, bits)); delErr != nil {
-		err = errors.Join(err, fmt.Errorf("take address %s off: %w", address, delErr))
+		err = errors.Join(err, fmt.Errorf("remove address %s: %w", address, delErr))
 	}
 	return err
 }

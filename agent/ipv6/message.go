@@ -16,18 +16,18 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// errNoAddress says that a server's message gives no address.
-var errNoAddress = errors.New("the server gives no address")
+// errNoAddress reports a server's message without an address.
+var errNoAddress = errors.New("the server offers no address")
 
-// client is who asks.
+// client is the DHCPv6 client of an interface.
 type client struct {
 	mac net.HardwareAddr
-	// ask: the server is to tell of the order, too.
+	// ask requests the boot options, too.
 	ask bool
 }
 
-// message makes one of the client's. Its DUID is made of the card (RFC 8415 section
-// 11.4), which is who the boot server knows.
+// message makes a message with a DUID from the MAC address (RFC 8415 section 11.4), by which
+// the boot server knows the host.
 func (c client) message(kind dhcpv6.MessageType, more ...dhcpv6.Option) (*dhcpv6.Message, error) {
 	id, err := dhcpv6.GenerateTransactionID()
 	if err != nil {
@@ -49,8 +49,7 @@ func (c client) message(kind dhcpv6.MessageType, more ...dhcpv6.Option) (*dhcpv6
 	return m, nil
 }
 
-// association is the one of the client (RFC 8415 section 12), with the addresses that
-// it has.
+// association returns the client's identity association (RFC 8415 section 12) with addresses.
 func (c client) association(has ...netip.Addr) *dhcpv6.OptIANA {
 	ia := &dhcpv6.OptIANA{IaId: [4]byte(c.mac[2:6])}
 	for _, a := range has {
@@ -59,25 +58,24 @@ func (c client) association(has ...netip.Addr) *dhcpv6.OptIANA {
 	return ia
 }
 
-// lease is an address that a server gave.
+// lease is an address from a server.
 type lease struct {
 	address netip.Addr
-	// renew is how long to wait before it is asked for again (T1), and rebind before any
-	// server is asked (T2).
+	// renew (T1) and rebind (T2) are the times until a renewal at the same server and at any.
 	renew, rebind time.Duration
-	// server gave it.
+	// server is the one that gave the address.
 	server dhcpv6.DUID
 }
 
-// minRenew keeps a server with short leases from being asked all the time.
+// minRenew bounds the rate of renewals with short leases.
 const minRenew = 30 * time.Second
 
-// leaseIn reads the address out of an Advertise or a Reply (RFC 8415 section 18.2.10.1).
-// Only one for the client's own association counts.
+// leaseIn returns the address in an Advertise or Reply (RFC 8415 section 18.2.10.1) for the
+// client's own association.
 func (c client) leaseIn(m *dhcpv6.Message) (lease, error) {
 	server := m.Options.ServerID()
 	if server == nil {
-		return lease{}, fmt.Errorf("%w: it does not say who it is", errNoAddress)
+		return lease{}, fmt.Errorf("%w: no server identifier", errNoAddress)
 	}
 	if status := m.Options.Status(); status != nil && status.StatusCode != iana.StatusSuccess {
 		return lease{}, fmt.Errorf("%w: %s", errNoAddress, status.StatusCode)
@@ -95,7 +93,7 @@ func (c client) leaseIn(m *dhcpv6.Message) (lease, error) {
 				continue
 			}
 			renew, rebind := ia.T1, ia.T2
-			if renew <= 0 { // the client's choice (section 14.2)
+			if renew <= 0 { // left to the client (section 14.2)
 				renew = given.PreferredLifetime / 2
 			}
 			if rebind <= 0 {
@@ -107,8 +105,8 @@ func (c client) leaseIn(m *dhcpv6.Message) (lease, error) {
 	return lease{}, errNoAddress
 }
 
-// toldIn is what a message says of the order; the zero value: nothing.
-func toldIn(m *dhcpv6.Message) agentapi.BootOptions {
+// bootOptions returns the boot options in a message, zero if there are none.
+func bootOptions(m *dhcpv6.Message) agentapi.BootOptions {
 	options := m.Options.VendorOpt(agentapi.Enterprise)
 	text := func(code dhcpv6.OptionCode) string {
 		if option, ok := options.GetOne(code).(*dhcpv6.OptionGeneric); ok {

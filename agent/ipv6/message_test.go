@@ -20,7 +20,7 @@ import (
 
 var card = client{mac: net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56}}
 
-// given is an answer's association with one address.
+// given returns an identity association with one address.
 func given(address string, valid, t1 time.Duration) *dhcpv6.OptIANA {
 	ia := &dhcpv6.OptIANA{IaId: [4]byte{0, 0x12, 0x34, 0x56}, T1: t1}
 	ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: net.ParseIP(address), PreferredLifetime: valid, ValidLifetime: valid})
@@ -46,20 +46,20 @@ func TestLease(t *testing.T) {
 		want          string
 		renew, rebind time.Duration
 	}{
-		"given":                     {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 10*time.Minute)}, "2001:db8::7", 10 * time.Minute, 48 * time.Minute},
-		"both times":                {[]dhcpv6.Option{dhcpv6.OptServerID(server), timed}, "2001:db8::7", 10 * time.Minute, 20 * time.Minute},
-		"the client may choose":     {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 0)}, "2001:db8::7", 30 * time.Minute, 48 * time.Minute},
-		"a short one":               {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Minute, time.Second)}, "2001:db8::7", minRenew, 48 * time.Second},
-		"one is taken back":         {[]dhcpv6.Option{dhcpv6.OptServerID(server), taken}, "2001:db8::7", 30 * time.Minute, 48 * time.Minute},
-		"unique local":              {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("fd00::7", time.Hour, 0)}, "fd00::7", 30 * time.Minute, 48 * time.Minute},
-		"nobody says it":            {options: []dhcpv6.Option{given("2001:db8::7", time.Hour, 0)}},
-		"nothing":                   {options: []dhcpv6.Option{dhcpv6.OptServerID(server)}},
-		"none left":                 {options: []dhcpv6.Option{dhcpv6.OptServerID(server), refusing}},
-		"refused":                   {options: []dhcpv6.Option{dhcpv6.OptServerID(server), failing(iana.StatusNotOnLink), given("2001:db8::7", time.Hour, 0)}},
-		"another association":       {options: []dhcpv6.Option{dhcpv6.OptServerID(server), another}},
-		"it is of the link only":    {options: []dhcpv6.Option{dhcpv6.OptServerID(server), given("fe80::7", time.Hour, 0)}},
-		"it is everybody's":         {options: []dhcpv6.Option{dhcpv6.OptServerID(server), given("ff02::7", time.Hour, 0)}},
-		"it is of the other family": {options: []dhcpv6.Option{dhcpv6.OptServerID(server), given("::ffff:192.0.2.7", time.Hour, 0)}},
+		"address":                  {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 10*time.Minute)}, "2001:db8::7", 10 * time.Minute, 48 * time.Minute},
+		"T1 and T2":                {[]dhcpv6.Option{dhcpv6.OptServerID(server), timed}, "2001:db8::7", 10 * time.Minute, 20 * time.Minute},
+		"times left to the client": {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 0)}, "2001:db8::7", 30 * time.Minute, 48 * time.Minute},
+		"short lease":              {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Minute, time.Second)}, "2001:db8::7", minRenew, 48 * time.Second},
+		"one is withdrawn":         {[]dhcpv6.Option{dhcpv6.OptServerID(server), taken}, "2001:db8::7", 30 * time.Minute, 48 * time.Minute},
+		"unique local":             {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("fd00::7", time.Hour, 0)}, "fd00::7", 30 * time.Minute, 48 * time.Minute},
+		"no server ID":             {options: []dhcpv6.Option{given("2001:db8::7", time.Hour, 0)}},
+		"nothing":                  {options: []dhcpv6.Option{dhcpv6.OptServerID(server)}},
+		"no address left":          {options: []dhcpv6.Option{dhcpv6.OptServerID(server), refusing}},
+		"refused":                  {options: []dhcpv6.Option{dhcpv6.OptServerID(server), failing(iana.StatusNotOnLink), given("2001:db8::7", time.Hour, 0)}},
+		"another association":      {options: []dhcpv6.Option{dhcpv6.OptServerID(server), another}},
+		"link-local":               {options: []dhcpv6.Option{dhcpv6.OptServerID(server), given("fe80::7", time.Hour, 0)}},
+		"multicast":                {options: []dhcpv6.Option{dhcpv6.OptServerID(server), given("ff02::7", time.Hour, 0)}},
+		"IPv4-mapped":              {options: []dhcpv6.Option{dhcpv6.OptServerID(server), given("::ffff:192.0.2.7", time.Hour, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &dhcpv6.Message{MessageType: dhcpv6.MessageTypeReply, Options: dhcpv6.MessageOptions{Options: tc.options}}
@@ -86,7 +86,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
+func TestBootOptions(t *testing.T) {
 	value := func(code dhcpv6.OptionCode, text string) dhcpv6.Option {
 		return &dhcpv6.OptionGeneric{OptionCode: code, OptionData: []byte(text)}
 	}
@@ -98,11 +98,11 @@ func TestTold(t *testing.T) {
 	}{
 		"all": {[]dhcpv6.Option{&dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise, VendorOpts: all}},
 			agentapi.BootOptions{Server: "[2001:db8::1]:8843", Pin: "pin", Token: "token", Files: "http://[2001:db8::1]:8880"}},
-		"beside another's": {[]dhcpv6.Option{
+		"with another vendor's": {[]dhcpv6.Option{
 			&dhcpv6.OptVendorOpts{EnterpriseNumber: 343, VendorOpts: dhcpv6.Options{value(agentapi.OptionServer, "other")}},
 			&dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise, VendorOpts: all[:1]}}, agentapi.BootOptions{Server: "[2001:db8::1]:8843"}},
-		"only another's": {[]dhcpv6.Option{&dhcpv6.OptVendorOpts{EnterpriseNumber: 343, VendorOpts: all}}, agentapi.BootOptions{}},
-		"nothing":        {},
+		"only another vendor's": {[]dhcpv6.Option{&dhcpv6.OptVendorOpts{EnterpriseNumber: 343, VendorOpts: all}}, agentapi.BootOptions{}},
+		"nothing":               {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &dhcpv6.Message{MessageType: dhcpv6.MessageTypeReply, Options: dhcpv6.MessageOptions{Options: tc.options}}
@@ -110,16 +110,16 @@ func TestTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, toldIn(m)); diff != "" {
+			if diff := cmp.Diff(tc.want, bootOptions(m)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// Whoever answers knows the agent, and its card, by the message.
-func TestMessage(t *testing.T) {
-	for name, ask := range map[string]bool{"address only": false, "the order, too": true} {
+// A message identifies the agent and its MAC address.
+func TestMessageIdentifiesTheAgent(t *testing.T) {
+	for name, ask := range map[string]bool{"address only": false, "with boot options": true} {
 		t.Run(name, func(t *testing.T) {
 			m, err := client{mac: card.mac, ask: ask}.message(dhcpv6.MessageTypeSolicit, card.association())
 			if err != nil {
@@ -129,7 +129,7 @@ func TestMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := m.Options.RequestedOptions().Contains(dhcpv6.OptionVendorOpts); got != ask {
-				t.Errorf("asks for the order: %v, want %v", got, ask)
+				t.Errorf("requests boot options: %v, want %v", got, ask)
 			}
 			if diff := cmp.Diff([][]byte{[]byte(agentapi.VendorClass)}, m.Options.VendorClass(agentapi.Enterprise)); diff != "" {
 				t.Error(diff)
@@ -156,7 +156,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = toldIn(m)
+		_ = bootOptions(m)
 		got, err := card.leaseIn(m)
 		if err == nil && (!got.address.IsGlobalUnicast() || got.renew < minRenew || got.server == nil) {
 			t.Errorf("%+v", got)

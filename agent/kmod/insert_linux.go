@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Insert is the kernel's InsertFunc. The file must be one of the operating system.
+// Insert is the InsertFunc of the kernel. The file must be an *os.File.
 func Insert(file fs.File, parameters string) error {
 	f, ok := file.(*os.File)
 	if !ok {

@@ -11,29 +11,28 @@ import (
 	"strings"
 )
 
-// InsertFunc puts one module file into the kernel. A module that is there
-// already is no error.
+// InsertFunc inserts one module file into the kernel. An inserted module is no error.
 type InsertFunc func(file fs.File, parameters string) error
 
-// Set is the modules that can be loaded. It is for one goroutine.
+// Set is a set of modules. It is for one goroutine.
 type Set struct {
 	root   fs.FS
 	insert InsertFunc
-	// before lists what each module needs, in the order of loading.
+	// before lists the prerequisites of each module, in load order.
 	before  map[string][]string
 	aliases []alias
 	loaded  map[string]bool
-	// seen are the modaliases already answered.
+	// seen are the modaliases that were handled.
 	seen map[string]bool
 }
 
-// softMark precedes a module in the order list whose failure does not matter.
+// softMark marks a prerequisite in the order file that may fail.
 const softMark = "?"
 
 type alias struct{ pattern, module string }
 
-// parameters are set where a default does not suit the agent: a SCSI controller
-// scans before its module's loading returns, so that its disks are there then.
+// parameters returns module parameters: with scan=sync the load of a SCSI controller's module
+// returns after its disks were found.
 func parameters(module string) string {
 	if module == "scsi_mod" {
 		return "scan=sync"
@@ -77,7 +76,7 @@ func parseAliases(s string) []alias {
 	return out
 }
 
-// Match returns the modules for a modalias, in the order of the list.
+// Match returns the modules for a modalias, in the order of the alias file.
 func (s *Set) Match(modalias string) []string {
 	var out []string
 	for _, a := range s.aliases {
@@ -91,15 +90,15 @@ func (s *Set) Match(modalias string) []string {
 	return out
 }
 
-// sameBus compares what is before the colon, which has no wildcard: most patterns
-// are for another bus, and this is cheaper than matching.
+// sameBus compares the part before the colon, which has no wildcard. It quickly excludes most
+// patterns.
 func sameBus(pattern, modalias string) bool {
 	i := strings.IndexByte(pattern, ':')
 	return i < 0 || strings.HasPrefix(modalias, pattern[:i+1])
 }
 
-// Load loads a module and what it needs. One that the set does not have is taken
-// to be built into the kernel.
+// Load loads a module and its prerequisites. A module that is not in the set counts as built
+// into the kernel.
 func (s *Set) Load(name string) (err error) {
 	if s.loaded[name] {
 		return nil
@@ -115,7 +114,7 @@ func (s *Set) Load(name string) (err error) {
 		}
 	}()
 	for _, dep := range before {
-		// A soft dependency may be for a processor that this is not (crc32c_intel).
+		// A soft prerequisite may be for another processor (crc32c_intel).
 		dep, soft := strings.CutPrefix(dep, softMark)
 		if err := s.Load(dep); err != nil && !soft {
 			return err
@@ -132,10 +131,8 @@ func (s *Set) Load(name string) (err error) {
 	return nil
 }
 
-// Settle loads the modules that the devices in sysfs ask for, and those that the
-// devices ask for which appear by that. Errors are collected: one device without a
-// driver does not keep the others from theirs. It returns how many modules were
-// loaded.
+// Settle loads the modules for all devices in sysfs, repeatedly while new devices appear, and
+// returns the number of modules loaded. It continues after errors and returns them all.
 func (s *Set) Settle(sysfs fs.FS) (int, error) {
 	var errs []error
 	start := len(s.loaded)
@@ -158,7 +155,7 @@ func (s *Set) Settle(sysfs fs.FS) (int, error) {
 	}
 }
 
-// modaliases reads what every device on every bus calls itself.
+// modaliases returns the modaliases of all devices.
 func modaliases(sysfs fs.FS) []string {
 	files, err := fs.Glob(sysfs, "bus/*/devices/*/modalias")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 
-// modules has a card whose driver needs two others, a bus driver, and one that
-// the kernel does not take.
+// modules contains a card's driver with two prerequisites, a bus driver, and one that the
+// kernel refuses.
 func modules() fstest.MapFS {
 	return fstest.MapFS{
 		"order": file("virtio: \nvirtio_pci: virtio\nvirtio_net: failover virtio\nfailover: \nbroken: \next4: ?crc ?broken jbd2\ncrc: \njbd2: crc\nscsi_mod: \n"),
@@ -30,7 +30,7 @@ func modules() fstest.MapFS {
 	}
 }
 
-// kernel records what is inserted.
+// kernel records the inserted modules.
 type kernel struct {
 	inserted []string
 	onInsert func(name string)
@@ -64,13 +64,13 @@ func open(t *testing.T, k *kernel) *kmod.Set {
 	return set
 }
 
-func TestSettleFollowsDevicesAsTheyAppear(t *testing.T) {
+func TestSettleLoadsDriversOfNewDevices(t *testing.T) {
 	sysfs := fstest.MapFS{
 		"bus/pci/devices/0000:00:03.0/modalias": file("pci:v00001AF4d00001000sv00001AF4sd00000001bc02sc00i00\n"),
 		"bus/pci/devices/0000:00:1f.0/modalias": file("pci:v00008086d00002918sv00001AF4sd00001100bc06sc01i00\n"),
 	}
 	k := &kernel{onInsert: func(name string) {
-		if name == "virtio_pci" { // makes a virtio device of the PCI one
+		if name == "virtio_pci" { // creates a virtio device
 			sysfs["bus/virtio/devices/virtio0/modalias"] = file("virtio:d00000001v00001AF4\n")
 		}
 	}}
@@ -87,7 +87,7 @@ func TestSettleFollowsDevicesAsTheyAppear(t *testing.T) {
 	}
 }
 
-func TestOneBadDriverDoesNotKeepTheOthersAway(t *testing.T) {
+func TestFailedDriverDoesNotStopOthers(t *testing.T) {
 	sysfs := fstest.MapFS{
 		"bus/pci/devices/a/modalias": file("pci:v0000DEADd00000001\n"),
 		"bus/pci/devices/b/modalias": file("pci:v00001AF4d00001000sv1sd1bc02sc00i00\n"),
@@ -116,14 +116,14 @@ func TestLoad(t *testing.T) {
 
 func TestLoadFails(t *testing.T) {
 	set := open(t, &kernel{})
-	for range 2 { // a failure is not taken for success the second time
+	for range 2 { // the failure repeats
 		if err := set.Load("broken"); err == nil {
 			t.Error("a module that the kernel refuses was loaded")
 		}
 	}
 }
 
-func TestOpenNeedsTheLists(t *testing.T) {
+func TestOpenRequiresTheLists(t *testing.T) {
 	for _, missing := range []string{"order", "alias"} {
 		root := modules()
 		delete(root, missing)

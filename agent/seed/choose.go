@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// ErrNoRoot says that all partitions were looked into, and that not exactly one is the
-// root of a system.
+// ErrNoRoot reports that all partitions were readable, and that not exactly one is the root
+// file system of a supported system.
 var ErrNoRoot = errors.New("no root file system found on the installed disk")
 
 // partition of the installed disk.
@@ -21,77 +21,78 @@ type partition struct {
 	number     int
 	device     string
 	fileSystem string
-	// unread: why it is not known what file system it has.
-	unread error
-	isRoot bool
+	// readErr is why the file system could not be determined.
+	readErr error
+	isRoot  bool
 }
 
-// look calls do with the root of a partition's file system, to be read only.
-type look func(p partition, do func(*os.Root) error) error
+// visitFunc calls do with the root directory of a partition's file system, mounted read-only.
+type visitFunc func(p partition, do func(*os.Root) error) error
 
-// choose takes the one partition whose type says root, where a root is looked for, unless
-// it is seen that it is not what is looked for; without one, the only partition that is when
-// mounted. It fails with ErrNoRoot only where each could be looked into: what cannot be read
-// is no fault of the image, and what cannot be mounted is one where it says ErrImage.
-func choose(parts []partition, how kind, look look) (partition, error) {
+// findTarget returns the partition for the first-boot data. For a root file system it is the
+// only partition typed as root, unless its content does not match; else it is the only
+// partition whose content matches. It returns ErrNoRoot only if all partitions could be
+// examined: read errors are not the image's fault, mount errors are if they wrap ErrImage.
+func findTarget(parts []partition, to target, visit visitFunc) (partition, error) {
 	var typed, found []partition
 	for _, p := range parts {
-		if p.isRoot && how.onRoot {
+		if p.isRoot && to.onRoot {
 			typed = append(typed, p)
 		}
 	}
-	holds := func(p partition) (system bool, err error) {
-		err = look(p, func(dir *os.Root) error {
-			system = how.holds(dir)
+	matches := func(p partition) (match bool, err error) {
+		err = visit(p, func(dir *os.Root) error {
+			match = to.matches(dir)
 			return nil
 		})
-		return system, err
+		return match, err
 	}
 	if len(typed) == 1 {
-		// One that cannot be read is the root still, and whoever writes to it says why.
-		if system, err := holds(typed[0]); system || err != nil {
+		// An unreadable one is still the root: writing to it reports the error.
+		if match, err := matches(typed[0]); match || err != nil {
 			return typed[0], nil
 		}
 	}
-	var unread []error
+	var readErrs []error
 	for _, p := range parts {
-		switch system, err := holds(p); {
+		switch match, err := matches(p); {
 		case err != nil:
-			unread = append(unread, err)
-		case system:
+			readErrs = append(readErrs, err)
+		case match:
 			found = append(found, p)
 		}
 	}
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	why := fmt.Sprintf("%d partitions with ext4 or xfs, %d typed as root, %d %s", len(parts), len(typed), len(found), how.name)
-	if others := slices.DeleteFunc(slices.Clone(unread), ofImage); len(others) > 0 {
-		unread = others // the root may be where the server is to blame
+	detail := fmt.Sprintf("%d partitions with ext4 or xfs, %d typed as root, %d %s", len(parts), len(typed), len(found), to.name)
+	isImageError := func(err error) bool { return errors.Is(err, ErrImage) }
+	if others := slices.DeleteFunc(slices.Clone(readErrs), isImageError); len(others) > 0 {
+		readErrs = others // the root may be on a partition that the server cannot read
 	}
-	if len(unread) > 0 {
-		return partition{}, fmt.Errorf("look for a root file system (%s): %w", why, errors.Join(unread...))
+	if len(readErrs) > 0 {
+		return partition{}, fmt.Errorf("find the root file system (%s): %w", detail, errors.Join(readErrs...))
 	}
-	return partition{}, fmt.Errorf("%w: %s", ErrNoRoot, why)
+	return partition{}, fmt.Errorf("%w: %s", ErrNoRoot, detail)
 }
 
-// assembly looks for the root and in it for what assembles a software RAID. Where either
-// is missing, a system that Ignition sets up is told from an image that lacks something.
-func assembly(parts []partition, look look) error {
-	how, err := kindOf(agentapi.Bootstrap{})
+// checkAssembly checks that the root file system contains mdadm. If root or mdadm is missing,
+// it returns ErrIgnition for a system that Ignition configures.
+func checkAssembly(parts []partition, visit visitFunc) error {
+	to, err := targetFor(agentapi.Bootstrap{})
 	if err != nil {
 		return err
 	}
-	root, err := choose(parts, how, look)
+	root, err := findTarget(parts, to, visit)
 	if err == nil {
-		err = look(root, assembles)
+		err = visit(root, checkMDADM)
 	}
 	if !errors.Is(err, ErrNoRoot) && !errors.Is(err, ErrNoAssembly) {
 		return err
 	}
-	ignition, other := kindOf(agentapi.Bootstrap{Format: agentapi.FormatIgnition})
+	ignition, other := targetFor(agentapi.Bootstrap{Format: agentapi.FormatIgnition})
 	if other == nil {
-		_, other = choose(parts, ignition, look)
+		_, other = findTarget(parts, ignition, visit)
 	}
 	if other == nil {
 		return ErrIgnition

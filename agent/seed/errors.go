@@ -11,43 +11,42 @@ import (
 	"syscall"
 )
 
-// ErrImage says that a file system of the image cannot be mounted, or takes no seed, for
-// what is in it: its content was verified, and no other server could do it either.
+// ErrImage reports that a file system of the image cannot be mounted, or cannot take the
+// first-boot data, because of its content. The content was verified, so that every server
+// would fail.
 var ErrImage = errors.New("a file system of the image cannot be used")
 
-// What the kernel answers for what is in a file system, and not for the disk below it.
+// Errors of the kernel that the content of a file system causes, not the disk.
 var (
-	// unmountable: features, a size of its blocks or a version that this kernel does not
-	// know, or a file system that is not whole.
-	unmountable = []error{syscall.EINVAL, syscall.EUCLEAN, syscall.EBADMSG, syscall.ENODEV, syscall.EOPNOTSUPP, syscall.ENOSYS}
-	// unwritable: it is full, or not whole, or has something else where the seed goes.
-	unwritable = []error{syscall.ENOSPC, syscall.EUCLEAN, syscall.EBADMSG, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST, syscall.ELOOP, syscall.EPERM}
+	// mountErrnos: features, block size or version that this kernel does not know, or a
+	// damaged file system.
+	mountErrnos = []error{syscall.EINVAL, syscall.EUCLEAN, syscall.EBADMSG, syscall.ENODEV, syscall.EOPNOTSUPP, syscall.ENOSYS}
+	// writeErrnos: the file system is full or damaged, or has another file at the path.
+	writeErrnos = []error{syscall.ENOSPC, syscall.EUCLEAN, syscall.EBADMSG, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST, syscall.ELOOP, syscall.EPERM}
 )
 
-// mounting makes it an ErrImage that a file system was not mounted, where it is one.
-func mounting(err error) error { return blame(err, isOneOf(err, unmountable)) }
+// mountError wraps the error of a mount in ErrImage if the content causes it.
+func mountError(err error) error { return imageError(err, isAnyOf(err, mountErrnos)) }
 
-// writing does so with what was written to a file system that is mounted. os.Root refuses
-// a path that leads out of it, by an absolute symbolic link for example, with an error that
-// is not the kernel's.
-func writing(err error) error {
+// writeError wraps the error of a write to a mounted file system in ErrImage if the content
+// causes it. os.Root refuses paths that lead out of it, for example by an absolute symbolic
+// link, with an error that is not an Errno.
+func writeError(err error) error {
 	refused := false
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		_, kernels := errors.AsType[syscall.Errno](path.Err)
-		refused = !kernels
+		_, isErrno := errors.AsType[syscall.Errno](path.Err)
+		refused = !isErrno
 	}
-	return blame(err, refused || isOneOf(err, unwritable))
+	return imageError(err, refused || isAnyOf(err, writeErrnos))
 }
 
-func isOneOf(err error, known []error) bool {
+func isAnyOf(err error, known []error) bool {
 	return slices.ContainsFunc(known, func(k error) bool { return errors.Is(err, k) })
 }
 
-func blame(err error, image bool) error {
+func imageError(err error, image bool) error {
 	if err == nil || !image || errors.Is(err, syscall.EIO) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrImage, err)
 }
-
-func ofImage(err error) bool { return errors.Is(err, ErrImage) }

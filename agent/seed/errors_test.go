@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// What the file system itself brings about would be the same on any server.
-func TestBlame(t *testing.T) {
+// Errors by the content of a file system are the image's fault.
+func TestImageError(t *testing.T) {
 	path := func(errno error) error {
 		return fmt.Errorf("write user-data: %w", &os.PathError{Op: "write", Path: "user-data", Err: errno})
 	}
@@ -22,22 +22,22 @@ func TestBlame(t *testing.T) {
 		of    func(error) error
 		image bool
 	}{
-		"nothing":                       {of: mounting},
-		"features of a newer mkfs":      {syscall.EINVAL, mounting, true},
-		"it is not whole":               {syscall.EUCLEAN, mounting, true},
-		"a checksum in it is wrong":     {syscall.EBADMSG, mounting, true},
-		"the kernel has no such":        {syscall.ENODEV, mounting, true},
-		"an old version of it":          {syscall.EOPNOTSUPP, mounting, true},
-		"large blocks":                  {syscall.ENOSYS, mounting, true},
-		"the disk does not read":        {syscall.EIO, mounting, false},
-		"the disk is gone":              {syscall.ENXIO, mounting, false},
-		"the disk takes no writes":      {syscall.EROFS, mounting, false},
-		"nothing was written":           {nil, writing, false},
-		"it is full":                    {path(syscall.ENOSPC), writing, true},
-		"a file on the path":            {path(syscall.ENOTDIR), writing, true},
-		"a loop on the path":            {path(syscall.ELOOP), writing, true},
-		"the disk takes no seed":        {path(syscall.EIO), writing, false},
-		"full, and the disk fails, too": {errors.Join(path(syscall.ENOSPC), syscall.EIO), writing, false},
+		"no error":                 {of: mountError},
+		"features of a newer mkfs": {syscall.EINVAL, mountError, true},
+		"damaged":                  {syscall.EUCLEAN, mountError, true},
+		"wrong checksum":           {syscall.EBADMSG, mountError, true},
+		"unknown to the kernel":    {syscall.ENODEV, mountError, true},
+		"an old version":           {syscall.EOPNOTSUPP, mountError, true},
+		"large blocks":             {syscall.ENOSYS, mountError, true},
+		"read error":               {syscall.EIO, mountError, false},
+		"missing disk":             {syscall.ENXIO, mountError, false},
+		"read-only disk":           {syscall.EROFS, mountError, false},
+		"no write error":           {nil, writeError, false},
+		"full":                     {path(syscall.ENOSPC), writeError, true},
+		"a file on the path":       {path(syscall.ENOTDIR), writeError, true},
+		"a loop on the path":       {path(syscall.ELOOP), writeError, true},
+		"write error":              {path(syscall.EIO), writeError, false},
+		"full, and a write error":  {errors.Join(path(syscall.ENOSPC), syscall.EIO), writeError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.of(c.err)
@@ -48,16 +48,16 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// What stands in the seed's place is the image's.
-func TestNoPlaceForASeed(t *testing.T) {
+// Files at the seed's path are the image's fault.
+func TestFilesAtTheSeedPath(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"an absolute link": func(dir string) error { return os.Symlink("/data/lib", filepath.Join(dir, "var", "lib")) },
 		"a link that leads out": func(dir string) error {
 			return os.Symlink("../../lib", filepath.Join(dir, "var", "lib"))
 		},
-		"a loop":           func(dir string) error { return os.Symlink("lib", filepath.Join(dir, "var", "lib")) },
-		"a file":           func(dir string) error { return os.WriteFile(filepath.Join(dir, "var", "lib"), nil, 0o600) },
-		"nothing is amiss": func(string) error { return nil },
+		"a loop":  func(dir string) error { return os.Symlink("lib", filepath.Join(dir, "var", "lib")) },
+		"a file":  func(dir string) error { return os.WriteFile(filepath.Join(dir, "var", "lib"), nil, 0o600) },
+		"no file": func(string) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := openRoot(t)
@@ -65,8 +65,8 @@ func TestNoPlaceForASeed(t *testing.T) {
 			if err := errors.Join(err, prepare(dir)); err != nil {
 				t.Fatal(err)
 			}
-			want := name != "nothing is amiss"
-			if err := writing(Write(root, data)); errors.Is(err, ErrImage) != want || (err != nil) != want {
+			want := name != "no file"
+			if err := writeError(Write(root, data)); errors.Is(err, ErrImage) != want || (err != nil) != want {
 				t.Errorf("%v, want the image's fault: %t", err, want)
 			}
 		})

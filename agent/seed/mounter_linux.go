@@ -20,25 +20,24 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Mounter seeds an installed disk through the kernel it runs on.
+// Mounter writes first-boot data to an installed disk through the running kernel.
 type Mounter struct {
 	// LoadModule loads a file system's module before it is mounted.
 	LoadModule func(name string) error
-	// Dir is an empty directory to mount on; it is made when missing. "/run/installed"
-	// when empty.
+	// Dir is an empty directory to mount on, created if missing. Empty: "/run/installed".
 	Dir string
 }
 
 const (
-	// partitionWait bounds how long device nodes take to appear after the partition
-	// table was read again.
+	// partitionWait bounds the wait for device nodes after the kernel has read the partition
+	// table again.
 	partitionWait = 10 * time.Second
 	partitionPoll = 50 * time.Millisecond
 )
 
 // Seed implements agent.Seeder.
 func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bootstrap) error {
-	how, err := kindOf(data)
+	to, err := targetFor(data)
 	if err != nil {
 		return err
 	}
@@ -46,27 +45,27 @@ func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bo
 	if err != nil {
 		return err
 	}
-	root, err := choose(parts, how, m.look)
+	root, err := findTarget(parts, to, m.visit)
 	if err != nil {
 		return err
 	}
-	return m.mounted(root, 0, func(dir *os.Root) error { return writing(how.write(dir, data)) })
+	return m.mounted(root, 0, func(dir *os.Root) error { return writeError(to.write(dir, data)) })
 }
 
-// Assembles fails with ErrNoAssembly where the system on a disk does not have what
-// assembles a software RAID, with ErrIgnition where it makes its own, and with ErrNoRoot
-// where none is found that reads a seed. Any other error says that the disk could not be
-// looked into.
+// Assembles checks whether the system on a disk can assemble a software RAID. It fails with
+// ErrNoAssembly if the system lacks mdadm, with ErrIgnition if it makes its own mirror, and
+// with ErrNoRoot if there is no supported system. Any other error means that the disk could
+// not be examined.
 func (m *Mounter) Assembles(ctx context.Context, disk agentapi.Disk) error {
 	parts, err := m.partitions(ctx, disk.Name)
 	if err != nil {
 		return err
 	}
-	return assembly(parts, m.look)
+	return checkAssembly(parts, m.visit)
 }
 
-// partitions makes the kernel read the new partition table and lists what is
-// there with a file system that can be mounted.
+// partitions makes the kernel read the partition table again and returns the partitions with
+// a file system that can be mounted.
 func (m *Mounter) partitions(ctx context.Context, disk string) ([]partition, error) {
 	f, err := os.Open(disk)
 	if err != nil {
@@ -74,41 +73,41 @@ func (m *Mounter) partitions(ctx context.Context, disk string) ([]partition, err
 	}
 	defer f.Close()
 	if err := unix.IoctlSetInt(int(f.Fd()), unix.BLKRRPART, 0); err != nil {
-		return nil, fmt.Errorf("read the partition table of %s again: %w", disk, err)
+		return nil, fmt.Errorf("reread the partition table of %s: %w", disk, err)
 	}
 	types := gptTypes(f, 512)
 	if types == nil {
 		types = gptTypes(f, 4096)
 	}
 	var parts []partition
-	var unlisted error // no reason to stop
+	var listErr error // transient
 	err = wait.Poll{Every: partitionPoll, Limit: partitionWait}.Until(ctx, func() (bool, error) {
-		parts, unlisted = nodes(disk)
-		return unlisted == nil && len(parts) >= max(1, len(types)), nil
+		parts, listErr = listPartitions(disk)
+		return listErr == nil && len(parts) >= max(1, len(types)), nil
 	})
 	switch {
 	case errors.Is(err, wait.ErrLimit):
-		return nil, missing(disk, len(types), len(parts), unlisted)
-	case err != nil: // called off, which says nothing of the disk
+		return nil, partitionsError(disk, len(types), len(parts), listErr)
+	case err != nil: // canceled
 		return nil, err
 	}
 	for i := range parts {
 		parts[i].isRoot = rootTypes[types[parts[i].number]]
 	}
-	return slices.DeleteFunc(parts, func(p partition) bool { return p.fileSystem == "" && p.unread == nil }), nil
+	return slices.DeleteFunc(parts, func(p partition) bool { return p.fileSystem == "" && p.readErr == nil }), nil
 }
 
-// missing says why a disk's partitions cannot be looked into: it has none, or the kernel
-// does not show what its table says, for which the image is not to blame.
-func missing(disk string, inTable, inKernel int, err error) error {
+// partitionsError is the error if a disk's partitions cannot be examined: it has none, or the
+// kernel does not show those of its table, which is not the image's fault.
+func partitionsError(disk string, inTable, inKernel int, err error) error {
 	if err == nil && inTable == 0 && inKernel == 0 {
 		return fmt.Errorf("%w: %s has no partitions", ErrNoRoot, disk)
 	}
-	return errors.Join(fmt.Errorf("%s has %d partitions in its table, %d in the kernel", disk, inTable, inKernel), err)
+	return errors.Join(fmt.Errorf("the table of %s has %d partitions, the kernel shows %d", disk, inTable, inKernel), err)
 }
 
-// nodes lists the partitions that the kernel has made device nodes for.
-func nodes(disk string) ([]partition, error) {
+// listPartitions returns the partitions that have device nodes.
+func listPartitions(disk string) ([]partition, error) {
 	name := strings.ReplaceAll(strings.TrimPrefix(disk, "/dev/"), "/", "!")
 	files, err := filepath.Glob(filepath.Join("/sys/block", name, name+"*", "partition"))
 	if err != nil {
@@ -130,7 +129,7 @@ func nodes(disk string) ([]partition, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.fileSystem, p.unread = fileSystem(f)
+		p.fileSystem, p.readErr = fileSystem(f)
 		if err := f.Close(); err != nil {
 			return nil, err
 		}
@@ -139,16 +138,15 @@ func nodes(disk string) ([]partition, error) {
 	return parts, nil
 }
 
-// look mounts it.
-func (m *Mounter) look(p partition, do func(*os.Root) error) error {
+func (m *Mounter) visit(p partition, do func(*os.Root) error) error {
 	return m.mounted(p, unix.MS_RDONLY, do)
 }
 
-// mounted mounts a partition for the time of do. It returns when the file system
-// is unmounted, and with it everything durable.
+// mounted mounts a partition during do. When it returns, the file system is unmounted and
+// everything is durable.
 func (m *Mounter) mounted(p partition, flags uintptr, do func(*os.Root) error) (err error) {
-	if p.unread != nil {
-		return fmt.Errorf("read %s: %w", p.device, p.unread)
+	if p.readErr != nil {
+		return fmt.Errorf("read %s: %w", p.device, p.readErr)
 	}
 	dir := m.Dir
 	if dir == "" {
@@ -162,7 +160,7 @@ func (m *Mounter) mounted(p partition, flags uintptr, do func(*os.Root) error) (
 	}
 	flags |= unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOSUID | unix.MS_NOATIME
 	if err := unix.Mount(p.device, dir, p.fileSystem, flags, ""); err != nil {
-		return mounting(fmt.Errorf("mount %s as %s: %w", p.device, p.fileSystem, err))
+		return mountError(fmt.Errorf("mount %s as %s: %w", p.device, p.fileSystem, err))
 	}
 	defer func() {
 		if e := unix.Unmount(dir, 0); e != nil {

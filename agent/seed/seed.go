@@ -15,64 +15,61 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// ErrFormat says that the seed is of a kind that cannot be written.
-var ErrFormat = errors.New("the bootstrap data cannot be given to the installed system")
+// ErrFormat reports first-boot data that cannot be written into an installed system.
+var ErrFormat = errors.New("write the bootstrap data: unsupported")
 
-// ErrNoAssembly says that the system on a disk cannot assemble a software RAID.
-var ErrNoAssembly = errors.New("the image's system has no mdadm, and would run on one disk of the mirror alone; " +
-	"install mdadm in the image, also in its initramfs, or leave softwareRAID out")
+// ErrNoAssembly reports that the system on a disk cannot assemble a software RAID.
+var ErrNoAssembly = errors.New("the image has no mdadm, so its system would use only one disk of the mirror; " +
+	"install mdadm in the image and its initramfs, or remove softwareRAID")
 
-// ErrIgnition says that the system on a disk is set up by Ignition, which no software RAID
-// of Ingot's is for.
-var ErrIgnition = errors.New("a system that Ignition sets up makes its own mirror; " +
-	"say it in the Ignition configuration (boot_device.mirror of Butane), and leave softwareRAID out")
+// ErrIgnition reports a system that Ignition configures, for which Ingot makes no software
+// RAID.
+var ErrIgnition = errors.New("a system with Ignition makes its own mirror; " +
+	"configure it there (boot_device.mirror in Butane) and remove softwareRAID")
 
-// kind is a way to give a system its seed.
-type kind struct {
-	// holds says whether a mounted file system is the one to write to.
-	holds func(*os.Root) bool
-	write func(*os.Root, agentapi.Bootstrap) error
-	// onRoot: it is a root file system, which its partition's type may tell.
+// target is a method to give a system its first-boot data.
+type target struct {
+	// matches reports whether a mounted file system is the one to write to.
+	matches func(*os.Root) bool
+	write   func(*os.Root, agentapi.Bootstrap) error
+	// onRoot is set if matches expects a root file system, which the partition type shows.
 	onRoot bool
-	// name of what holds looks for.
-	name string
+	name   string
 }
 
-// kindOf chooses by the format of the data.
-func kindOf(data agentapi.Bootstrap) (kind, error) {
+func targetFor(data agentapi.Bootstrap) (target, error) {
 	switch data.Format {
 	case "", agentapi.FormatCloudConfig:
-		return kind{holds: looksLikeSystem, write: Write, onRoot: true, name: "with cloud-init"}, nil
+		return target{matches: isCloudInitRoot, write: Write, onRoot: true, name: "with cloud-init"}, nil
 	case agentapi.FormatIgnition:
 		if data.NetworkConfig != "" {
-			return kind{}, fmt.Errorf("%w: network data is for cloud-init; with Ignition say it in the configuration, and leave networkData out", ErrFormat)
+			return target{}, fmt.Errorf("%w: networkData works with cloud-init only; with Ignition configure the network there and remove networkData", ErrFormat)
 		}
-		return kind{holds: awaitsIgnition, write: writeIgnition, name: "with ignition.firstboot"}, nil
+		return target{matches: isIgnitionBoot, write: writeIgnition, name: "with ignition.firstboot"}, nil
 	}
-	return kind{}, fmt.Errorf("%w: its format is %.40q, and this agent knows %s and %s",
+	return target{}, fmt.Errorf("%w: format %.40q, this agent supports %s and %s",
 		ErrFormat, data.Format, agentapi.FormatCloudConfig, agentapi.FormatIgnition)
 }
 
-// firstBoot is the file by which the boot loader of Fedora CoreOS and its relatives
-// knows the first boot, and config what Ignition then reads, both below the boot file
-// system.
+// Paths below the boot file system. The boot loader of Fedora CoreOS and its relatives
+// detects the first boot by firstBoot. Ignition then reads config.
 const (
 	firstBoot   = "ignition.firstboot"
 	ignitionDir = "ignition"
 	config      = ignitionDir + "/config.ign"
 )
 
-// awaitsIgnition says whether a file system is the boot file system of a system that
-// has not been set up.
-func awaitsIgnition(root *os.Root) bool {
+// isIgnitionBoot reports whether a file system is the boot file system of a system that
+// Ignition has not configured yet.
+func isIgnitionBoot(root *os.Root) bool {
 	info, err := root.Lstat(firstBoot)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// writeIgnition writes the configuration, readable by root alone.
+// writeIgnition writes the configuration, readable only by root.
 func writeIgnition(root *os.Root, data agentapi.Bootstrap) error {
 	if err := root.RemoveAll(ignitionDir); err != nil {
-		return fmt.Errorf("remove the old configuration: %w", err)
+		return fmt.Errorf("remove the old Ignition configuration: %w", err)
 	}
 	if err := root.Mkdir(ignitionDir, 0o700); err != nil {
 		return fmt.Errorf("make Ignition's directory: %w", err)
@@ -83,27 +80,27 @@ func writeIgnition(root *os.Root, data agentapi.Bootstrap) error {
 	return nil
 }
 
-// Dir is where cloud-init looks for a NoCloud seed, below the root.
+// Dir is the directory of cloud-init's NoCloud seed, relative to the root.
 const Dir = "var/lib/cloud/seed/nocloud"
 
-// ConfigFile has cloud-init read this seed and no other, below the root. It sorts behind the
-// files that images have, since cloud-init lets the last one win.
+// ConfigFile makes cloud-init read only this seed. It is relative to the root. Its name sorts
+// after the images' own files, since the last file wins.
 const ConfigFile = configDir + "/zzz-ingot.cfg"
 
 const configDir = "etc/cloud/cloud.cfg.d"
 
-// onlyThisSeed keeps cloud-init from other sources of user data, and from volumes labeled
-// CIDATA, whose files would replace those of the seed: a USB stick, virtual media or a disk
-// that was not erased may have one. The list stands in one line, as ds-identify needs it.
-const onlyThisSeed = `# Written by Ingot: user data comes from /` + Dir + ` alone.
+// onlyThisSeed disables other sources of user data, and volumes labeled CIDATA, whose files
+// would replace those of the seed: USB sticks, virtual media or disks that were not erased
+// may have one. ds-identify requires the list in one line.
+const onlyThisSeed = `# Written by Ingot: user data comes only from /` + Dir + `.
 datasource_list: [NoCloud, None]
 datasource:
   NoCloud:
     fs_label: null
 `
 
-// Write writes the seed below the root of an installed system: directory 0700,
-// files 0600, an old seed removed, all of it durable. It has cloud-init read nothing else.
+// Write writes the seed below the root of an installed system, durably, with mode 0700 for
+// the directory and 0600 for files. It removes an old seed and disables other sources.
 func Write(root *os.Root, data agentapi.Bootstrap) error {
 	if err := writeConfig(root); err != nil {
 		return fmt.Errorf("write %s: %w", ConfigFile, err)
@@ -123,7 +120,7 @@ func Write(root *os.Root, data agentapi.Bootstrap) error {
 		{"meta-data", data.MetaData},
 		{"vendor-data", data.VendorData.Reveal()},
 	}
-	if data.NetworkConfig != "" { // an empty file would say: no network
+	if data.NetworkConfig != "" { // an empty file would disable the network
 		files = append(files, file{"network-config", data.NetworkConfig})
 	}
 	for _, file := range files {
@@ -134,7 +131,7 @@ func Write(root *os.Root, data agentapi.Bootstrap) error {
 	return nil
 }
 
-// writeConfig writes ConfigFile, in the place of one of an earlier try.
+// writeConfig writes ConfigFile and replaces that of an earlier attempt.
 func writeConfig(root *os.Root) error {
 	if err := root.MkdirAll(configDir, 0o755); err != nil {
 		return err
@@ -157,9 +154,9 @@ func writeFile(root *os.Root, name, content string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// looksLikeSystem says whether a mounted file system is the root of a system that
-// reads the seed.
-func looksLikeSystem(root *os.Root) bool {
+// isCloudInitRoot reports whether a mounted file system is the root of a system with
+// cloud-init.
+func isCloudInitRoot(root *os.Root) bool {
 	for _, dir := range []string{"etc/cloud", "var/lib"} {
 		info, err := root.Stat(dir)
 		if err != nil || !info.IsDir() {
@@ -169,9 +166,9 @@ func looksLikeSystem(root *os.Root) bool {
 	return true
 }
 
-// assembles looks for mdadm, whose package also puts it into the initramfs (Debian's hook
-// for initramfs-tools, dracut's module mdraid).
-func assembles(root *os.Root) error {
+// checkMDADM looks for mdadm, whose package also installs it into the initramfs (Debian's
+// hook for initramfs-tools, dracut's module mdraid).
+func checkMDADM(root *os.Root) error {
 	for _, program := range []string{"usr/sbin/mdadm", "sbin/mdadm", "usr/bin/mdadm"} {
 		if info, err := root.Stat(program); err == nil && info.Mode().IsRegular() {
 			return nil
@@ -180,14 +177,14 @@ func assembles(root *os.Root) error {
 	return ErrNoAssembly
 }
 
-// rootTypes are the partition types of a root file system, by architecture, of the
-// Discoverable Partitions Specification, as they lie on disk.
+// rootTypes are the partition types of root file systems (Discoverable Partitions
+// Specification) in their encoding on disk.
 var rootTypes = map[[16]byte]bool{
 	guid(0x4f68bce3, 0xe8cd, 0x4db1, 0x96e7fbcaf984b709): true, // x86-64
 	guid(0xb921b045, 0x1df0, 0x41c3, 0xaf444c6f280d3fae): true, // arm64
 }
 
-// guid lays out a GUID as UEFI does: the first three fields little endian.
+// guid encodes a GUID as UEFI does: the first three fields little endian.
 func guid(a uint32, b, c uint16, d uint64) [16]byte {
 	var g [16]byte
 	binary.LittleEndian.PutUint32(g[0:], a)
@@ -197,8 +194,8 @@ func guid(a uint32, b, c uint16, d uint64) [16]byte {
 	return g
 }
 
-// gptTypes returns the type of each partition by its number, from the GPT with
-// sectors of the given size; nil when there is none (UEFI 2.10, section 5.3).
+// gptTypes returns the type of each partition by its number, from a GPT with the given sector
+// size; nil without a table (UEFI 2.10, section 5.3).
 func gptTypes(disk io.ReaderAt, sector int64) map[int][16]byte {
 	header := make([]byte, 92)
 	if _, err := disk.ReadAt(header, sector); err != nil || string(header[:8]) != "EFI PART" {
@@ -222,8 +219,8 @@ func gptTypes(disk io.ReaderAt, sector int64) map[int][16]byte {
 	return types
 }
 
-// fileSystem recognises what the agent can mount, by the magic numbers of the
-// superblocks of ext2/3/4 (0xEF53 at 1080) and XFS ("XFSB" at 0); empty for others.
+// fileSystem detects the file systems that the agent can mount by the magic numbers of the
+// superblocks: ext2/3/4 (0xEF53 at 1080) and XFS ("XFSB" at 0). It returns "" for others.
 func fileSystem(partition io.ReaderAt) (string, error) {
 	for _, known := range []struct {
 		name, magic string
@@ -231,7 +228,7 @@ func fileSystem(partition io.ReaderAt) (string, error) {
 	}{{"ext4", "\x53\xef", 1024 + 56}, {"xfs", "XFSB", 0}} {
 		b := make([]byte, len(known.magic))
 		switch _, err := partition.ReadAt(b, known.at); {
-		case err != nil && !errors.Is(err, io.EOF): // it may end there
+		case err != nil && !errors.Is(err, io.EOF): // EOF: a small partition
 			return "", err
 		case err == nil && string(b) == known.magic:
 			return known.name, nil

@@ -22,7 +22,7 @@ var data = agentapi.Bootstrap{UserData: "#cloud-config\n", MetaData: "instance-i
 
 var errUnread = errors.New("input/output error")
 
-// broken cannot be read.
+// broken fails every read.
 type broken struct{}
 
 func (broken) ReadAt([]byte, int64) (int, error) { return 0, errUnread }
@@ -99,8 +99,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Without a network configuration there is no file of it, nor one of an older install:
-// the system finds its own.
+// Without a network configuration there must be no file, not even an older one.
 func TestWriteWithoutNetworkConfig(t *testing.T) {
 	root, dir := openRoot(t)
 	if err := Write(root, data); err != nil {
@@ -116,9 +115,8 @@ func TestWriteWithoutNetworkConfig(t *testing.T) {
 	}
 }
 
-// TestLinksInTheImageLeadNowhere: the image may say that its seed directory is
-// somewhere in the agent's own file system.
-func TestLinksInTheImageLeadNowhere(t *testing.T) {
+// Symbolic links in the image must not lead into the agent's file system.
+func TestLinksOutOfTheImageAreRefused(t *testing.T) {
 	outside := t.TempDir()
 	for _, link := range []string{"var", "var/lib", "var/lib/cloud", "var/lib/cloud/seed", "etc", "etc/cloud/cloud.cfg.d"} {
 		t.Run(link, func(t *testing.T) {
@@ -161,7 +159,7 @@ func TestFileSystem(t *testing.T) {
 			}
 		})
 	}
-	// What cannot be read is not taken for a partition without a file system.
+	// A read error does not mean that there is no file system.
 	if got, err := fileSystem(broken{}); !errors.Is(err, errUnread) {
 		t.Errorf("%q of a broken partition", got)
 	}
@@ -200,28 +198,28 @@ func TestGPTTypes(t *testing.T) {
 	}
 }
 
-func TestLooksLikeSystem(t *testing.T) {
+func TestIsCloudInitRoot(t *testing.T) {
 	root, dir := openRoot(t)
-	if looksLikeSystem(root) {
-		t.Error("an empty file system is a system")
+	if isCloudInitRoot(root) {
+		t.Error("an empty file system counts as a system")
 	}
 	for _, d := range []string{"etc/cloud", "var/lib"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !looksLikeSystem(root) {
-		t.Error("a system is none")
+	if !isCloudInitRoot(root) {
+		t.Error("a system is not recognized")
 	}
 }
 
-func TestAssembles(t *testing.T) {
+func TestCheckMDADM(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		want error
 	}{
 		"Debian": {"usr/sbin/mdadm", nil}, "an older one": {"sbin/mdadm", nil}, "one directory of programs": {"usr/bin/mdadm", nil},
-		"its configuration alone": {"etc/mdadm.conf", ErrNoAssembly}, "its documentation": {"usr/share/doc/mdadm", ErrNoAssembly},
+		"only its configuration": {"etc/mdadm.conf", ErrNoAssembly}, "only its documentation": {"usr/share/doc/mdadm", ErrNoAssembly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := openRoot(t)
@@ -229,7 +227,7 @@ func TestAssembles(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o755)); err != nil {
 				t.Fatal(err)
 			}
-			if err := assembles(root); !errors.Is(err, c.want) {
+			if err := checkMDADM(root); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		})
@@ -245,8 +243,8 @@ func FuzzGPTTypes(f *testing.F) {
 	})
 }
 
-// The format decides what is written where, and what cannot be done is said.
-func TestKinds(t *testing.T) {
+// The format determines the files. Unsupported data fails.
+func TestTargetFor(t *testing.T) {
 	const config = `{"ignition":{"version":"3.4.0"}}`
 	for _, c := range []struct {
 		name string
@@ -261,7 +259,7 @@ func TestKinds(t *testing.T) {
 		{"another format", agentapi.Bootstrap{Format: "kickstart"}, ErrFormat, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			how, err := kindOf(c.data)
+			to, err := targetFor(c.data)
 			if !errors.Is(err, c.err) {
 				t.Fatalf("error %v, want %v", err, c.err)
 			}
@@ -275,7 +273,7 @@ func TestKinds(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "ignition/config.ign"), []byte("old"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := how.write(root, c.data); err != nil {
+			if err := to.write(root, c.data); err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range c.want {
@@ -291,7 +289,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func TestAwaitsIgnition(t *testing.T) {
+func TestIsIgnitionBoot(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(dir string) error
 		want    bool
@@ -306,7 +304,7 @@ func TestAwaitsIgnition(t *testing.T) {
 			if err := c.prepare(dir); err != nil {
 				t.Fatal(err)
 			}
-			if got := awaitsIgnition(root); got != c.want {
+			if got := isIgnitionBoot(root); got != c.want {
 				t.Errorf("%t, want %t", got, c.want)
 			}
 		})

@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// ErrLimit says that what was waited for did not come.
-var ErrLimit = errors.New("it did not come in time")
+// ErrLimit reports that the condition was not met in time.
+var ErrLimit = errors.New("timed out")
 
-// Poll is how patiently something is asked for that tells nobody when it comes. Both
-// fields are needed.
+// Poll repeats a check of a condition. Both fields are required.
 type Poll struct {
-	// Every is the pause after an answer, Limit bounds all of it.
+	// Every is the pause after a check. Limit bounds the total time.
 	Every, Limit time.Duration
 }
 
-// Until asks until the answer is yes or an error, at least once. After the limit it
-// returns ErrLimit; at the context's end its cause. An ask is not cut short by either.
-func (p Poll) Until(ctx context.Context, ask func() (bool, error)) error {
+// Until checks until the condition is met or fails, at least once. It returns ErrLimit after
+// the limit, or the context's cause. Neither interrupts a check.
+func (p Poll) Until(ctx context.Context, check func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Limit, ErrLimit)
 	defer cancel()
 	for {
-		if done, err := ask(); done || err != nil {
+		if done, err := check(); done || err != nil {
 			return err
 		}
 		if err := For(ctx, p.Every); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// For returns nil after d. The context's end makes it return early, with its cause.
+// For returns nil after d, or early with the context's cause.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,13 +13,13 @@ import (
 )
 
 func TestFor(t *testing.T) {
-	calledOff := errors.New("called off")
+	canceled := errors.New("canceled")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	if err := wait.For(ctx, time.Millisecond); err != nil {
 		t.Errorf("time that passed: %v", err)
 	}
-	cancel(calledOff)
-	if err := wait.For(ctx, 24*time.Hour); !errors.Is(err, calledOff) {
+	cancel(canceled)
+	if err := wait.For(ctx, 24*time.Hour); !errors.Is(err, canceled) {
 		t.Errorf("called off: %v", err)
 	}
 }

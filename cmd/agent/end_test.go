@@ -12,26 +12,25 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// A kernel that refuses to end the boot leaves the links down: the NIC is let go of before
-// the next attempt, whoever asked for the end, and only then.
-func TestEndThatIsRefused(t *testing.T) {
+// A refused end leaves the links down: the next attempt must configure the NIC again.
+func TestNICIsDroppedAfterARefusedEnd(t *testing.T) {
 	refused := errors.New("operation not permitted")
 	m := &machine{nic: &boot.NIC{}, halt: func(agentapi.Action) error { return refused }}
-	keeping, letGo := context.WithCancel(t.Context())
-	m.letGo = letGo
+	keeping, stop := context.WithCancel(t.Context())
+	m.stopNIC = stop
 	if m.forgetNetwork(); m.nic == nil || keeping.Err() != nil {
-		t.Fatal("let go of a NIC that works")
+		t.Fatal("dropped a working NIC")
 	}
 	ended := make(chan error)
-	go func() { ended <- m.end(agentapi.Restart) }() // as the timer of leaveInTime does
+	go func() { ended <- m.end(agentapi.Restart) }() // like the timer of limitDiscovery
 	if err := <-ended; !errors.Is(err, refused) {
 		t.Errorf("%v, want %v", err, refused)
 	}
 	if m.forgetNetwork(); m.nic != nil || keeping.Err() == nil {
-		t.Error("a NIC whose link is down is kept, or its lease is renewed for ever")
+		t.Error("kept a NIC whose link is down, or its lease renewal")
 	}
 	m.nic = &boot.NIC{}
 	if m.forgetNetwork(); m.nic == nil {
-		t.Error("let go of the NIC that was made anew")
+		t.Error("dropped a NIC that was configured again")
 	}
 }

@@ -1,10 +1,9 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent is /init of the network-booted system: it brings the machine up
-// as far as the agent needs, runs it, and reboots or powers off. It never ends
-// otherwise: what fails is repeated until the manager's deadline powers the
-// server off.
+// Command agent is /init of the network-booted system. It prepares the machine, runs the
+// agent, and reboots or powers off. It never exits: it repeats failed steps until the
+// manager's deadline powers the server off.
 package main
 
 import (
@@ -28,14 +27,13 @@ var version = "dev"
 
 const minPause, maxPause = 2 * time.Second, time.Minute
 
-// strangerPatience is how long a server that nobody knows is kept: no manager's
-// deadline ends that boot.
-const strangerPatience = 15 * time.Minute
+// discoveryTimeout ends the boot of an unknown server, for which no manager has a deadline.
+const discoveryTimeout = 15 * time.Minute
 
 func main() {
 	console := boot.NewConsole(os.Stdout)
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "agent: this is the first process of a network-booted server; it does nothing elsewhere")
+		fmt.Fprintln(os.Stderr, "agent: not process 1: the agent runs only as /init of a network-booted server")
 		os.Exit(1)
 	}
 	console.Printf("agent %s", version)
@@ -45,59 +43,58 @@ func main() {
 		if action != "" {
 			console.Printf("end: %s", action)
 			err = m.end(action)
-			if action == agentapi.StartLive { // loaded, and not started: to be tried anew, and counted
+			if action == agentapi.StartLive { // not started: another boot retries, and counts as an attempt
 				err = errors.Join(err, m.end(agentapi.PowerOff))
 			}
 		}
 		wait := pause/2 + rand.N(pause/2)
-		console.Printf("failed: %v; again in %s", err, wait.Round(time.Second))
+		console.Printf("failed: %v; retrying in %s", err, wait.Round(time.Second))
 		time.Sleep(wait)
 	}
 }
 
-// machine keeps what was reached in earlier attempts.
+// machine keeps the results of earlier attempts.
 type machine struct {
 	log      func(format string, args ...any)
 	args     *agent.Arguments
 	identity *agent.Identity
 	modules  *kmod.Set
 	disks    *boot.Disks
-	// leaving restarts a server that nobody knows; nil: it is known.
-	leaving *time.Timer
+	// restart restarts an unknown server after discoveryTimeout; nil: not started.
+	restart *time.Timer
 	nic     *boot.NIC
-	// letGo ends the renewal of the NIC's address.
-	letGo context.CancelFunc
-	// linksDown: an end that came to nothing has left no network behind.
+	// stopNIC ends the renewal of the NIC's address.
+	stopNIC context.CancelFunc
+	// linksDown is set after a failed end, which has taken the network down.
 	linksDown atomic.Bool
-	// halt is boot.End.
-	halt func(agentapi.Action) error
-	// tokenTold: the token came by DHCP, and may be followed by a newer one.
-	tokenTold bool
+	halt      func(agentapi.Action) error
+	// tokenByDHCP is set if the token came by DHCP: a newer one may replace it.
+	tokenByDHCP bool
 }
 
-// end does an action; it returns only when the kernel refuses. The links are down then, and
-// network makes them anew. It may be called at any time, by the timer of leaveInTime too.
+// end carries out an action and returns only if the kernel refuses. The links are down then,
+// and network configures them again. It is safe for concurrent use.
 func (m *machine) end(action agentapi.Action) error {
 	err := m.halt(action)
 	m.linksDown.Store(true)
 	return err
 }
 
-// forgetNetwork lets go of a NIC whose link was taken down.
+// forgetNetwork drops a NIC whose link is down.
 func (m *machine) forgetNetwork() {
 	if !m.linksDown.Swap(false) || m.nic == nil {
 		return
 	}
-	m.letGo()
+	m.stopNIC()
 	m.nic = nil
 }
 
-// attempt goes through the steps that are still missing and runs the agent. A
-// panic is one more way to fail.
+// attempt executes the steps that have not succeeded yet and runs the agent. It returns a
+// panic as an error.
 func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			// The value may hold anything; its type and place are enough.
+			// The value may contain a secret: report only its type.
 			action, err = "", fmt.Errorf("panic: %T", p)
 		}
 	}()
@@ -106,7 +103,7 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 			return "", err
 		}
 	}
-	m.leaveInTime()
+	m.limitDiscovery()
 	seeder := &seed.Mounter{LoadModule: m.modules.Load}
 	return agent.Run(ctx, agent.Config{
 		Servers: m.args.Servers, Files: m.args.Files, Pins: m.args.Pins, Token: m.args.Token,
@@ -118,19 +115,18 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 	})
 }
 
-// leaveInTime has a server that nobody knows restarted when nothing comes of its
-// discovery.
-func (m *machine) leaveInTime() {
-	if m.leaving != nil || !agentapi.ForStranger(m.args.Token) {
+// limitDiscovery restarts an unknown server whose discovery does not end in time.
+func (m *machine) limitDiscovery() {
+	if m.restart != nil || !agentapi.ForStranger(m.args.Token) {
 		return
 	}
-	m.leaving = time.AfterFunc(strangerPatience, func() {
-		m.log("end: nothing came of the discovery within %s; restarting", strangerPatience)
-		m.log("failed: %v", m.end(agentapi.Restart)) // it returns only if it failed
+	m.restart = time.AfterFunc(discoveryTimeout, func() {
+		m.log("end: the discovery did not finish within %s; restarting", discoveryTimeout)
+		m.log("failed: %v", m.end(agentapi.Restart)) // returns only on failure
 	})
 }
 
-// prepare mounts, reads the command line and makes the key of this boot.
+// prepare mounts file systems, reads the command line and makes the key of this boot.
 func (m *machine) prepare(context.Context) error {
 	if m.identity != nil {
 		return nil
@@ -147,19 +143,18 @@ func (m *machine) prepare(context.Context) error {
 		return err
 	}
 	if args, err = m.fromMedia(args); err != nil {
-		m.log("arguments of the CD image: %v", err) // DHCP may tell what they do not
+		m.log("read the arguments of the CD image: %v", err) // DHCP may supply them
 	}
 	m.args = &args
 	m.identity, err = agent.NewIdentity()
 	return err
 }
 
-// credential is where the stub of a unified kernel image puts the host's own file of a
-// CD image. It is not signed: what the command line says stands.
+// credential is where the stub of a unified kernel image puts the host's file from the CD
+// image. The file is not signed, so the command line takes precedence.
 const credential = "/.extra/global_credentials/ingot.cred"
 
-// fromMedia reads the rest of the arguments from the CD image that the server booted
-// from, if it did.
+// fromMedia reads the other arguments from the CD image, if the server booted from one.
 func (m *machine) fromMedia(args agent.Arguments) (agent.Arguments, error) {
 	text, err := os.ReadFile(credential)
 	if errors.Is(err, os.ErrNotExist) {
@@ -171,7 +166,6 @@ func (m *machine) fromMedia(args agent.Arguments) (agent.Arguments, error) {
 	return args.With(string(text))
 }
 
-// drivers loads modules for the devices that are there.
 func (m *machine) drivers(context.Context) error {
 	if m.modules != nil {
 		return nil
@@ -192,42 +186,41 @@ func (m *machine) settle() {
 		m.log("drivers: %v", err)
 	}
 	if n > 0 {
-		m.log("drivers: %d modules loaded", n)
+		m.log("drivers: loaded %d modules", n)
 	}
 }
 
 func (m *machine) network(ctx context.Context) error {
 	m.forgetNetwork()
 	if m.nic == nil {
-		ctx, letGo := context.WithCancel(ctx)
+		ctx, stop := context.WithCancel(ctx)
 		nic, err := boot.Network(ctx, boot.NetworkOptions{
-			MAC: m.args.MAC, Servers: m.args.Servers, Ask: len(m.args.Missing()) > 0, Settle: m.settle, Log: m.log,
+			MAC: m.args.MAC, Servers: m.args.Servers, NeedBootOptions: len(m.args.Missing()) > 0, Settle: m.settle, Log: m.log,
 		})
 		if err != nil {
-			letGo()
+			stop()
 			return err
 		}
-		m.nic, m.letGo = nic, letGo
+		m.nic, m.stopNIC = nic, stop
 	}
 	if len(m.args.Missing()) == 0 {
 		return nil
 	}
-	tokenTold := m.args.Token == ""
-	args, err := m.args.Fill(m.nic.Told)
+	tokenByDHCP := m.args.Token == ""
+	args, err := m.args.Fill(m.nic.BootOptions)
 	if err != nil {
-		m.nic.Told, _ = m.nic.Ask(ctx, "") // for the next attempt
+		m.nic.BootOptions, _ = m.nic.RequestBootOptions(ctx, "") // for the next attempt
 		return err
 	}
-	m.args, m.tokenTold = &args, tokenTold
+	m.args, m.tokenByDHCP = &args, tokenByDHCP
 	return nil
 }
 
-// find asks by DHCP for another replica. What the command line said of the order
-// stands.
+// find asks for another replica by DHCP. A token from the command line stays.
 func (m *machine) find(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
-	told, err := m.nic.Ask(ctx, avoid)
-	if !m.tokenTold {
-		told.Token = ""
+	options, err := m.nic.RequestBootOptions(ctx, avoid)
+	if !m.tokenByDHCP {
+		options.Token = ""
 	}
-	return told, err
+	return options, err
 }

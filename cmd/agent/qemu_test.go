@@ -19,9 +19,9 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// TestInstallInQEMU boots the agent's kernel and initramfs directly, installs the
-// test image onto a virtual disk, and boots that disk until cloud-init ran the
-// user data. It runs with INGOT_QEMU set, after make agent-image test-image.
+// TestInstallInQEMU boots the agent's kernel and initramfs, installs the test image onto a
+// virtual disk, and boots that disk until cloud-init has executed the user data. It requires
+// INGOT_QEMU, and make agent-image test-image before.
 func TestInstallInQEMU(t *testing.T) {
 	if os.Getenv("INGOT_QEMU") == "" {
 		t.Skip("INGOT_QEMU is not set")
@@ -92,7 +92,7 @@ func checkInstalled(t *testing.T, m *agenttest.Manager, disk, serial string) {
 		}
 	}
 	for _, secret := range []string{"USER-DATA-DONE", m.Token.Reveal()} {
-		// The kernel prints its command line, token included: that line is not ours.
+		// The kernel prints its command line with the token: that line is excluded.
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, secret) && !strings.Contains(strings.ToLower(line), "command line") {
 				t.Errorf("the console shows a secret: %q", line)
@@ -146,7 +146,7 @@ func makeDisk(t *testing.T, path string, size int64) {
 	}
 }
 
-// guestAddress is where QEMU's user network shows the host's loopback.
+// guestAddress returns the address of the host's loopback in QEMU's user network.
 func guestAddress(addr string) string { return strings.Replace(addr, "127.0.0.1", "10.0.2.2", 1) }
 
 func serveFile(t *testing.T, path string) string {
@@ -193,7 +193,7 @@ func machineArgs(t *testing.T, dir, nic string, uefi bool) []string {
 		"-drive", "if=pflash,format=raw,unit=1,file="+file)
 }
 
-// qemu runs until the machine ends, or until the serial console shows a text.
+// qemu runs until the machine ends, or the serial console shows a text.
 func qemu(t *testing.T, serial string, limit time.Duration, args []string, until string) {
 	t.Helper()
 	cmd := exec.Command("qemu-system-x86_64", append(args, "-serial", "file:"+serial)...)
