@@ -4,42 +4,39 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Arguments are what the boot gives the agent: on the kernel command line, or, where
-// that cannot be given, by DHCP.
+// Arguments are the boot arguments of the agent, from the kernel command line or from DHCP.
 type Arguments struct {
-	// Servers are host:port of the agent API, each as good as the others.
+	// Servers are the replicas of the agent API, as host:port. All are equivalent.
 	Servers []string
-	// Files is the base URL of the boot server; empty when not given.
+	// Files is the base URL of the boot server; empty if not given.
 	Files string
-	// Pins of the manager's TLS keys.
-	Pins []Pin
-	// Token of the session.
+	Pins  []Pin
 	Token agentapi.Sensitive
-	// MAC is the boot NIC's address, nil when not given.
+	// MAC is the address of the boot NIC; nil if not given.
 	MAC net.HardwareAddr
 }
 
 var (
-	// ErrArguments says that a command line does not tell the agent where to go.
-	ErrArguments = errors.New("kernel command line")
-	// ErrIncomplete says that neither the command line nor DHCP told the agent all.
-	ErrIncomplete = errors.New("where to go was not told")
+	// ErrArguments reports a kernel command line with an invalid ingot.* argument.
+	ErrArguments = errors.New("parse the kernel command line")
+	// ErrIncomplete reports that command line and DHCP together lack a required argument.
+	ErrIncomplete = errors.New("incomplete boot arguments")
 )
 
-// ParseArguments reads the ingot.* arguments of a kernel command line
-// (/proc/cmdline). Other arguments are ignored; of one given twice the last
-// counts, as in the kernel. What is not given may come by DHCP: see Missing and
-// Fill. No error holds a value, since one of them is secret.
+// ParseArguments reads the ingot.* arguments of a kernel command line (/proc/cmdline).
+// If an argument occurs twice, the last one counts, as in the kernel. DHCP may supply
+// missing arguments (see Missing and Fill). No error contains a value, since the token is
+// secret.
 func ParseArguments(cmdline string) (Arguments, error) {
 	values := map[string]string{}
 	for _, word := range splitCommandLine(cmdline) {
@@ -62,7 +59,7 @@ func ParseArguments(cmdline string) (Arguments, error) {
 	return args, nil
 }
 
-// parseBoot reads the values that are there.
+// parseBoot parses the values that are set.
 func parseBoot(in agentapi.BootOptions) (Arguments, error) {
 	args := Arguments{Files: strings.TrimSuffix(in.Files, "/"), Token: in.Token}
 	if in.Server != "" {
@@ -88,37 +85,38 @@ func parseBoot(in agentapi.BootOptions) (Arguments, error) {
 	return args, nil
 }
 
-// Missing names what is needed and not there; empty: the agent can start.
+// Missing returns the names of the required arguments that are not set, sorted.
 func (a Arguments) Missing() []string {
 	var names []string
-	for name, there := range map[string]bool{
-		agentapi.ArgServer: len(a.Servers) > 0, agentapi.ArgPin: len(a.Pins) > 0, agentapi.ArgToken: a.Token != "",
-	} {
-		if !there {
-			names = append(names, name)
-		}
+	if len(a.Pins) == 0 {
+		names = append(names, agentapi.ArgPin)
 	}
-	slices.Sort(names)
+	if len(a.Servers) == 0 {
+		names = append(names, agentapi.ArgServer)
+	}
+	if a.Token == "" {
+		names = append(names, agentapi.ArgToken)
+	}
 	return names
 }
 
-// Fill takes from DHCP what the command line did not give, and nothing else: a pin
-// that was built into a signed image is not replaced by one that anybody on the
-// segment could send. The error wraps ErrIncomplete.
-func (a Arguments) Fill(told agentapi.BootOptions) (Arguments, error) {
-	found, err := parseBoot(told)
+// Fill adds the arguments from DHCP that the command line does not set. It overrides
+// none: a pin in a signed image must not be replaced by a pin that anyone on the network
+// segment can send. The error wraps ErrIncomplete.
+func (a Arguments) Fill(options agentapi.BootOptions) (Arguments, error) {
+	found, err := parseBoot(options)
 	if err != nil {
-		return a, fmt.Errorf("%w: by DHCP: %w", ErrIncomplete, err)
+		return a, fmt.Errorf("%w: DHCP options: %w", ErrIncomplete, err)
 	}
 	a = a.or(found)
 	if missing := a.Missing(); len(missing) > 0 {
-		return a, fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(missing, ", "))
+		return a, fmt.Errorf("%w: %s missing", ErrIncomplete, strings.Join(missing, ", "))
 	}
 	return a, nil
 }
 
-// With takes from another text in the form of a command line what the command line did
-// not give, and nothing else. The error wraps ErrArguments; what was there stays.
+// With adds the arguments from a text in the form of a command line that are not set yet.
+// On error, which wraps ErrArguments, it returns the arguments unchanged.
 func (a Arguments) With(text string) (Arguments, error) {
 	found, err := ParseArguments(text)
 	if err != nil {
@@ -127,27 +125,23 @@ func (a Arguments) With(text string) (Arguments, error) {
 	return a.or(found), nil
 }
 
-// or takes from found what is not there.
+// or fills the unset arguments from found.
 func (a Arguments) or(found Arguments) Arguments {
 	if len(a.Servers) == 0 {
 		a.Servers = found.Servers
 	}
-	if a.Files == "" {
-		a.Files = found.Files
-	}
+	a.Files = cmp.Or(a.Files, found.Files)
 	if len(a.Pins) == 0 {
 		a.Pins = found.Pins
 	}
-	if a.Token == "" {
-		a.Token = found.Token
-	}
+	a.Token = cmp.Or(a.Token, found.Token)
 	if a.MAC == nil {
 		a.MAC = found.MAC
 	}
 	return a
 }
 
-// splitCommandLine splits at white space outside double quotes, which it removes
+// splitCommandLine splits at white space outside double quotes and removes the quotes
 // (Linux, lib/cmdline.c, next_arg).
 func splitCommandLine(s string) []string {
 	var words []string

@@ -77,25 +77,25 @@ func TestParseArguments(t *testing.T) {
 	}
 }
 
-// What the command line gives counts; DHCP fills what it leaves open.
-func TestFill(t *testing.T) {
+// DHCP adds what the command line lacks and overrides nothing.
+func TestFillDoesNotOverrideTheCommandLine(t *testing.T) {
 	other := "sha256/" + strings.Repeat("B", 42) + "E"
-	told := agentapi.BootOptions{Server: "192.0.2.9:8843", Pin: other, Token: "told", Files: "http://192.0.2.9:8880"}
+	options := agentapi.BootOptions{Server: "192.0.2.9:8843", Pin: other, Token: "dhcp-token", Files: "http://192.0.2.9:8880"}
 	for _, tc := range []struct {
 		name, line string
-		told       agentapi.BootOptions
+		options    agentapi.BootOptions
 		// want is server, files, the first pin, token; missing is what the line lacks.
 		want, missing string
 		bad           bool
 	}{
-		{name: "a bare line", told: told, missing: "ingot.pin ingot.server ingot.token", want: "192.0.2.9:8843 http://192.0.2.9:8880 " + other + " told"},
-		{name: "a pin built in stands", line: "ingot.pin=" + pinText, told: told, missing: "ingot.server ingot.token",
-			want: "192.0.2.9:8843 http://192.0.2.9:8880 " + pinText + " told"},
-		{name: "a full line stands", line: "ingot.server=192.0.2.1:8843 ingot.token=line ingot.pin=" + pinText, told: told,
+		{name: "empty line", options: options, missing: "ingot.pin ingot.server ingot.token", want: "192.0.2.9:8843 http://192.0.2.9:8880 " + other + " dhcp-token"},
+		{name: "pin in the line", line: "ingot.pin=" + pinText, options: options, missing: "ingot.server ingot.token",
+			want: "192.0.2.9:8843 http://192.0.2.9:8880 " + pinText + " dhcp-token"},
+		{name: "complete line", line: "ingot.server=192.0.2.1:8843 ingot.token=line ingot.pin=" + pinText, options: options,
 			want: "192.0.2.1:8843 http://192.0.2.9:8880 " + pinText + " line"},
-		{name: "DHCP says nothing", missing: "ingot.pin ingot.server ingot.token", bad: true},
-		{name: "no token", told: agentapi.BootOptions{Server: told.Server, Pin: told.Pin}, missing: "ingot.pin ingot.server ingot.token", bad: true},
-		{name: "no server's address", told: agentapi.BootOptions{Server: "192.0.2.9", Pin: told.Pin, Token: "told"}, missing: "ingot.pin ingot.server ingot.token", bad: true},
+		{name: "no DHCP options", missing: "ingot.pin ingot.server ingot.token", bad: true},
+		{name: "no token", options: agentapi.BootOptions{Server: options.Server, Pin: options.Pin}, missing: "ingot.pin ingot.server ingot.token", bad: true},
+		{name: "server without port", options: agentapi.BootOptions{Server: "192.0.2.9", Pin: options.Pin, Token: "dhcp-token"}, missing: "ingot.pin ingot.server ingot.token", bad: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args, err := agent.ParseArguments(tc.line)
@@ -105,9 +105,9 @@ func TestFill(t *testing.T) {
 			if diff := cmp.Diff(tc.missing, strings.Join(args.Missing(), " ")); diff != "" {
 				t.Error(diff)
 			}
-			args, err = args.Fill(tc.told)
+			args, err = args.Fill(tc.options)
 			if tc.bad {
-				if !errors.Is(err, agent.ErrIncomplete) || strings.Contains(err.Error(), "told ") {
+				if !errors.Is(err, agent.ErrIncomplete) || strings.Contains(err.Error(), "dhcp-token") {
 					t.Errorf("error %v", err)
 				}
 				return
@@ -151,8 +151,8 @@ func FuzzParseArguments(f *testing.F) {
 	})
 }
 
-// TestWith: a CD image tells what the command line does not; a pin that is built in stands.
-func TestWith(t *testing.T) {
+// A CD image adds what the command line lacks; a pin in the command line stays.
+func TestWithDoesNotOverrideTheCommandLine(t *testing.T) {
 	media := "ingot.server=192.0.2.1:8843\ningot.files=http://192.0.2.1:8880\ningot.mac=52:54:00:00:00:0a\n" +
 		"ingot.pin=" + pinText + "," + pinText + "\ningot.token=secret\n\n\n\n"
 	built, err := agent.ParseArguments("quiet ingot.pin=" + pinText)
@@ -167,8 +167,8 @@ func TestWith(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	for name, text := range map[string]string{
-		"a quote that would hide the rest": "ingot.token=\"a ingot.pin=" + pinText,
-		"a broken server":                  "ingot.server=here",
+		"unterminated quote": "ingot.token=\"a ingot.pin=" + pinText,
+		"invalid server":     "ingot.server=here",
 	} {
 		t.Run(name, func(t *testing.T) {
 			after, err := built.With(text)

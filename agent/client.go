@@ -17,19 +17,18 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// ErrRefused says that the manager refused in a way that waiting does not heal:
-// the agent has no business on this server any more.
+// ErrRefused reports a final refusal by the manager: a retry cannot succeed, and the agent
+// must stop working on this server.
 var ErrRefused = errors.New("refused by the manager")
 
-// client speaks the agent API for one boot.
 type client struct {
-	cfg    Config
-	places *places
-	http   *http.Client
+	cfg       Config
+	endpoints *endpoints
+	http      *http.Client
 }
 
 func newClient(cfg Config) *client {
-	return &client{cfg: cfg, places: newPlaces(cfg), http: &http.Client{
+	return &client{cfg: cfg, endpoints: newEndpoints(cfg), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         cfg.Dial,
 			TLSClientConfig:     cfg.Identity.tlsConfig(cfg.Pins),
@@ -43,18 +42,19 @@ func newClient(cfg Config) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// call repeats a request until it has an answer, a final refusal (ErrRefused), or
-// the context ends. Every call is idempotent for the same key (agentapi).
+// call is callWithRetry without a callback.
 func (c *client) call(ctx context.Context, path string, in, out any) error {
-	return c.callPatiently(ctx, path, in, out, func(time.Duration) {})
+	return c.callWithRetry(ctx, path, in, out, func(time.Duration) {})
 }
 
-// callPatiently is call for what people may have to mend first: told hears for how long
-// the manager has been saying that it is not ready.
-func (c *client) callPatiently(ctx context.Context, path string, in, out any, told func(time.Duration)) error {
-	began := time.Now()
+// callWithRetry repeats a request until it is answered, the manager refuses it finally
+// (ErrRefused), or the context ends. Every call is idempotent for the same key (agentapi).
+// While the manager answers NotReady, for example until an operator fixes something,
+// onNotReady gets the time since the first request.
+func (c *client) callWithRetry(ctx context.Context, path string, in, out any, onNotReady func(time.Duration)) error {
+	start := time.Now()
 	for attempt := 0; ; attempt++ {
-		err := c.once(ctx, path, in, out)
+		err := c.callOnce(ctx, path, in, out)
 		if err == nil {
 			return nil
 		}
@@ -62,29 +62,29 @@ func (c *client) callPatiently(ctx context.Context, path string, in, out any, to
 			return context.Cause(ctx)
 		}
 		if refusal, ok := errors.AsType[*agentapi.Error](err); ok && refusal.Reason == agentapi.ReasonNotReady {
-			told(time.Since(began))
+			onNotReady(time.Since(start))
 		}
-		wait, final := c.verdict(err, attempt)
+		delay, final := c.retryDelay(err, attempt)
 		if final {
 			return fmt.Errorf("%w: %s: %w", ErrRefused, path, err)
 		}
-		if c.places.due() {
-			c.places.search(ctx)
+		if c.endpoints.needsSearch() {
+			c.endpoints.search(ctx)
 		}
-		c.cfg.Log("manager: %s: %v; again in %s", path, err, wait.Round(100*time.Millisecond))
-		if err := c.cfg.Sleep(ctx, wait); err != nil {
+		c.cfg.Log("manager: %s: %v; retrying in %s", path, err, delay.Round(100*time.Millisecond))
+		if err := c.cfg.Sleep(ctx, delay); err != nil {
 			return err
 		}
 	}
 }
 
-// verdict says how long to wait before a repetition, or that there is none.
-func (c *client) verdict(err error, attempt int) (wait time.Duration, final bool) {
-	wait = min(c.cfg.MinBackoff<<min(attempt, 16), c.cfg.MaxBackoff)
-	wait = wait/2 + rand.N(wait/2+1)
+// retryDelay returns the delay before the next attempt, or final if a retry cannot succeed.
+func (c *client) retryDelay(err error, attempt int) (delay time.Duration, final bool) {
+	delay = min(c.cfg.MinBackoff<<min(attempt, 16), c.cfg.MaxBackoff)
+	delay = delay/2 + rand.N(delay/2+1)
 	refusal, ok := errors.AsType[*agentapi.Error](err)
 	if !ok {
-		return wait, false
+		return delay, false
 	}
 	switch refusal.Reason {
 	case agentapi.ReasonTokenInvalid, agentapi.ReasonKeyConflict,
@@ -97,20 +97,20 @@ func (c *client) verdict(err error, attempt int) (wait time.Duration, final bool
 		}
 	}
 	if after := time.Duration(refusal.RetryAfter); after > 0 {
-		wait = min(after, c.cfg.MaxBackoff)
+		delay = min(after, c.cfg.MaxBackoff)
 	}
-	return wait, false
+	return delay, false
 }
 
-// once makes one call, and notes whether anybody answered. Its error is an
-// *agentapi.Error when the manager refused.
-func (c *client) once(ctx context.Context, path string, in, out any) error {
-	server, token := c.places.server()
+// callOnce makes one call and records whether the server answered. Its error is an
+// *agentapi.Error if the manager refused.
+func (c *client) callOnce(ctx context.Context, path string, in, out any) error {
+	server, token := c.endpoints.server()
 	err := c.post(ctx, server, token, path, in, out)
 	if _, refused := errors.AsType[*agentapi.Error](err); err == nil || refused {
-		c.places.answered()
+		c.endpoints.reportSuccess()
 	} else if ctx.Err() == nil {
-		c.places.lost(server)
+		c.endpoints.reportFailure(server)
 	}
 	return err
 }
@@ -139,14 +139,14 @@ func (c *client) post(ctx context.Context, server string, token agentapi.Sensiti
 	}
 	if res.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(answer, out); err != nil {
-			// The answer may be bootstrap data: nothing of it may show.
-			return errors.New("the answer is not what was asked for")
+			// The answer may contain bootstrap data: the error must not quote it.
+			return errors.New("cannot decode the answer")
 		}
 		return nil
 	}
 	var refusal agentapi.Error
 	if err := json.Unmarshal(answer, &refusal); err != nil || refusal.Reason == "" {
-		return fmt.Errorf("the manager answered %d", res.StatusCode)
+		return fmt.Errorf("the manager returned HTTP status %d", res.StatusCode)
 	}
 	return &refusal
 }

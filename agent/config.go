@@ -15,76 +15,70 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Disks are the disks of the server.
+// Disks gives access to the server's disks.
 type Disks interface {
-	// List returns the whole, writable disks, but removable ones of USB, as they are now, with
-	// the marker of each that could be read: for people, and to refuse an install (noOldSystem).
+	// List returns the whole, writable disks except removable USB disks, with each marker
+	// that could be read. The markers are informational and used by checkNoOldSystem.
 	List(ctx context.Context) ([]agentapi.Disk, error)
-	// Names is List without the markers. It reads no disk, and so waits for none.
+	// Names returns the same disks without markers. It reads no disk, so that a hanging
+	// disk cannot block it.
 	Names(ctx context.Context) ([]agentapi.Disk, error)
-	// Open opens one of them for writing. The caller closes it.
+	// Open opens a disk for writing. The caller closes it.
 	Open(ctx context.Context, disk agentapi.Disk) (block.Device, error)
 }
 
-// Seeder writes the seed of the first boot into the system installed on a disk.
-// The disk is not open for writing meanwhile. It returns when the seed is durable.
+// Seeder writes the first-boot data into the system installed on a disk, which must not be
+// open for writing. Seed returns when the data is durable.
 type Seeder interface {
 	Seed(ctx context.Context, disk agentapi.Disk, seed agentapi.Bootstrap) error
 }
 
-// Config is everything that Run knows of the world.
+// Config is the environment of Run.
 type Config struct {
 	// Servers (host:port, tried in turn), Pins and Token come from the boot (see
-	// Arguments), and so does Files, the base URL of the boot server; it may be empty
-	// where orders give whole URLs.
+	// Arguments). Files is the base URL of the boot server; it may be empty if orders
+	// contain absolute URLs.
 	Servers []string
 	Files   string
 	Pins    []Pin
 	Token   agentapi.Sensitive
-	// Find asks for another replica when none of Servers answers, most likely by
-	// DHCP; avoid is the one that does not. A token that it returns takes the place of
-	// Token, pins do not count. It returns when its context ends. Nil: there is no
-	// other.
+	// Find looks for another replica, normally by DHCP, if none of Servers answers. avoid
+	// is the server that does not answer. A returned token replaces Token; pins are
+	// ignored. Find returns when its context ends. Nil: there is no other replica.
 	Find func(ctx context.Context, avoid string) (agentapi.BootOptions, error)
-	// discover: nobody knows the server, as Token says. The agent reports the hardware,
-	// does no order of another kind, and ends in Restart whatever the manager says.
+	// discover is set if Token is for an unknown server. The agent then reports the
+	// hardware, executes no other order, and always ends in Restart.
 	discover bool
-	// Identity is made once a boot by NewIdentity.
 	Identity *Identity
-	// Version of the agent, for people.
-	Version string
+	Version  string
 
-	// Probe reads the hardware.
 	Probe  func(ctx context.Context) (agentapi.Hardware, error)
 	Disks  Disks
 	Seeder Seeder
-	// Memory is what the running kernel manages, in bytes, which may be less than the
-	// server has; nil: as much as Probe says.
+	// Memory returns the memory that the running kernel manages, in bytes. That may be less
+	// than the installed memory. Nil: the value from Probe.
 	Memory func() int64
-	// Assembles checks that the system installed on a disk can assemble a software RAID,
-	// before it is relied on to. An error is seed.ErrNoAssembly, seed.ErrNoRoot or
-	// seed.ErrIgnition where the image is to blame, and any other where it could not be
-	// looked into. Nil: nothing is checked.
+	// Assembles checks whether the system installed on a disk can assemble a software RAID.
+	// An error is seed.ErrNoAssembly, seed.ErrNoRoot or seed.ErrIgnition if the image is at
+	// fault, and any other if the check itself failed. Nil: no check.
 	Assembles func(ctx context.Context, disk agentapi.Disk) error
-	// Kernels starts live systems; nil: an order to start one fails.
+	// Kernels starts live systems. Nil: orders to start one fail.
 	Kernels Kernels
 
-	// SetTime sets system clock and RTC; nil leaves the clock alone.
+	// SetTime sets system clock and RTC. Nil: the clock is not set.
 	SetTime func(time.Time) error
-	// Dial connects to the manager and to the image server; net.Dialer's when nil.
+	// Dial connects to the manager and to the image server. Nil: net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Log prints one line for people on the console; nil prints nothing. It never
-	// gets a secret.
+	// Log prints one line on the console. It never gets a secret. Nil: no output.
 	Log func(format string, args ...any)
-	// Sleep waits; it returns early with the context's cause. A timer when nil.
+	// Sleep waits, and returns early with the context's cause. Nil: a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// CallTimeout bounds one call to the manager; 30 s when zero.
+	// CallTimeout bounds one call to the manager. Zero: 30 s.
 	CallTimeout time.Duration
-	// ImageStall is how long the image server may be silent before it counts as lost;
-	// 1 minute when zero.
+	// ImageStall bounds the silence of the image server before a reconnect. Zero: 1 minute.
 	ImageStall time.Duration
-	// Backoff between failed calls grows from MinBackoff to MaxBackoff with jitter;
-	// 1 s and 30 s when zero.
+	// MinBackoff and MaxBackoff bound the jittered delay between failed calls. Zero: 1 s
+	// and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 }
 
@@ -114,28 +108,26 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
+func orDefault(d, fallback time.Duration) time.Duration {
 	if d <= 0 {
-		return otherwise
+		return fallback
 	}
 	return d
 }
 
-// Failure is an error of an order's work that is reported to the manager: a
-// stable reason and a message for people, free of secrets.
+// Failure is the error of an order as reported to the manager: a stable reason and a
+// message without secrets.
 type Failure struct {
 	Reason  string
 	Message string
 	Err     error
 }
 
-// Error implements error.
 func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Reason, f.Message) }
 
-// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failure gives an error a reason; one that has a reason already keeps that.
+// failure gives an error a reason. If the error wraps a Failure, it keeps that reason.
 func failure(reason string, err error) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
 		reason = known.Reason
@@ -143,40 +135,42 @@ func failure(reason string, err error) *Failure {
 	return &Failure{Reason: reason, Message: err.Error(), Err: err}
 }
 
+func failuref(reason, format string, args ...any) *Failure {
+	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
 // The reasons of a Failure.
 const (
-	// ReasonDiskNotFound and ReasonDiskAmbiguous: not exactly one disk matches.
+	// ReasonDiskNotFound and ReasonDiskAmbiguous: no disk, or several disks, match.
 	ReasonDiskNotFound  = agentapi.FailureDiskNotFound
 	ReasonDiskAmbiguous = "DiskAmbiguous"
 	// ReasonDiskOwnedByOther: the marker names an instance that was not released.
 	ReasonDiskOwnedByOther = "DiskOwnedByOther"
-	// ReasonDiskTooSmall: the decoded image does not fit.
+	// ReasonDiskTooSmall: the decoded image does not fit on the disk.
 	ReasonDiskTooSmall = agentapi.FailureDiskTooSmall
-	// ReasonDiskFailed: reading or writing the disk failed, or it did not return
-	// what was written.
+	// ReasonDiskFailed: a disk could not be read or written, or returned other data than
+	// was written.
 	ReasonDiskFailed = "DiskFailed"
-	// The image is to blame for these three.
+	// The next three reasons blame the image.
 	ReasonImageUnavailable = agentapi.FailureImageUnavailable
 	ReasonChecksumMismatch = agentapi.FailureChecksumMismatch
 	ReasonImageInvalid     = agentapi.FailureImageInvalid
-	// ReasonTransferFailed: the image server could not be reached, or went silent,
-	// for longer than the agent's patience.
+	// ReasonTransferFailed: the image server was unreachable or silent for too long.
 	ReasonTransferFailed = "TransferFailed"
-	// ReasonMirrorRefused: the disks that were chosen cannot be one mirror.
+	// ReasonMirrorRefused: the chosen disks cannot form one mirror.
 	ReasonMirrorRefused = agentapi.FailureMirrorRefused
-	// ReasonSectorsDiffer: the image is for disks with sectors of another size.
+	// ReasonSectorsDiffer: the image's partition table is for another sector size.
 	ReasonSectorsDiffer = agentapi.FailureSectorsDiffer
 	// ReasonOldSystem: another disk holds the system of a released instance.
 	ReasonOldSystem = agentapi.FailureOldSystem
-	// ReasonSeedFailed: the installed system could not be given its seed.
+	// ReasonSeedFailed: the first-boot data could not be written into the installed system.
 	ReasonSeedFailed = "SeedFailed"
-	// ReasonLiveRefused: the live system is to blame: this kernel does not start it, or it
-	// does not fit.
+	// ReasonLiveRefused: the live system is at fault: it is too large, or this kernel
+	// cannot start it.
 	ReasonLiveRefused = agentapi.FailureLiveRefused
 	// ReasonLiveFailed: the live system could not be loaded or started.
 	ReasonLiveFailed = "LiveSystemFailed"
-	// ReasonWipeFailed: a disk could not be cleaned.
 	ReasonWipeFailed = "WipeFailed"
-	// ReasonOrderNotUnderstood: an order of a kind or mode this agent does not know.
+	// ReasonOrderNotUnderstood: the agent does not know the order's kind or mode.
 	ReasonOrderNotUnderstood = "OrderNotUnderstood"
 )

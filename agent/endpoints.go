@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,55 +14,53 @@ import (
 )
 
 const (
-	// searchAfter failed calls in a row, or failed connections to the image server,
-	// the agent asks where else to go.
-	searchAfter = 3
-	// searchTimeout bounds one search.
+	// searchAfter is the number of consecutive failed calls, or failed connections to the
+	// image server, after which the agent searches for another replica.
+	searchAfter   = 3
 	searchTimeout = 15 * time.Second
 )
 
-// places are where the manager and the boot server are just now. Every replica is as
-// good as another: the pins say who may be spoken to, and they never change. It is
-// safe for concurrent use.
-type places struct {
+// endpoints are the current addresses of the manager and the boot server. All replicas are
+// equivalent: the pins, which never change during a boot, authenticate each. It is safe for
+// concurrent use.
+type endpoints struct {
 	find func(ctx context.Context, avoid string) (agentapi.BootOptions, error)
 	log  func(format string, args ...any)
 
 	mu       sync.Mutex
-	servers  []string // the first is spoken to
+	servers  []string // the first one is in use
 	files    string
 	token    agentapi.Sensitive
-	failures int // calls in a row without an answer
-	// searching is held while somebody asks; others go on with what there is.
+	failures int // consecutive calls without an answer
+	// searching is held during a search; concurrent callers skip theirs.
 	searching sync.Mutex
 }
 
-func newPlaces(cfg Config) *places {
-	return &places{find: cfg.Find, log: cfg.Log, servers: append([]string(nil), cfg.Servers...),
-		files: cfg.Files, token: cfg.Token}
+func newEndpoints(cfg Config) *endpoints {
+	return &endpoints{find: cfg.Find, log: cfg.Log, servers: slices.Clone(cfg.Servers), files: cfg.Files, token: cfg.Token}
 }
 
-func (p *places) server() (string, agentapi.Sensitive) {
+func (p *endpoints) server() (string, agentapi.Sensitive) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.servers[0], p.token
 }
 
-func (p *places) fileServer() string {
+func (p *endpoints) fileServer() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.files
 }
 
-// answered: somebody who holds a pinned key spoke.
-func (p *places) answered() {
+// reportSuccess records an answer from a holder of a pinned key.
+func (p *endpoints) reportSuccess() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failures = 0
 }
 
-// lost: nobody answered at this server. The next of the list has its turn.
-func (p *places) lost(server string) {
+// reportFailure records that a server did not answer, and selects the next one.
+func (p *endpoints) reportFailure(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failures++
@@ -70,16 +69,15 @@ func (p *places) lost(server string) {
 	}
 }
 
-// due reports that calls have failed often enough for a search.
-func (p *places) due() bool {
+// needsSearch reports whether enough calls have failed in a row for another search.
+func (p *endpoints) needsSearch() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failures > 0 && p.failures%max(searchAfter, len(p.servers)) == 0
 }
 
-// search asks for another replica than the present one, and goes there. It changes
-// nothing when there is no answer; whoever calls it waits and tries again.
-func (p *places) search(ctx context.Context) {
+// search looks for another replica and selects it. Without an answer it changes nothing.
+func (p *endpoints) search(ctx context.Context) {
 	if p.find == nil || !p.searching.TryLock() {
 		return
 	}
@@ -87,15 +85,15 @@ func (p *places) search(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	avoid, _ := p.server()
-	told, err := p.find(ctx, avoid)
+	options, err := p.find(ctx, avoid)
 	if err != nil {
-		p.log("manager: no other replica was found: %v", err)
+		p.log("manager: search for another replica: %v", err)
 		return
 	}
-	told.Pin = "" // who may be trusted was settled when this boot began
-	found, err := parseBoot(told)
+	options.Pin = "" // the pins of this boot stay
+	found, err := parseBoot(options)
 	if err != nil || len(found.Servers) == 0 {
-		p.log("manager: the answer about other replicas does not name one")
+		p.log("manager: search for another replica: the answer names none")
 		return
 	}
 	p.mu.Lock()
@@ -107,5 +105,5 @@ func (p *places) search(ctx context.Context) {
 	if found.Token != "" {
 		p.token = found.Token
 	}
-	p.log("manager: now at %s", strings.Join(found.Servers, ", "))
+	p.log("manager: using %s", strings.Join(found.Servers, ", "))
 }

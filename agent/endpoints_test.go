@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// closed is an address at which nobody listens.
-func closed(t *testing.T) string {
+// unusedAddress returns an address without a listener.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,32 +35,31 @@ func inspection() *agenttest.Manager {
 	return m
 }
 
-// A replica that is gone is left for the next of the list, or for one that a search
-// finds.
-func TestAnotherReplica(t *testing.T) {
+// If a replica does not answer, the agent uses the next of the list, or one from a search.
+func TestAgentSwitchesToALiveReplica(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// listed: the command line names the live replica, too.
+		// listed: the command line names the live replica as well.
 		listed bool
-		// found is what each search returns; the last one again and again.
+		// found returns the results of the searches. The last one repeats.
 		found func(live string) []agentapi.BootOptions
-		// searches is how many there must have been.
+		// searches is the expected number.
 		searches int32
 	}{
-		{name: "of the list", listed: true, found: func(string) []agentapi.BootOptions { return nil }},
+		{name: "from the list", listed: true, found: func(string) []agentapi.BootOptions { return nil }},
 		{name: "by a search", searches: 1, found: func(live string) []agentapi.BootOptions {
 			return []agentapi.BootOptions{{Server: live}}
 		}},
-		{name: "by a search that gave nothing at first", searches: 3, found: func(live string) []agentapi.BootOptions {
+		{name: "by the third search", searches: 3, found: func(live string) []agentapi.BootOptions {
 			return []agentapi.BootOptions{{}, {Server: "no address"}, {Server: live}}
 		}},
-		{name: "a search cannot change whom to trust", searches: 1, found: func(live string) []agentapi.BootOptions {
+		{name: "a search does not change the pins", searches: 1, found: func(live string) []agentapi.BootOptions {
 			return []agentapi.BootOptions{{Server: live, Pin: "sha256/" + strings.Repeat("B", 42) + "E"}}
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, s := inspection(), newServer(t, twoDisks...)
-			live, dead := m.Start(t), closed(t)
+			live, dead := m.Start(t), unusedAddress(t)
 			cfg := s.config(m, dead)
 			if tc.listed {
 				cfg.Servers = append(cfg.Servers, live)
@@ -69,12 +68,12 @@ func TestAnotherReplica(t *testing.T) {
 			cfg.Find = func(_ context.Context, avoid string) (agentapi.BootOptions, error) {
 				answers, n := tc.found(live), int(searches.Add(1))
 				if avoid != dead {
-					t.Errorf("looks for another than %s, %s is dead", avoid, dead)
+					t.Errorf("Find must avoid %s, want %s", avoid, dead)
 				}
-				if told := answers[min(n, len(answers))-1]; told.Server != "" {
-					return told, nil
+				if options := answers[min(n, len(answers))-1]; options.Server != "" {
+					return options, nil
 				}
-				return agentapi.BootOptions{}, errors.New("nobody answers")
+				return agentapi.BootOptions{}, errors.New("no answer")
 			}
 			action, err := agent.Run(t.Context(), cfg)
 			if action != agentapi.PowerOff || err != nil {
@@ -88,31 +87,31 @@ func TestAnotherReplica(t *testing.T) {
 	}
 }
 
-// Whoever a search finds must hold the pinned key.
-func TestAnotherReplicaMustBeTrusted(t *testing.T) {
-	m, stranger, s := inspection(), inspection(), newServer(t, twoDisks...)
-	cfg := s.config(m, closed(t))
+// A replica from a search must have a pinned key.
+func TestUntrustedReplicaGetsNoCalls(t *testing.T) {
+	m, untrusted, s := inspection(), inspection(), newServer(t, twoDisks...)
+	cfg := s.config(m, unusedAddress(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	at, searches := stranger.Start(t), 0
+	at, searches := untrusted.Start(t), 0
 	cfg.Find = func(context.Context, string) (agentapi.BootOptions, error) {
 		if searches++; searches == 3 {
 			cancel()
 		}
-		return agentapi.BootOptions{Server: at, Pin: stranger.Pin()}, nil
+		return agentapi.BootOptions{Server: at, Pin: untrusted.Pin()}, nil
 	}
 	if action, err := agent.Run(ctx, cfg); action != "" || err == nil {
 		t.Errorf("%s, %v", action, err)
 	}
-	if calls := stranger.Calls(); len(calls) > 0 {
-		t.Errorf("a stranger was told %v", calls)
+	if calls := untrusted.Calls(); len(calls) > 0 {
+		t.Errorf("an untrusted server got %v", calls)
 	}
 }
 
-// A token that the search brings is used: the first may have expired meanwhile.
-func TestNewerToken(t *testing.T) {
+// The first token may have expired, so that of a search replaces it.
+func TestSearchReplacesTheToken(t *testing.T) {
 	m, s := inspection(), newServer(t, twoDisks...)
-	cfg := s.config(m, closed(t))
+	cfg := s.config(m, unusedAddress(t))
 	cfg.Token = "expired"
 	live := m.Start(t)
 	cfg.Find = func(context.Context, string) (agentapi.BootOptions, error) {
@@ -123,9 +122,8 @@ func TestNewerToken(t *testing.T) {
 	}
 }
 
-// A boot server that dies while it sends the image: the rest comes from another one,
-// from where the first broke off.
-func TestImageServerDies(t *testing.T) {
+// If the boot server dies during the download, another one serves the rest.
+func TestDownloadContinuesAtAnotherServer(t *testing.T) {
 	m, images := installOrder(t)
 	base, path, _ := strings.Cut(m.Order.Install.ImageURL, "/images/")
 	m.Order.Install.ImageURL = "/images/" + path
@@ -159,6 +157,6 @@ func TestImageServerDies(t *testing.T) {
 		t.Error("the disk does not hold the image")
 	}
 	if ranges := images.Ranges(); len(ranges) == 0 || ranges[0] == "" {
-		t.Errorf("the second server was asked for %q, want the rest only", ranges)
+		t.Errorf("the second server got the ranges %q, want only the rest", ranges)
 	}
 }

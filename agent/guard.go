@@ -16,13 +16,13 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// guard reads a disk's marker and refuses a disk of another instance that was not
-// released (I8).
-func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []string) (*agentapi.Marker, error) {
+// checkOwner opens a disk, returns its marker (nil: none), and refuses a disk of another
+// instance that was not released (I8).
+func (s *session) checkOwner(ctx context.Context, disk agentapi.Disk, released []string) (*agentapi.Marker, error) {
 	var found *agentapi.Marker
 	err := s.withDisk(ctx, disk, func(dev block.Device) error {
 		var err error
-		found, _, err = s.ownerOf(ctx, heldDisk{disk, dev}, released)
+		found, _, err = s.checkOpenOwner(ctx, openDisk{disk, dev}, released)
 		return err
 	})
 	if _, known := errors.AsType[*Failure](err); err != nil && !known {
@@ -31,37 +31,45 @@ func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []stri
 	return found, err
 }
 
-// noOldSystem refuses to install next to the complete system of a released instance on another
-// disk: both would have the same labels and UUIDs, where both came from one image, and the
-// firmware or the boot loader could start the old one, with its secrets. Disks that no order
-// names are not written (I12), so that only a cleaning can take it away. Markers are those that
-// the session began with: to read them may wait for a disk that hangs. A disk that could not be
-// read has none, and does not boot either.
-func (s *session) noOldSystem(to target, released []string) error {
+// checkNoOldSystem refuses an install while a disk that the order does not name holds the
+// complete system of a released instance. If both came from one image, their labels and
+// UUIDs are equal, and firmware or boot loader could start the old system with its secrets.
+// Disks that no order names are not written (I12), so only a cleaning can remove it. The
+// markers are those from the start of the session: reading them again may wait for a hanging
+// disk. A disk that cannot be read has no marker, and does not boot either.
+func (s *session) checkNoOldSystem(to target, released []string) error {
 	for _, disk := range s.found {
 		chosen := slices.ContainsFunc(to.disks, func(t agentapi.Disk) bool { return t.Ref() == disk.Ref() && t.Path == disk.Path })
 		if m := disk.Marker; !chosen && m != nil && m.Complete && m.InstanceID != s.order.InstanceID && slices.Contains(released, m.InstanceID) {
-			return &Failure{Reason: ReasonOldSystem, Message: fmt.Sprintf(
-				"%s (serial %q) holds the system of released instance %s, which was not cleaned and would boot next to this one", disk.Name, disk.Serial, m.InstanceID)}
+			return failuref(ReasonOldSystem, "%s (serial %q) still holds the bootable system of released instance %s: clean this disk before the install", disk.Name, disk.Serial, m.InstanceID)
 		}
 	}
 	return nil
 }
 
-// heldDisk is a disk that is open.
-type heldDisk struct {
+type openDisk struct {
 	agentapi.Disk
 	dev block.Device
 }
 
-// ownerOf is guard for a disk that is open already. One that cannot be read may be in
-// the middle of an erasure, which whatever is to be done now has to wait for, or may have
-// been left locked by one: cutOff says that it was.
-func (s *session) ownerOf(ctx context.Context, disk heldDisk, released []string) (found *agentapi.Marker, cutOff bool, err error) {
+// close closes the disk unless it is closed.
+func (d *openDisk) close() error {
+	if d.dev == nil {
+		return nil
+	}
+	err := d.dev.Close()
+	d.dev = nil
+	return err
+}
+
+// checkOpenOwner is checkOwner for an open disk. A read error may come from a running
+// erasure, for which it waits, or from a disk that an interrupted erasure left locked;
+// cutOff reports the latter.
+func (s *session) checkOpenOwner(ctx context.Context, disk openDisk, released []string) (found *agentapi.Marker, cutOff bool, err error) {
 	found, err = marker.Read(disk.dev)
 	if err != nil && !errors.Is(err, marker.ErrDamaged) {
 		var notReady error
-		if cutOff, notReady = s.makeReady(ctx, disk); notReady != nil {
+		if cutOff, notReady = erase.Ready(ctx, s.eraseTarget(disk), s.eraseOptions(s.reportWorking)); notReady != nil {
 			return nil, false, failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, errors.Join(err, notReady)))
 		}
 		found, err = marker.Read(disk.dev)
@@ -71,72 +79,68 @@ func (s *session) ownerOf(ctx context.Context, disk heldDisk, released []string)
 	case isDamaged && slices.Contains(released, damaged.Name):
 		return nil, cutOff, nil
 	case isDamaged:
-		return nil, false, refusals{{disk.Disk, damaged.Name}}.failure()
+		return nil, false, ownerConflicts{{disk.Disk, damaged.Name}}.failure()
 	case err != nil:
 		return nil, false, failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
 	case found != nil && found.InstanceID != s.order.InstanceID && !slices.Contains(released, found.InstanceID):
-		return nil, false, refusals{{disk.Disk, found.InstanceID}}.failure()
+		return nil, false, ownerConflicts{{disk.Disk, found.InstanceID}}.failure()
 	}
 	return found, cutOff, nil
 }
 
-// refusals are disks with the markers of others that were not released. Those of all disks
-// of an order are told together: who approves one by one would be refused for the next each
-// time.
-type refusals []refusal
+// ownerConflicts are disks with markers of instances that were not released. The conflicts
+// of all disks of an order are reported together, so that the operator can approve them at
+// once.
+type ownerConflicts []ownerConflict
 
-// refusal is one disk, and the instance that it belongs to or the name of a damaged marker.
-type refusal struct {
+// ownerConflict is one disk and its owner: an instance, or the name of a damaged marker.
+type ownerConflict struct {
 	disk  agentapi.Disk
 	owner string
 }
 
-// keep takes a refusal out of an error, and returns any other.
-func (r *refusals) keep(err error) error {
-	if more, ok := errors.AsType[refusals](err); ok {
+// collect appends the conflicts in err and returns nil, or returns any other error.
+func (r *ownerConflicts) collect(err error) error {
+	if more, ok := errors.AsType[ownerConflicts](err); ok {
 		*r = append(*r, more...)
 		return nil
 	}
 	return err
 }
 
-// Error implements error. The names come first, as they are approved: the text may be cut.
-func (r refusals) Error() string {
+// Error implements error. The names to approve come first, since the text may be cut.
+func (r ownerConflicts) Error() string {
 	var owners, disks []string
-	for _, one := range r {
-		what := "belongs to instance " + one.owner
-		if strings.HasPrefix(one.owner, agentapi.DamagedMarker) {
-			what = "has a damaged marker, " + one.owner + ", and nobody knows whose"
+	for _, c := range r {
+		problem := "belongs to instance " + c.owner
+		if strings.HasPrefix(c.owner, agentapi.DamagedMarker) {
+			problem = "has a damaged marker of an unknown owner, " + c.owner
 		}
-		disks = append(disks, fmt.Sprintf("%s (serial %q) %s", one.disk.Name, one.disk.Serial, what))
-		if !slices.Contains(owners, one.owner) {
-			owners = append(owners, one.owner)
+		disks = append(disks, fmt.Sprintf("%s (serial %q) %s", c.disk.Name, c.disk.Serial, problem))
+		if !slices.Contains(owners, c.owner) {
+			owners = append(owners, c.owner)
 		}
 	}
-	return fmt.Sprintf("not released, and to be approved if the data may go: %s; %s", strings.Join(owners, ","), strings.Join(disks, "; "))
+	return fmt.Sprintf("disks have unreleased owners %s: approve them to overwrite the data; %s", strings.Join(owners, ","), strings.Join(disks, "; "))
 }
 
-// failure is nil where there are none.
-func (r refusals) failure() error {
+// failure returns the conflicts as a Failure; nil if there are none.
+func (r ownerConflicts) failure() error {
 	if len(r) == 0 {
 		return nil
 	}
 	return failure(ReasonDiskOwnedByOther, r)
 }
 
-// makeReady waits for an erasure that the disk is at, and tells for how long.
-func (s *session) makeReady(ctx context.Context, disk heldDisk) (cutOff bool, err error) {
-	return erase.Ready(ctx, s.eraseTarget(disk), s.eraseOptions(s.tellWorking))
-}
-
-// tellWorking tells for how long a disk has been at work by itself, in the step at hand.
-func (s *session) tellWorking(p erase.Progress) {
+// reportWorking reports in the current step for how long a disk has been working on a
+// command of its own.
+func (s *session) reportWorking(p erase.Progress) {
 	now := s.progress.current()
 	now.Seconds = int64(p.Working.Seconds())
 	s.progress.put(now)
 }
 
-func (s *session) eraseTarget(disk heldDisk) erase.Target {
+func (s *session) eraseTarget(disk openDisk) erase.Target {
 	commands, ok := disk.dev.(erase.Commands)
 	if !ok {
 		commands = erase.None{}
@@ -148,6 +152,6 @@ func (s *session) eraseTarget(disk heldDisk) erase.Target {
 	return target
 }
 
-func (s *session) eraseOptions(tell func(erase.Progress)) erase.Options {
-	return erase.Options{OnProgress: tell, Log: s.cfg.Log, Sleep: s.cfg.Sleep, Running: &s.running}
+func (s *session) eraseOptions(onProgress func(erase.Progress)) erase.Options {
+	return erase.Options{OnProgress: onProgress, Log: s.cfg.Log, Sleep: s.cfg.Sleep, Running: &s.running}
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -17,18 +16,19 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 )
 
-// pinPrefix names the digest of a pin.
-const pinPrefix = "sha256/"
+const (
+	pinPrefix = "sha256/"
+	// maxPins allows the current and the next key (I15).
+	maxPins = 2
+)
 
-// maxPins: the current key and the next (I15).
-const maxPins = 2
-
-// errPin says that the server's TLS key is none of the pinned ones.
-var errPin = errors.New("the manager's TLS key is not the pinned one")
+// errPin reports that the server's TLS key matches none of the pins.
+var errPin = errors.New("the manager's TLS key matches no pin")
 
 // Pin is the SHA-256 of a SubjectPublicKeyInfo.
 type Pin [sha256.Size]byte
@@ -36,7 +36,7 @@ type Pin [sha256.Size]byte
 // PinOf returns the pin of a certificate's key.
 func PinOf(cert *x509.Certificate) Pin { return sha256.Sum256(cert.RawSubjectPublicKeyInfo) }
 
-// String is the form of the kernel argument, "sha256/<base64url, no padding>".
+// String returns the form of the kernel argument, "sha256/<base64url, no padding>".
 func (p Pin) String() string { return pinPrefix + base64.RawURLEncoding.EncodeToString(p[:]) }
 
 // ParsePins reads one or two comma-separated pins.
@@ -46,7 +46,7 @@ func ParsePins(s string) ([]Pin, error) {
 		digest, ok := strings.CutPrefix(text, pinPrefix)
 		raw, err := base64.RawURLEncoding.Strict().DecodeString(digest)
 		if !ok || err != nil || len(raw) != sha256.Size {
-			return nil, errors.New("a pin is sha256/<43 characters of base64url>")
+			return nil, errors.New("a pin must be sha256/<43 characters of base64url>")
 		}
 		pins = append(pins, Pin(raw))
 	}
@@ -56,16 +56,15 @@ func ParsePins(s string) ([]Pin, error) {
 	return pins, nil
 }
 
-// Identity is who the agent is for one boot: a key that was never written down,
-// and a name for the boot. Restarting the agent in the same boot keeps it, so that
-// the manager knows a retry from another machine (I14).
+// Identity identifies the agent during one boot by an ephemeral key and a boot ID. A retry
+// within the boot keeps both, so that the manager can tell it from another machine (I14).
 type Identity struct {
 	BootID      string
 	certificate tls.Certificate
 }
 
-// NewIdentity makes an ephemeral key and a self-signed certificate around it. Its
-// dates say nothing: clocks lie on servers that were just powered on.
+// NewIdentity makes an ephemeral key and a self-signed certificate for it. The certificate
+// is always valid, since the clock of a server is often wrong after power-on.
 func NewIdentity() (*Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -85,7 +84,7 @@ func NewIdentity() (*Identity, error) {
 	}
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
-		return nil, fmt.Errorf("name the boot: %w", err)
+		return nil, fmt.Errorf("make the boot ID: %w", err)
 	}
 	return &Identity{
 		BootID:      hex.EncodeToString(id),
@@ -93,23 +92,16 @@ func NewIdentity() (*Identity, error) {
 	}, nil
 }
 
-// tlsConfig trusts exactly the pinned keys: no authority, name or date counts.
+// tlsConfig trusts exactly the pinned keys: certificate authorities, names and dates do not count.
 func (id *Identity) tlsConfig(pins []Pin) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{id.certificate},
-		// The pin is checked instead, in VerifyConnection, which cannot be skipped:
-		// it also runs for resumed sessions.
+		// VerifyConnection checks the pin instead. It also runs for resumed sessions.
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection checks the pin
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if len(state.PeerCertificates) == 0 {
-				return errPin
-			}
-			got := PinOf(state.PeerCertificates[0])
-			for _, pin := range pins {
-				if subtle.ConstantTimeCompare(got[:], pin[:]) == 1 {
-					return nil
-				}
+			if len(state.PeerCertificates) > 0 && slices.Contains(pins, PinOf(state.PeerCertificates[0])) {
+				return nil
 			}
 			return errPin
 		},

@@ -20,9 +20,9 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// install writes the image and the seed. The order of its writes is what makes it
-// safe to be cut off anywhere: the marker with Complete=false, the image without
-// its first MiB, that MiB after the checksum was verified, the seed, the marker
+// install writes the image and the first-boot data. It may be interrupted anywhere because
+// of the sequence of its writes: the marker with Complete=false, the image without its
+// first MiB, that MiB once the checksum is verified, the first-boot data, and the marker
 // with Complete=true.
 func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (agentapi.Report, error) {
 	if order.Live != nil {
@@ -36,32 +36,31 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 	owned := func(done bool) agentapi.Marker {
 		return agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt, Complete: done}
 	}
-	markers, err := s.guardAll(ctx, to, order.ReleasedInstances)
+	markers, err := s.checkOwners(ctx, to, order.ReleasedInstances)
 	if err != nil {
 		return report, err
 	}
 	if report.AdoptedAttempt = s.completed(markers, order.RejectedAttempts); report.AdoptedAttempt > 0 {
 		// A report was lost, or the manager's state is older than the disk.
-		s.cfg.Log("install: %s holds the complete attempt %d of %s: adopted, nothing is written", to, report.AdoptedAttempt, s.order.InstanceID)
+		s.cfg.Log("install: %s already holds the complete attempt %d of %s: adopted, nothing written", to, report.AdoptedAttempt, s.order.InstanceID)
 		return report, nil
 	}
-	if err := s.noOldSystem(to, order.ReleasedInstances); err != nil {
+	if err := s.checkNoOldSystem(to, order.ReleasedInstances); err != nil {
 		return report, err
 	}
 	if report.BytesWritten, err = s.writeImage(ctx, to, order, owned(false)); err != nil {
 		return report, err
 	}
 	if err := s.finish(ctx, to, order, report.BytesWritten, owned(true)); err != nil {
-		s.disarm(ctx, to, owned(false), err)
+		s.invalidate(ctx, to, owned(false), err)
 		return report, err
 	}
 	return report, nil
 }
 
-// completed returns the latest attempt of the order's instance that is complete on a disk,
-// unless the manager rejected that attempt; 0: there is none. One member of a mirror is
-// enough: its marker is written last, when all members hold the image, and a mirror may
-// have lost a disk since.
+// completed returns the latest attempt of the order's instance that is complete on a disk
+// and that the manager did not reject; 0: none. One member of a mirror suffices: its marker
+// is written after all members hold the image, and the mirror may have lost a disk since.
 func (s *session) completed(markers []*agentapi.Marker, rejected []int32) int32 {
 	var latest int32
 	for _, m := range markers {
@@ -72,22 +71,32 @@ func (s *session) completed(markers []*agentapi.Marker, rejected []int32) int32 
 	return latest
 }
 
-// finish makes a system of an image that is whole on its disks, and would boot.
+// finish writes the first-boot data, assembles a mirror, and writes the complete marker, in
+// this sequence.
 func (s *session) finish(ctx context.Context, to target, order agentapi.InstallOrder, written int64, complete agentapi.Marker) error {
 	if err := s.seed(ctx, to, order.Checksum); err != nil {
 		return err
 	}
-	if err := s.seal(ctx, to, written); err != nil {
+	if err := s.sealMirror(ctx, to, written); err != nil {
 		return err
 	}
-	return s.mark(ctx, to, complete)
+	err := s.withTarget(ctx, to, func(dev block.Device) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return marker.Write(dev, complete)
+	})
+	if err != nil {
+		return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", to, err))
+	}
+	return nil
 }
 
 // pick returns the one disk that a reference names (I12).
 func (s *session) pick(ctx context.Context, ref agentapi.DiskRef) (agentapi.Disk, error) {
-	disks, err := s.cfg.Disks.Names(ctx)
+	disks, err := s.listDisks(ctx)
 	if err != nil {
-		return agentapi.Disk{}, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
+		return agentapi.Disk{}, err
 	}
 	return pickDisk(disks, ref)
 }
@@ -98,15 +107,9 @@ func pickDisk(disks []agentapi.Disk, ref agentapi.DiskRef) (agentapi.Disk, error
 	case 1:
 		return matching[0], nil
 	case 0:
-		return agentapi.Disk{}, &Failure{
-			Reason:  ReasonDiskNotFound,
-			Message: fmt.Sprintf("none of the %d disks is %s", len(disks), describe(ref)),
-		}
+		return agentapi.Disk{}, failuref(ReasonDiskNotFound, "no disk of %d matches %s", len(disks), describe(ref))
 	default:
-		return agentapi.Disk{}, &Failure{
-			Reason:  ReasonDiskAmbiguous,
-			Message: fmt.Sprintf("%d disks are %s", len(matching), describe(ref)),
-		}
+		return agentapi.Disk{}, failuref(ReasonDiskAmbiguous, "%d disks match %s", len(matching), describe(ref))
 	}
 }
 
@@ -114,31 +117,14 @@ func describe(ref agentapi.DiskRef) string {
 	return fmt.Sprintf("serial %q, WWN %q, path %q, %d bytes", ref.Serial, ref.WWN, ref.Path, ref.SizeBytes)
 }
 
-// writeImage brings the image onto the disk and returns its decoded size.
-func (s *session) writeImage(
-	ctx context.Context, to target, order agentapi.InstallOrder, m agentapi.Marker,
-) (int64, error) {
-	where := func() (string, error) { return imageURL(s.client.places.fileServer(), order.ImageURL) }
-	source, err := where()
+// writeImage writes the image to the target and returns its decoded size in bytes.
+func (s *session) writeImage(ctx context.Context, to target, order agentapi.InstallOrder, m agentapi.Marker) (int64, error) {
+	request, stop, err := s.imageRequest(order.ImageURL)
 	if err != nil {
-		return 0, failure(ReasonImageUnavailable, err)
+		return 0, err
 	}
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
-	}}
-	defer client.CloseIdleConnections()
-	img, err := image.Open(ctx,
-		image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, OnBusy: s.progress.waiting, Moved: func(ctx context.Context, failures int) string {
-			if failures%searchAfter == 0 {
-				s.client.places.search(ctx)
-			}
-			now, err := where()
-			if err != nil {
-				return source
-			}
-			return now
-		}},
-		image.Format{Checksum: order.Checksum, Compression: order.Compression, Disk: order.Format})
+	defer stop()
+	img, err := image.Open(ctx, request, image.Format{Checksum: order.Checksum, Compression: order.Compression, Disk: order.Format})
 	if err != nil {
 		return 0, imageFailure(err)
 	}
@@ -146,7 +132,7 @@ func (s *session) writeImage(
 	var result image.Result
 	err = s.withTarget(ctx, to, func(dev block.Device) error {
 		if img.RawSize() > dev.Size() {
-			return fmt.Errorf("%w: %d bytes of image, %d of disk", image.ErrTooLarge, img.RawSize(), dev.Size())
+			return fmt.Errorf("%w: the image has %d bytes, the disk has %d", image.ErrTooLarge, img.RawSize(), dev.Size())
 		}
 		if err := marker.Write(dev, m); err != nil {
 			return err
@@ -156,7 +142,7 @@ func (s *session) writeImage(
 				return err
 			}
 		}
-		s.cfg.Log("install: writing a %s image (compression %s) to %s (%d bytes)", img.Disk(), img.Compression(), to, dev.Size())
+		s.cfg.Log("install: writing %s image (compression %s) to %s (%d bytes)", img.Disk(), img.Compression(), to, dev.Size())
 		result, err = img.Write(ctx, dev, image.Options{
 			Reserved: image.Range{Off: agentapi.MarkerOffset, Len: agentapi.MarkerSize},
 			OnTables: func(n int64) { s.progress.set(agentapi.StepStarted, 0, n) },
@@ -168,28 +154,53 @@ func (s *session) writeImage(
 	if err != nil {
 		return 0, imageFailure(fmt.Errorf("%s: %w", to, err))
 	}
-	s.cfg.Log("install: %d MiB written from %d MiB, checksum verified", result.Bytes>>20, result.SourceBytes>>20)
+	s.cfg.Log("install: wrote %d MiB from %d MiB of source, checksum verified", result.Bytes>>20, result.SourceBytes>>20)
 	return result.Bytes, nil
 }
 
-// imageURL resolves what the order says against the boot server that this boot
-// came from. The error names neither: a URL may carry credentials.
+// imageRequest returns the request for a file that the order names, and a function that
+// closes its connections. When connections fail, the request follows the boot server.
+func (s *session) imageRequest(ordered string) (image.Request, func(), error) {
+	resolve := func() (string, error) { return imageURL(s.client.endpoints.fileServer(), ordered) }
+	source, err := resolve()
+	if err != nil {
+		return image.Request{}, nil, failure(ReasonImageUnavailable, err)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
+	}}
+	return image.Request{
+		Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, OnBusy: s.progress.setWaiting,
+		Moved: func(ctx context.Context, failures int) string {
+			if failures%searchAfter == 0 {
+				s.client.endpoints.search(ctx)
+			}
+			if now, err := resolve(); err == nil {
+				return now
+			}
+			return source
+		},
+	}, client.CloseIdleConnections, nil
+}
+
+// imageURL resolves the order's URL against that of the boot server. The error contains
+// neither, since a URL may carry credentials.
 func imageURL(files, ordered string) (string, error) {
 	ref, err := url.Parse(ordered)
 	if err != nil {
-		return "", errors.New("the order's image URL cannot be read")
+		return "", errors.New("parse the order's image URL: malformed")
 	}
 	base, err := url.Parse(files)
 	if err != nil {
-		return "", errors.New("the boot server's URL cannot be read")
+		return "", errors.New("parse the boot server's URL: malformed")
 	}
 	if out := base.ResolveReference(ref); (out.Scheme == "http" || out.Scheme == "https") && out.Host != "" {
 		return out.String(), nil
 	}
-	return "", fmt.Errorf("the order's image URL is no http URL, nor relative to a boot server (%s)", agentapi.ArgFiles)
+	return "", fmt.Errorf("resolve the order's image URL: not an http URL, and no boot server is known (%s)", agentapi.ArgFiles)
 }
 
-// imageFailure gives an error of the image package its reason.
+// imageFailure returns an error of package image as a Failure.
 func imageFailure(err error) error {
 	for _, known := range []struct {
 		err    error
@@ -211,28 +222,27 @@ func imageFailure(err error) error {
 	return failure(ReasonDiskFailed, err)
 }
 
-// seed asks for the bootstrap data of the image with this checksum, which was written and
-// verified. That is the last thing before the end (I15). It gives the data
-// to the installed system. The data is held no longer than that. Of a mirror it is given to
-// the first member; seal brings it to the others.
+// seed requests the bootstrap data for the verified image as late as possible (I15), writes
+// it into the installed system, and does not keep it. Of a mirror only the first member is
+// written; sealMirror copies the changes to the others.
 func (s *session) seed(ctx context.Context, to target, checksum string) error {
 	disk := to.disks[0]
-	if err := s.isStill(ctx, disk); err != nil { // looked into by its name: mounting may replay a journal
+	if err := s.checkUnchanged(ctx, disk); err != nil { // Assembles opens the disk by name, and mounting may replay a journal
 		return err
 	}
-	if err := s.assembles(ctx, to); err != nil {
+	if err := s.checkAssembly(ctx, to); err != nil {
 		return err
 	}
 	s.progress.set(agentapi.StepSeed, 0, 0)
 	var data agentapi.Bootstrap
 	request := agentapi.BootstrapRequest{OrderID: s.order.ID, VerifiedChecksum: checksum}
-	if err := s.client.callPatiently(ctx, agentapi.PathBootstrap, request, &data, s.progress.waiting); err != nil {
+	if err := s.client.callWithRetry(ctx, agentapi.PathBootstrap, request, &data, s.progress.setWaiting); err != nil {
 		return err
 	}
-	if err := ownMirror(to, data.Format); err != nil {
-		return err
+	if to.mirrored() && data.Format == agentapi.FormatIgnition {
+		return failure(ReasonImageInvalid, fmt.Errorf("%s: %w", to, seed.ErrIgnition))
 	}
-	if err := s.isStill(ctx, disk); err != nil { // the seeder opens it by its name
+	if err := s.checkUnchanged(ctx, disk); err != nil { // the seeder opens the disk by name
 		return err
 	}
 	if err := s.cfg.Seeder.Seed(ctx, disk, data); err != nil {
@@ -242,27 +252,13 @@ func (s *session) seed(ctx context.Context, to target, checksum string) error {
 	return nil
 }
 
-// seedReason blames the image where it is to blame: no other server could give the data
-// to its system either.
+// seedReason returns ReasonImageInvalid for errors that the image would cause on every
+// server.
 func seedReason(err error) string {
-	for _, image := range []error{seed.ErrNoRoot, seed.ErrFormat, seed.ErrNoAssembly, seed.ErrIgnition, seed.ErrImage} {
-		if errors.Is(err, image) {
+	for _, fault := range []error{seed.ErrNoRoot, seed.ErrFormat, seed.ErrNoAssembly, seed.ErrIgnition, seed.ErrImage} {
+		if errors.Is(err, fault) {
 			return ReasonImageInvalid
 		}
 	}
 	return ReasonSeedFailed
-}
-
-// mark writes the marker, the last write of an install.
-func (s *session) mark(ctx context.Context, to target, m agentapi.Marker) error {
-	err := s.withTarget(ctx, to, func(dev block.Device) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return marker.Write(dev, m)
-	})
-	if err != nil {
-		return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", to, err))
-	}
-	return nil
 }

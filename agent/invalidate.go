@@ -13,14 +13,13 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// disarm takes an image that could not be finished off every disk, as a Metadata cleaning
-// does but for the marker: a server that is switched on by hand would otherwise start a
-// system that nobody gave up to it, perhaps with bootstrap data. Each disk is said to be
-// incomplete first, since its marker may be the write that failed. Where the order does not
-// hold any more nothing is written; what fails is for the log, the failure itself goes into
-// the report.
-func (s *session) disarm(ctx context.Context, to target, incomplete agentapi.Marker, why error) {
-	if errors.Is(why, ErrRefused) {
+// invalidate makes an unfinished installation unbootable on every disk, as a Metadata
+// cleaning does, but keeps the marker. Otherwise a server that is switched on by hand would
+// start an unreported system, possibly with bootstrap data. The incomplete marker comes
+// first, since the failed write may have been that of the complete one. After a final
+// refusal (cause) nothing is written. Errors are only logged: the report carries cause.
+func (s *session) invalidate(ctx context.Context, to target, incomplete agentapi.Marker, cause error) {
+	if errors.Is(cause, ErrRefused) {
 		return
 	}
 	for _, disk := range to.disks {
@@ -31,9 +30,9 @@ func (s *session) disarm(ctx context.Context, to target, incomplete agentapi.Mar
 			return errors.Join(marker.Write(dev, incomplete), wipe.Inside(ctx, dev), wipe.Outside(ctx, dev))
 		})
 		if err != nil {
-			s.cfg.Log("install: %s: it could not be finished, and may boot: %v", disk.Name, err)
+			s.cfg.Log("install: %s: the install failed, and the disk may still boot: invalidate it: %v", disk.Name, err)
 			continue
 		}
-		s.cfg.Log("install: %s: it could not be finished, and does not boot", disk.Name)
+		s.cfg.Log("install: %s: the install failed; made the disk unbootable", disk.Name)
 	}
 }

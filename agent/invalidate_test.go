@@ -15,10 +15,10 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// unsealed is a disk that fails in the last write of an install, which may have been done.
-type unsealed struct{ block.Device }
+// failsLastWrite is a disk that executes the last write of an install but reports an error.
+type failsLastWrite struct{ block.Device }
 
-func (d unsealed) WriteAt(b []byte, off int64) (int, error) {
+func (d failsLastWrite) WriteAt(b []byte, off int64) (int, error) {
 	n, err := d.Device.WriteAt(b, off)
 	if off == agentapi.MarkerOffset && bytes.Contains(b, []byte(`"complete":true`)) {
 		err = syscall.EIO
@@ -26,8 +26,9 @@ func (d unsealed) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// When the order does not hold any more as the data is asked for, the disk may be another's.
-func TestNothingIsWrittenAfterAnOrder(t *testing.T) {
+// If the order no longer holds when the agent requests the data, the disk may have another
+// owner.
+func TestNothingIsWrittenAfterAFinalRefusal(t *testing.T) {
 	m, _ := installOrder(t)
 	s := newServer(t, twoDisks...)
 	m.Faults = func(path string, _ int) *agenttest.Fault {

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"os"
-	"time"
 
 	"github.com/ingot-metal/ingot/agent/image"
 	"github.com/ingot-metal/ingot/agent/marker"
@@ -18,46 +16,40 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Kernels can start another kernel in place of the agent's.
+// Kernels loads another kernel to replace the agent's.
 type Kernels interface {
-	// File makes a place in memory for one file of the live system. The caller closes it.
+	// File creates an in-memory file for one file of the live system. The caller closes it.
 	File(name string) (*os.File, error)
-	// Load makes the kernel ready to be started, which agentapi.StartLive does. The
-	// command line holds a secret: no error may repeat it. An error that wraps
-	// ErrKernelRefused is the kernel's fault, and not the server's.
+	// Load prepares the kernel that agentapi.StartLive starts. The command line contains a
+	// secret that no error may repeat. The error wraps ErrKernelRefused if the kernel is at
+	// fault, not the server.
 	Load(kernel, initrd *os.File, commandLine agentapi.Sensitive) error
 }
 
-// ErrKernelRefused: the running kernel does not start this one.
-var ErrKernelRefused = errors.New("kernel is refused")
+// ErrKernelRefused reports that the running kernel does not start this kernel.
+var ErrKernelRefused = errors.New("load the live system's kernel: refused")
 
-// liveShare of the memory is what a live system's files may take: they are there twice
-// when the kernel has loaded them, and the system unpacks them into the rest.
+// liveShare is the divisor of the memory that a live system's files may use. Loading makes
+// a second copy of them, and the system unpacks them into the rest.
 const liveShare = 3
 
-// live starts a system that installs itself. Until that has fetched its bootstrap data
-// nothing is committed (I4): the agent gives no report unless it failed, and its order
-// goes on until the fetch ends it.
+// live starts a system that installs itself. Nothing is committed until that system fetches
+// its bootstrap data (I4): the agent reports failures only, and the fetch ends its order.
 func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agentapi.Report, error) {
 	if s.cfg.Kernels == nil {
-		return agentapi.Report{}, &Failure{Reason: ReasonOrderNotUnderstood, Message: "this agent cannot start a live system"}
+		return agentapi.Report{}, failuref(ReasonOrderNotUnderstood, "execute the order: this agent cannot start a live system")
 	}
-	ref := order.RootDisk
-	report := agentapi.Report{RootDisk: &ref}
-	disk, err := s.hold(ctx, order)
+	report := agentapi.Report{RootDisk: new(order.RootDisk)}
+	disk, err := s.openRootDisk(ctx, order)
 	if err != nil {
 		return report, err
 	}
-	defer func() {
-		if disk.dev != nil {
-			_ = disk.dev.Close() // nothing of it was written
-		}
-	}()
-	room := s.memory / liveShare
-	if s.memory <= 0 { // nobody knows
-		room = math.MaxInt64
+	defer func() { _ = disk.close() }() // nothing was written
+	limit := s.memory / liveShare
+	if s.memory <= 0 { // unknown
+		limit = math.MaxInt64
 	}
-	kernel, err := s.fetchFile(ctx, "kernel", order.Live.Kernel, room)
+	kernel, err := s.fetchFile(ctx, "kernel", order.Live.Kernel, limit)
 	if err != nil {
 		return report, err
 	}
@@ -66,23 +58,21 @@ func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agenta
 	if err != nil {
 		return report, failure(ReasonLiveFailed, fmt.Errorf("kernel: %w", err))
 	}
-	initrd, err := s.fetchFile(ctx, "initrd", order.Live.Initrd, room-info.Size())
+	initrd, err := s.fetchFile(ctx, "initrd", order.Live.Initrd, limit-info.Size())
 	if err != nil {
 		return report, err
 	}
 	defer initrd.Close()
-	err = s.clearRoot(ctx, disk)
-	if disk.dev = nil; err != nil {
+	if err := s.clearRootDisk(ctx, &disk); err != nil {
 		return report, err
 	}
 	s.progress.set(agentapi.StepLive, 0, 0)
 	var boot agentapi.LiveBoot
-	if err := s.client.callPatiently(ctx, agentapi.PathLive, agentapi.LiveRequest{OrderID: s.order.ID}, &boot, s.progress.waiting); err != nil {
+	if err := s.client.callWithRetry(ctx, agentapi.PathLive, agentapi.LiveRequest{OrderID: s.order.ID}, &boot, s.progress.setWaiting); err != nil {
 		return report, err
 	}
 	if n := len(boot.CommandLine); n > agentapi.MaxCommandLine {
-		return report, &Failure{Reason: ReasonLiveRefused, Message: fmt.Sprintf(
-			"the kernel's command line has %d bytes with the address of the data, and at most %d fit; shorten live.commandLine", n, agentapi.MaxCommandLine)}
+		return report, failuref(ReasonLiveRefused, "the kernel command line has %d bytes with the address of the data, the limit is %d: shorten live.commandLine", n, agentapi.MaxCommandLine)
 	}
 	if err := s.cfg.Kernels.Load(kernel, initrd, boot.CommandLine); err != nil {
 		if errors.Is(err, ErrKernelRefused) {
@@ -98,13 +88,13 @@ func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agenta
 	return report, nil
 }
 
-// fetchFile brings a file of the live system into memory, verified.
-func (s *session) fetchFile(ctx context.Context, name string, file agentapi.LiveFile, room int64) (_ *os.File, err error) {
-	where := func() (string, error) { return imageURL(s.client.places.fileServer(), file.URL) }
-	source, err := where()
+// fetchFile fetches and verifies a file of the live system into memory. limit is in bytes.
+func (s *session) fetchFile(ctx context.Context, name string, file agentapi.LiveFile, limit int64) (_ *os.File, err error) {
+	request, stop, err := s.imageRequest(file.URL)
 	if err != nil {
-		return nil, failure(ReasonImageUnavailable, err)
+		return nil, err
 	}
+	defer stop()
 	to, err := s.cfg.Kernels.File(name)
 	if err != nil {
 		return nil, failure(ReasonLiveFailed, fmt.Errorf("%s: %w", name, err))
@@ -114,37 +104,25 @@ func (s *session) fetchFile(ctx context.Context, name string, file agentapi.Live
 			err = errors.Join(err, to.Close())
 		}
 	}()
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
-	}}
-	defer client.CloseIdleConnections()
-	request := image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, OnBusy: s.progress.waiting,
-		Moved: func(ctx context.Context, failures int) string {
-			if failures%searchAfter == 0 {
-				s.client.places.search(ctx)
-			}
-			if now, err := where(); err == nil {
-				return now
-			}
-			return source
-		}}
-	n, err := image.Fetch(ctx, request, image.File{Checksum: file.Checksum, Limit: room,
-		OnRead: func(n int64, percent int) { s.progress.set(agentapi.StepLoad, percent, n) }}, to)
+	n, err := image.Fetch(ctx, request, image.File{
+		Checksum: file.Checksum, Limit: limit,
+		OnRead: func(n int64, percent int) { s.progress.set(agentapi.StepLoad, percent, n) },
+	}, to)
 	switch {
 	case errors.Is(err, image.ErrTooMuch):
-		return nil, &Failure{Reason: ReasonLiveRefused, Err: err, Message: fmt.Sprintf(
-			"%s: %v: kernel and initrd may take a third of the server's %d MiB of memory; choose hosts with more by hostSelector.minimum.memoryGiB", name, err, s.memory>>20)}
+		return nil, failure(ReasonLiveRefused, fmt.Errorf(
+			"%s: %w: kernel and initrd may use a third of the %d MiB of memory; select larger hosts by hostSelector.minimum.memoryGiB", name, err, s.memory>>20))
 	case err != nil:
 		return nil, imageFailure(fmt.Errorf("%s: %w", name, err))
 	}
-	s.cfg.Log("live: %s of %d KiB, checksum verified", name, n>>10)
+	s.cfg.Log("live: fetched %s (%d KiB), checksum verified", name, n>>10)
 	return to, nil
 }
 
-// hold finds the root disk, opens it and checks whose it is. It stays open until it is
-// cleared, which is after two downloads: while it is, no other disk gets its name, so what
-// is found under it once more now is what will be written (I8, I12).
-func (s *session) hold(ctx context.Context, order agentapi.InstallOrder) (disk heldDisk, err error) {
+// openRootDisk finds and opens the root disk and checks its owner. The disk stays open until
+// clearRootDisk, two downloads later, so that no other disk can get its name. The second
+// lookup proves that the name did not change before the open (I8, I12).
+func (s *session) openRootDisk(ctx context.Context, order agentapi.InstallOrder) (disk openDisk, err error) {
 	if disk.Disk, err = s.pick(ctx, order.RootDisk); err != nil {
 		return disk, err
 	}
@@ -153,29 +131,29 @@ func (s *session) hold(ctx context.Context, order agentapi.InstallOrder) (disk h
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, disk.dev.Close())
+			err = errors.Join(err, disk.close())
 		}
 	}()
 	now, err := s.pick(ctx, order.RootDisk)
 	if err != nil {
 		return disk, err
 	}
-	if now.Name != disk.Name {
-		return disk, &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s became %s while it was opened", describe(order.RootDisk), now.Name)}
+	if err := checkSameName(order.RootDisk, disk.Name, now.Name); err != nil {
+		return disk, err
 	}
-	_, _, err = s.ownerOf(ctx, disk, order.ReleasedInstances)
+	_, _, err = s.checkOpenOwner(ctx, disk, order.ReleasedInstances)
 	return disk, err
 }
 
-// clearRoot takes from the root disk what an old system is found and booted by, so that
-// what boots next is the new one or none, and notes whose disk it is. The live system
-// may write over that note: from its fetch on the ledger alone says so. It closes the disk.
-func (s *session) clearRoot(ctx context.Context, disk heldDisk) error {
+// clearRootDisk removes tables and signatures from the root disk, so that no old system can
+// boot, writes the marker, and closes the disk. The live system may overwrite the marker:
+// once it has fetched its data, only the host's persistent state names the owner.
+func (s *session) clearRootDisk(ctx context.Context, disk *openDisk) error {
 	_, err := wipe.Metadata(ctx, disk.dev)
 	if err == nil {
 		err = marker.Write(disk.dev, agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt})
 	}
-	if err = errors.Join(err, disk.dev.Close()); err == nil {
+	if err = errors.Join(err, disk.close()); err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {

@@ -24,13 +24,13 @@ import (
 // liveCanary is the secret in a live system's command line.
 const liveCanary = "live-address-canary-5b1c"
 
-// kernels are those that a server can start: whatever is loaded is kept.
+// kernels records the live system that is loaded.
 type kernels struct {
 	t      *testing.T
 	refuse error
 	// memory of the running kernel; nil: as much as the server has.
 	memory func() int64
-	// diskAtLoad is what the root disk's first bytes were when the kernel was loaded.
+	// diskAtLoad is the content of the root disk when the kernel was loaded.
 	disk                    func() []byte
 	kernel, initrd, command string
 	diskAtLoad              []byte
@@ -54,7 +54,7 @@ func (k *kernels) Load(kernel, initrd *os.File, commandLine agentapi.Sensitive) 
 	return nil
 }
 
-// liveOrder is a manager that orders a live system, and the files of that.
+// liveOrder returns a manager with an order for a live system, and the system's files.
 func liveOrder(t *testing.T) (m *agenttest.Manager, kernel, initrd *agenttest.Images) {
 	t.Helper()
 	kernel = &agenttest.Images{Content: bytes.Repeat([]byte("kernel"), 100_000)}
@@ -82,9 +82,9 @@ func runLive(s *server, m *agenttest.Manager, k *kernels, memory int64) (agentap
 	return agent.Run(s.t.Context(), cfg)
 }
 
-// A live system is started from verified files, on a disk that boots nothing old, and
-// nothing is reported: the system says itself that it is there.
-func TestLive(t *testing.T) {
+// The agent starts a live system from verified files, makes the root disk unbootable first,
+// and reports nothing.
+func TestLiveSystemIsStarted(t *testing.T) {
 	m, kernel, initrd := liveOrder(t)
 	kernel.CutAt = []int{100_000} // and resumed
 	m.Faults = func(path string, n int) *agenttest.Fault {
@@ -100,14 +100,14 @@ func TestLive(t *testing.T) {
 		t.Fatalf("%s, %v\n%s", action, err, strings.Join(s.lines, "\n"))
 	}
 	if k.kernel != string(kernel.Content) || k.initrd != string(initrd.Content) || k.command != m.Live.CommandLine.Reveal() {
-		t.Error("what was loaded is not what was ordered")
+		t.Error("loaded other files than the ordered")
 	}
 	want := []string{agentapi.PathSession, agentapi.PathOrder, agentapi.PathLive, agentapi.PathLive}
 	if diff := cmp.Diff(want, m.Calls()); diff != "" {
 		t.Errorf("calls: %s", diff)
 	}
 	if !bytes.Equal(k.diskAtLoad[:agentapi.MarkerOffset], make([]byte, agentapi.MarkerOffset)) {
-		t.Error("the root disk still has what an old system boots by")
+		t.Error("the root disk may still boot an old system")
 	}
 	if diff := cmp.Diff(&agentapi.Marker{InstanceID: "i1", Attempt: 2}, s.marker(0)); diff != "" {
 		t.Errorf("the root disk's marker: %s", diff)
@@ -121,9 +121,9 @@ func TestLive(t *testing.T) {
 	s.noSecrets(m, err)
 }
 
-// What stops a live system from being started ends in a report of failure, and in power
-// off; what stops it before the disk is touched leaves that alone.
-func TestLiveFailures(t *testing.T) {
+// Every failure ends in a failed report and power-off. Before the disk is cleared it stays
+// unchanged.
+func TestLiveFailuresAreReported(t *testing.T) {
 	const enough = 64 << 20
 	for name, tc := range map[string]struct {
 		disks   []agentapi.Disk
@@ -149,11 +149,11 @@ func TestLiveFailures(t *testing.T) {
 		"relative, and no boot server": {want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
 			m.Order.Install.Live.Initrd.URL = "/images/x"
 		}},
-		"a kernel too large":            {want: agent.ReasonLiveRefused, memory: 1 << 20},
-		"an initrd that is too much":    {want: agent.ReasonLiveRefused, memory: 3 << 20},
-		"more than the kernel has":      {want: agent.ReasonLiveRefused, memory: 64 << 30, kernels: &kernels{memory: func() int64 { return 3 << 20 }}},
-		"a kernel that is none":         {want: agent.ReasonLiveRefused, kernels: &kernels{refuse: fmt.Errorf("%w: exec format error", agent.ErrKernelRefused)}, written: true},
-		"a kernel that starts no other": {want: agent.ReasonLiveFailed, kernels: &kernels{refuse: errors.New("not implemented")}, written: true},
+		"kernel too large":              {want: agent.ReasonLiveRefused, memory: 1 << 20},
+		"initrd too large":              {want: agent.ReasonLiveRefused, memory: 3 << 20},
+		"too large for kernel's memory": {want: agent.ReasonLiveRefused, memory: 64 << 30, kernels: &kernels{memory: func() int64 { return 3 << 20 }}},
+		"kernel is refused":             {want: agent.ReasonLiveRefused, kernels: &kernels{refuse: fmt.Errorf("%w: exec format error", agent.ErrKernelRefused)}, written: true},
+		"kexec fails":                   {want: agent.ReasonLiveFailed, kernels: &kernels{refuse: errors.New("not implemented")}, written: true},
 		"a command line too long": {want: agent.ReasonLiveRefused, written: true, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
 			m.Live.CommandLine += agentapi.Sensitive(strings.Repeat("x", agentapi.MaxCommandLine))
 		}},
@@ -189,9 +189,9 @@ func TestLiveFailures(t *testing.T) {
 	}
 }
 
-// The root disk is opened and checked once, before the downloads, and written while it is
-// still open: a name that another disk gets meanwhile means nothing.
-func TestLiveHoldsItsDisk(t *testing.T) {
+// The root disk is opened once before the downloads and stays open until it is cleared, so
+// that a changed name has no effect.
+func TestLiveKeepsItsDiskOpen(t *testing.T) {
 	m, _, _ := liveOrder(t)
 	s := newServer(t, twoDisks...)
 	var steps []string
@@ -214,13 +214,12 @@ func TestLiveHoldsItsDisk(t *testing.T) {
 	}
 }
 
-// A disk that has another name once it is open may not be the one that was opened; and what
-// is not written is closed.
-func TestLiveDiskMoves(t *testing.T) {
+// A disk whose name changed before the open is not cleared, but closed.
+func TestLiveRefusesARenamedDisk(t *testing.T) {
 	m, _, _ := liveOrder(t)
 	s := newServer(t, twoDisks...)
 	s.onList = func(n int, disks []agentapi.Disk) {
-		if n > 2 { // the session's, the one to open by, and this
+		if n > 2 { // after the lists of the session and for the open
 			disks[0].Serial, disks[1].Serial = "B", "A"
 		}
 	}
@@ -233,8 +232,8 @@ func TestLiveDiskMoves(t *testing.T) {
 	}
 }
 
-// An agent that cannot start a kernel says so.
-func TestLiveWithoutKernels(t *testing.T) {
+// Without Config.Kernels the agent refuses the order.
+func TestLiveNeedsKernels(t *testing.T) {
 	m, _, _ := liveOrder(t)
 	s := newServer(t, twoDisks...)
 	action, err := s.run(m)
@@ -243,8 +242,8 @@ func TestLiveWithoutKernels(t *testing.T) {
 	}
 }
 
-// An order that is called off, or refused when it comes to the command line, starts nothing.
-func TestLiveCalledOff(t *testing.T) {
+// An order that is called off or refused at the command line starts nothing.
+func TestLiveIsCalledOff(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stopAt agentapi.Step
 		reason agentapi.Reason

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// The markers of all disks are read once, for the session: an order reads those of its own
-// disks, when they are open, and no other disk can keep it waiting.
+// The markers of all disks are read once, for the session. An order reads the markers of its
+// own disks only, so that no other disk can block it.
 func TestMarkersAreReadOnce(t *testing.T) {
 	for name, order := range map[string]func() *agenttest.Manager{
 		"install": func() *agenttest.Manager { m, _ := installOrder(t); return m },
@@ -33,16 +33,15 @@ func TestMarkersAreReadOnce(t *testing.T) {
 	}
 }
 
-// A disk whose marker was not read for the session is nobody's only when it is read from
-// the open disk: the list says nothing of whose it is (I8).
-func TestAMarkerThatWasNotRead(t *testing.T) {
+// The marker is read from the open disk: the markers in the list are incomplete (I8).
+func TestOwnerIsReadFromTheOpenDisk(t *testing.T) {
 	unread := errors.New("input/output error")
 	for name, c := range map[string]struct {
 		fails bool
 		want  string
 	}{
-		"it is another's":         {want: agent.ReasonDiskOwnedByOther},
-		"it cannot be read still": {fails: true, want: agent.ReasonDiskFailed},
+		"another instance": {want: agent.ReasonDiskOwnedByOther},
+		"still unreadable": {fails: true, want: agent.ReasonDiskFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := installOrder(t)
@@ -62,7 +61,7 @@ func TestAMarkerThatWasNotRead(t *testing.T) {
 	}
 }
 
-// unreadable takes writes, and returns nothing.
+// unreadable fails every read.
 type unreadable struct {
 	block.Device
 	err error

@@ -36,14 +36,14 @@ func (s *server) superblocks(i int) []raid.Superblock {
 	return raid.Find(bytes.NewReader(b), int64(len(b)))
 }
 
-// The seed changes the first disk behind the agent's back, as a file system that is
-// mounted does; in the end both hold the same, and know it.
-func TestInstallMirror(t *testing.T) {
+// The seed changes the first disk only, like a mounted file system. In the end both disks
+// have the same content and are an array.
+func TestMirrorMembersAreEqual(t *testing.T) {
 	m, images := mirrorOrder(t)
 	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B", SizeBytes: 9 * mib}, agentapi.Disk{Serial: "C"})
 	s.onSeed = func() {
 		if len(s.superblocks(0))+len(s.superblocks(1)) > 0 || s.marker(1) == nil || s.marker(1).Complete {
-			t.Error("the disks are an array, or complete, before they hold the same")
+			t.Error("the disks are an array, or complete, before they are equal")
 		}
 		f, err := os.OpenFile(s.path(s.disks[0]), os.O_WRONLY, 0)
 		if err != nil {
@@ -81,15 +81,12 @@ func TestInstallMirror(t *testing.T) {
 	if _, seeded := s.seeded["disk1"]; seeded || !s.untouched(2) {
 		t.Error("seeded the second member, or wrote to a disk that the order does not name (I12)")
 	}
-	if !slices.ContainsFunc(m.Progress(), func(p agentapi.Progress) bool { return p.Step == agentapi.StepMirror }) {
-		t.Logf("the comparison was over before its turn to be told came: %+v", m.Progress())
-	}
 	s.noSecrets(m, err)
 }
 
-// An install whose report was lost is not repeated, even after the mirror lost a disk: the
-// other one may hold a running system (I21). Where the attempt was rejected both are written.
-func TestInstallMirrorAgain(t *testing.T) {
+// A complete install is not repeated, even after the mirror lost a disk: the other one may
+// hold a running system (I21). After a rejected attempt both disks are written.
+func TestCompleteMirrorIsAdopted(t *testing.T) {
 	m, _ := mirrorOrder(t)
 	s := newServer(t, twoDisks...)
 	if action, err := s.run(m); action != agentapi.BootDisk || err != nil {
@@ -101,7 +98,7 @@ func TestInstallMirrorAgain(t *testing.T) {
 		t.Fatal(action, err)
 	}
 	if !bytes.Equal(before, s.content(0)) || slices.Contains(again.Calls(), agentapi.PathBootstrap) {
-		t.Error("installed again what was complete")
+		t.Error("repeated a complete install")
 	}
 	if err := os.WriteFile(s.path(s.disks[1]), make([]byte, 8*mib), 0o600); err != nil {
 		t.Fatal(err)
@@ -119,7 +116,7 @@ func TestInstallMirrorAgain(t *testing.T) {
 		t.Fatal(action, err)
 	}
 	if len(s.superblocks(1)) != 1 || !s.marker(1).Complete {
-		t.Error("the second disk was left as it was")
+		t.Error("did not write the second disk")
 	}
 }
 
@@ -131,15 +128,15 @@ func TestInstallMirrorFails(t *testing.T) {
 		change  func(*server, *agenttest.Manager)
 		reason  string
 		message string
-		// written: the disks were begun to be written.
+		// written: the disks may have changed.
 		written bool
 	}{
 		{name: "the second member is not there", disks: []agentapi.Disk{{Serial: "A"}}, reason: agent.ReasonDiskNotFound, message: `"B"`},
-		{name: "one disk twice", disks: twoDisks, reason: agent.ReasonDiskAmbiguous, message: "twice",
+		{name: "one disk twice", disks: twoDisks, reason: agent.ReasonDiskAmbiguous, message: "two members",
 			change: func(_ *server, m *agenttest.Manager) { m.Order.Install.MirrorDisks[0] = agentapi.DiskRef{WWN: "0xa"} }},
 		{name: "the second member is another instance's", reason: agent.ReasonDiskOwnedByOther, message: "disk1",
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", Marker: other}}},
-		{name: "the second member is too small", reason: agent.ReasonDiskTooSmall, message: "of image",
+		{name: "the second member is too small", reason: agent.ReasonDiskTooSmall, message: "the image has",
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", SizeBytes: 5*mib + 4096}}},
 		{name: "the second member is no disk for it", reason: agent.ReasonMirrorRefused, message: "smallest",
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", SizeBytes: mib}}},
@@ -149,11 +146,11 @@ func TestInstallMirrorFails(t *testing.T) {
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("look: %w", seed.ErrNoAssembly) }},
 		{name: "an image without a root", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "no root", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("%w: 0 partitions", seed.ErrNoRoot) }},
-		{name: "an image for Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "leave softwareRAID out", written: true,
+		{name: "an image for Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "remove softwareRAID", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = seed.ErrIgnition }},
-		{name: "a disk that cannot be looked into", disks: twoDisks, reason: agent.ReasonSeedFailed, message: "input/output", written: true,
+		{name: "a disk that cannot be examined", disks: twoDisks, reason: agent.ReasonSeedFailed, message: "input/output", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = errors.New("mount: input/output error") }},
-		{name: "Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "leave softwareRAID out", written: true,
+		{name: "Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "remove softwareRAID", written: true,
 			change: func(_ *server, m *agenttest.Manager) { m.Bootstrap.Format = agentapi.FormatIgnition }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,18 +172,18 @@ func TestInstallMirrorFails(t *testing.T) {
 					t.Errorf("disk %d was written", i)
 				}
 				if len(s.superblocks(i)) > 0 || c.written && i == 0 && (s.marker(0) == nil || s.marker(0).Complete) {
-					t.Errorf("disk %d looks as if it were done", i)
+					t.Errorf("disk %d looks complete", i)
 				}
 				if c.written && c.reason != agent.ReasonDiskFailed && !block.IsZero(s.content(i)[:agentapi.MarkerOffset]) {
-					t.Errorf("disk %d may boot, and the install has failed", i)
+					t.Errorf("disk %d may boot after a failed install", i)
 				}
 			}
 		})
 	}
 }
 
-// Former superblocks, wherever they lie, are not what the installed system finds.
-func TestInstallMirrorForgetsOldArrays(t *testing.T) {
+// The installed system must not find superblocks of earlier arrays.
+func TestInstallMirrorRemovesOldArrays(t *testing.T) {
 	m, _ := mirrorOrder(t)
 	s := newServer(t, twoDisks...)
 	if action, err := s.run(m); action != agentapi.BootDisk || err != nil {
@@ -211,8 +208,8 @@ func TestInstallMirrorForgetsOldArrays(t *testing.T) {
 	}
 }
 
-// An install on one disk asks for no mdadm.
-func TestInstallAssemblesNothing(t *testing.T) {
+// An install on one disk does not need mdadm.
+func TestAssemblyIsCheckedForMirrorsOnly(t *testing.T) {
 	m, _ := installOrder(t)
 	s := newServer(t, twoDisks...)
 	s.assembles = seed.ErrNoAssembly

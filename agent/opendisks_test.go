@@ -21,8 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// drive is an ATA drive that an erase was to erase and that was cut off: it is locked,
-// with Ingot's password.
+// drive is an ATA drive after an interrupted erase: locked with Ingot's password.
 type drive struct {
 	block.Device
 	erase.None
@@ -97,9 +96,9 @@ func (d drive) ATA(_ context.Context, c erase.ATACommand) error {
 	return nil
 }
 
-// A drive that a Full cleaning left locked is opened by whatever comes next, and not
-// told to erase itself again by another attempt.
-func TestLockedDrive(t *testing.T) {
+// Every later order unlocks a drive that a Full cleaning left locked. Another attempt does not
+// repeat the drive's own erase.
+func TestLockedDriveIsUnlocked(t *testing.T) {
 	wipe := func(mode string, attempt int32) func(*testing.T) *agenttest.Manager {
 		return func(*testing.T) *agenttest.Manager {
 			m := wipeOrder(agentapi.DiskRef{Serial: "A"})
@@ -141,8 +140,8 @@ func TestLockedDrive(t *testing.T) {
 	}
 }
 
-// stuckNVMe is an NVMe disk whose sanitize has failed, by firmware that takes nothing but
-// another one (Base Specification 2.0, section 8.21).
+// stuckNVMe is an NVMe disk after a failed sanitize whose controller accepts only another one
+// (Base Specification 2.0, section 8.21).
 type stuckNVMe struct {
 	block.Device
 	erase.None
@@ -181,9 +180,9 @@ func (d stuckNVMe) NVMe(_ context.Context, c erase.NVMeCommand) error {
 // Namespace implements erase.Commands.
 func (stuckNVMe) Namespace() (uint32, error) { return 1, nil }
 
-// What nobody can read is nobody's: a Full cleaning sanitizes it again, and nothing else
-// touches it.
-func TestStuckDrive(t *testing.T) {
+// A stuck disk cannot be read, so no marker protects it: a Full cleaning sanitizes it again,
+// and other orders fail.
+func TestOnlyFullCleaningRecoversAStuckDisk(t *testing.T) {
 	for mode, ends := range map[string]agentapi.Outcome{"Full": agentapi.Succeeded, "Metadata": agentapi.Failed} {
 		t.Run(mode, func(t *testing.T) {
 			s := newServer(t, agentapi.Disk{Name: "/dev/nvme0n1", Serial: "A"})
@@ -202,9 +201,9 @@ func TestStuckDrive(t *testing.T) {
 	}
 }
 
-// The disks of a wipe are opened before the first write, once, and closed at its end: a
-// name that another disk gets meanwhile means nothing.
-func TestWipeHoldsItsDisks(t *testing.T) {
+// A wipe opens each disk once before the first write and closes it at its end, so that a
+// changed name has no effect.
+func TestWipeKeepsItsDisksOpen(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"}, agentapi.Disk{Serial: "C"})
 	var mu sync.Mutex
 	var opened, closed []string
@@ -239,11 +238,11 @@ type closing struct {
 
 func (c closing) Close() error { c.before(); return c.Device.Close() }
 
-// A disk that has another name once it is open may not be the one that was opened.
-func TestWipeOfADiskThatMoves(t *testing.T) {
+// A disk whose name changed before the open is not wiped.
+func TestWipeRefusesARenamedDisk(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"})
 	s.onList = func(n int, disks []agentapi.Disk) {
-		if n > 2 { // the session's, the one to open by, and this
+		if n > 2 { // after the lists of the session and for the open
 			disks[0].Serial, disks[1].Serial = "B", "A"
 		}
 	}
@@ -257,9 +256,9 @@ func TestWipeOfADiskThatMoves(t *testing.T) {
 	}
 }
 
-// A name that another disk gets while the image is waited for is that of a stranger: what
-// is opened to be written is looked at again, of each member of a mirror too.
-func TestInstallOnADiskThatMoves(t *testing.T) {
+// The agent checks each disk again after the wait for the image, since its name may belong to
+// another disk by then.
+func TestInstallRefusesARenamedDisk(t *testing.T) {
 	for name, order := range map[string]func(*testing.T) (*agenttest.Manager, *agenttest.Images){"disk": installOrder, "mirror": mirrorOrder} {
 		for _, after := range []string{"the image is opened", "the image is written"} {
 			t.Run(name+"/"+after, func(t *testing.T) {
@@ -280,7 +279,7 @@ func TestInstallOnADiskThatMoves(t *testing.T) {
 					t.Errorf("wrote %t, reports %+v", wrote.Load(), got)
 				}
 				if len(s.looked) > 0 {
-					t.Errorf("looked for mdadm on %v, which is another disk by now", s.looked)
+					t.Errorf("looked for mdadm on %v, now the name of another disk", s.looked)
 				}
 			})
 		}

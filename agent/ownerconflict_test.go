@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// damage writes a marker that nobody can read to a disk.
+// damage writes an invalid marker to a disk.
 func (s *server) damage(i int) {
 	s.t.Helper()
 	f, err := os.OpenFile(s.path(s.disks[i]), os.O_RDWR, 0)
@@ -27,9 +27,8 @@ func (s *server) damage(i int) {
 	}
 }
 
-// I8: what is refused can be approved by what the message says, all of it at once, and by
-// nothing less.
-func TestWhatIsRefusedCanBeApproved(t *testing.T) {
+// The message names exactly the owners to approve, all at once (I8).
+func TestConflictMessageNamesAllOwners(t *testing.T) {
 	of := func(instance string) *agentapi.Marker { return &agentapi.Marker{InstanceID: instance, Complete: true} }
 	wipes := func(mode string) func(*testing.T) *agenttest.Manager {
 		return func(*testing.T) *agenttest.Manager {
@@ -77,9 +76,9 @@ func TestWhatIsRefusedCanBeApproved(t *testing.T) {
 				if report.Reason != agent.ReasonDiskOwnedByOther || !s.untouched(0) || !s.untouched(1) {
 					t.Fatalf("approved %v: %+v", approved, report)
 				}
-				named := regexp.MustCompile(`approved if the data may go: (\S+);`).FindStringSubmatch(report.Message)
+				named := regexp.MustCompile(`have unreleased owners (\S+): approve`).FindStringSubmatch(report.Message)
 				if named == nil {
-					t.Fatalf("the message names none: %s", report.Message)
+					t.Fatalf("the message names no owner: %s", report.Message)
 				}
 				return strings.Split(named[1], ",")
 			}
@@ -99,9 +98,8 @@ func TestWhatIsRefusedCanBeApproved(t *testing.T) {
 	}
 }
 
-// Other disks keep an install from a disk only where they hold the complete system of a
-// released instance.
-func TestOtherDisksThatDoNotMatter(t *testing.T) {
+// Another disk prevents an install only if it has the complete system of a released instance.
+func TestOtherDisksDoNotPreventAnInstall(t *testing.T) {
 	for name, other := range map[string]*agentapi.Marker{
 		"nothing installed":                   nil,
 		"an install that was cut off":         {InstanceID: "other"},

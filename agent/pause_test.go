@@ -20,15 +20,14 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// pausing lets a manager pause the host during the n-th write of an agent, and
-// refuse the order a few times before it gives it again.
+// pausing pauses the host during the n-th write and refuses the order a few times.
 type pausing struct {
 	server *server
 	at     int32
 
 	writes  atomic.Int32
 	inWrite atomic.Bool
-	// orders are the writes counted at each call for the order.
+	// orders are the numbers of writes at each request for the order.
 	orders []int32
 }
 
@@ -39,8 +38,8 @@ func pauseAt(m *agenttest.Manager, s *server, at int32) *pausing {
 	s.onWrite = func(ctx context.Context) {
 		if p.writes.Add(1) == at {
 			p.inWrite.Store(true)
-			<-ctx.Done()                      // a write that the pause finds under way
-			time.Sleep(10 * time.Millisecond) // contexts made from this one are told after it
+			<-ctx.Done()                      // the pause interrupts this write
+			time.Sleep(10 * time.Millisecond) // derived contexts end a little later
 		}
 	}
 	m.Faults = func(path string, n int) *agenttest.Fault {
@@ -60,7 +59,7 @@ func pauseAt(m *agenttest.Manager, s *server, at int32) *pausing {
 	return p
 }
 
-// stopped sees that nothing was written from the pause until there was an order.
+// stopped checks that nothing was written between the pause and the next order.
 func (p *pausing) stopped(t *testing.T) {
 	t.Helper()
 	if len(p.orders) != 2+refusals {
@@ -68,7 +67,7 @@ func (p *pausing) stopped(t *testing.T) {
 	}
 	for i, writes := range p.orders[1:] {
 		if writes != p.at {
-			t.Errorf("%d writes at question %d after the pause, want none after number %d, which was under way", writes, i+1, p.at)
+			t.Errorf("%d writes at request %d after the pause, want none after the interrupted write %d", writes, i+1, p.at)
 		}
 	}
 	if p.writes.Load() <= p.at {
@@ -76,8 +75,7 @@ func (p *pausing) stopped(t *testing.T) {
 	}
 }
 
-// I10: an agent that hears that the host is paused stops between two writes, idles,
-// and starts over once there is an order again.
+// During a pause the agent writes nothing; with the next order it starts over (I10).
 func TestPauseStopsAnInstall(t *testing.T) {
 	for at := int32(1); at <= 5; at++ {
 		t.Run(fmt.Sprintf("in write %d", at), func(t *testing.T) {
@@ -124,36 +122,36 @@ func TestPauseStopsAWipe(t *testing.T) {
 	}
 }
 
-// slowDrive takes its time for the first erase that it is told to do: until goOn is closed.
+// slowDrive executes its first erase until finish is closed.
 type slowDrive struct {
 	drive
-	told, busy *atomic.Bool
-	goOn       chan struct{}
+	started, busy *atomic.Bool
+	finish        chan struct{}
 }
 
 // ATA implements erase.Commands.
 func (d slowDrive) ATA(ctx context.Context, c erase.ATACommand) error {
-	if c.Command == 0xf4 && d.told.CompareAndSwap(false, true) {
+	if c.Command == 0xf4 && d.started.CompareAndSwap(false, true) {
 		d.busy.Store(true)
-		<-d.goOn
+		<-d.finish
 		d.busy.Store(false)
 	}
 	return d.drive.ATA(ctx, c)
 }
 
-// A drive that erases itself cannot be called off. After a pause nobody looks at it before
-// it has ended, since that would hang, and the agent is heard all the while: else its
-// silence would have the power cut in the middle of the erase.
+// A drive's own erase cannot be canceled. After a pause the agent does not access the drive
+// until the erase ends, and reports progress. Without reports the manager would cut the power
+// during the erase.
 func TestPauseDuringASecureErase(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A", Rotational: true})
-	state, goOn := &security{}, make(chan struct{})
-	var told, busy, paused atomic.Bool
+	state, finish := &security{}, make(chan struct{})
+	var started, busy, paused atomic.Bool
 	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device {
-		return slowDrive{drive{Device: dev, security: state}, &told, &busy, goOn}
+		return slowDrive{drive{Device: dev, security: state}, &started, &busy, finish}
 	}
 	s.onList = func(int, []agentapi.Disk) {
 		if busy.Load() {
-			t.Error("the disks are read while the drive erases itself")
+			t.Error("the disks are read during the drive's erase")
 		}
 	}
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
@@ -164,10 +162,10 @@ func TestPauseDuringASecureErase(t *testing.T) {
 		}
 		return nil
 	}
-	heard := sync.OnceFunc(func() { close(goOn) })
+	finishOnce := sync.OnceFunc(func() { close(finish) })
 	m.OnProgress = func(p agentapi.Progress) {
 		if paused.Load() && p.Seconds > 0 {
-			heard()
+			finishOnce()
 		}
 	}
 	cfg := s.config(m, m.Start(t))
@@ -184,13 +182,12 @@ func TestPauseDuringASecureErase(t *testing.T) {
 	}
 }
 
-// A pause that finds the agent before its session or after its work makes it wait,
-// not power off.
-func TestPauseIsWaitedFor(t *testing.T) {
+// Before and after its work an agent waits for the end of a pause.
+func TestAgentWaitsForTheEndOfAPause(t *testing.T) {
 	for _, path := range []string{agentapi.PathSession, agentapi.PathOrder, agentapi.PathBootstrap, agentapi.PathReport} {
 		t.Run(path, func(t *testing.T) {
 			m, _ := installOrder(t)
-			m.Interval = time.Hour // no progress in between: only the call at hand is refused
+			m.Interval = time.Hour // no progress calls
 			m.Faults = func(called string, n int) *agenttest.Fault {
 				if called == path && n <= refusals {
 					return refusal(agentapi.ReasonPaused)
@@ -205,10 +202,10 @@ func TestPauseIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The manager can call an agent off that has nothing to tell.
-func TestProgressIsSentWithoutNews(t *testing.T) {
+// Unchanged progress is also sent, so that the manager can stop the agent.
+func TestUnchangedProgressIsSent(t *testing.T) {
 	m, images := installOrder(t)
-	images.Busy = 1 << 30 // the image never comes
+	images.Busy = 1 << 30 // the image never arrives
 	calls := 0
 	m.OnProgress = func(agentapi.Progress) { calls++ }
 	m.Faults = func(path string, n int) *agenttest.Fault {

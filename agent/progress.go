@@ -16,13 +16,12 @@ import (
 type progressOptions struct {
 	orderID  string
 	interval time.Duration
-	// callOff ends the work with the reason why.
+	// callOff cancels the work and gives the reason.
 	callOff context.CancelCauseFunc
 }
 
-// progress tells the manager how far the work is, beside the work: a slow or dead
-// manager does not slow a disk down. A step that is over before its turn came is
-// left out.
+// progress reports to the manager concurrently with the work, so that a slow manager does
+// not delay the disks. A step that ends before its report is due is not reported.
 type progress struct {
 	opts   progressOptions
 	client *client
@@ -33,7 +32,7 @@ type progress struct {
 	latest agentapi.Progress
 }
 
-// startProgress sends until the context ends; wait returns when it has stopped.
+// startProgress reports until the context ends; wait returns when that has stopped.
 func startProgress(ctx context.Context, c *client, opts progressOptions) *progress {
 	p := &progress{
 		opts: opts, client: c, notify: make(chan struct{}, 1), done: make(chan struct{}),
@@ -45,7 +44,7 @@ func startProgress(ctx context.Context, c *client, opts progressOptions) *progre
 
 func (p *progress) wait() { <-p.done }
 
-// set records how far the work is. It never blocks.
+// set records the state of the work. It never blocks.
 func (p *progress) set(step agentapi.Step, percent int, bytes int64) {
 	p.put(agentapi.Progress{Step: step, Percent: int32(percent), Bytes: bytes})
 }
@@ -55,9 +54,9 @@ func (p *progress) put(now agentapi.Progress) {
 	p.change(func(latest *agentapi.Progress) { *latest = now })
 }
 
-func (p *progress) change(latest func(*agentapi.Progress)) {
+func (p *progress) change(update func(*agentapi.Progress)) {
 	p.mu.Lock()
-	latest(&p.latest)
+	update(&p.latest)
 	p.mu.Unlock()
 	select {
 	case p.notify <- struct{}{}:
@@ -65,9 +64,9 @@ func (p *progress) change(latest func(*agentapi.Progress)) {
 	}
 }
 
-// waiting records for how long somebody has been telling the agent to wait, which is no
-// silence: to the minute, that many agents cost few writes.
-func (p *progress) waiting(d time.Duration) {
+// setWaiting records for how long a server has been asking the agent to wait. It rounds to
+// minutes, so that many waiting agents cause few writes in the manager.
+func (p *progress) setWaiting(d time.Duration) {
 	p.change(func(now *agentapi.Progress) {
 		if now.Step == agentapi.StepStarted {
 			now.Step = agentapi.StepAwaitImage
@@ -86,7 +85,7 @@ func (p *progress) run(ctx context.Context) {
 	defer close(p.done)
 	var sent agentapi.Progress
 	var at time.Time
-	// The beat asks even when there is nothing to tell: the answer may be to stop.
+	// The beat reports even if nothing changed: the reply may stop the work.
 	beat := time.NewTimer(p.opts.interval)
 	defer beat.Stop()
 	for {
@@ -97,7 +96,7 @@ func (p *progress) run(ctx context.Context) {
 		case <-beat.C:
 		}
 		for p.current().Step == sent.Step && time.Since(at) < p.opts.interval {
-			// A change of step ends the pause early.
+			// A change of the step ends this wait early.
 			timer := time.NewTimer(p.opts.interval - time.Since(at))
 			select {
 			case <-ctx.Done():
@@ -121,32 +120,32 @@ func (p *progress) run(ctx context.Context) {
 	}
 }
 
-// errPaused: nobody may act on the host now. The work ends, the session does not.
+// errPaused reports that the host is paused: the work ends, but not the session.
 var errPaused = errors.New("the host is paused")
 
-// send makes one attempt. Its error means that the work is to stop; a call that
-// found nobody is forgotten, the next one will tell more, to another replica if need
-// be: work that needs no server, such as wiping, makes no other calls.
+// send makes one attempt. An error means that the work must stop. Unanswered calls are
+// ignored: the next report replaces this one. They count for the search for another
+// replica, since work without a server, such as cleaning, makes no other calls.
 func (p *progress) send(ctx context.Context, now agentapi.Progress) error {
 	var reply agentapi.ProgressReply
-	err := p.client.once(ctx, agentapi.PathProgress, now, &reply)
+	err := p.client.callOnce(ctx, agentapi.PathProgress, now, &reply)
 	if err == nil {
 		if reply.Stop {
-			return fmt.Errorf("%w: called off", ErrRefused)
+			return fmt.Errorf("%w: the order no longer holds", ErrRefused)
 		}
 		return nil
 	}
 	refusal, ok := errors.AsType[*agentapi.Error](err)
 	if !ok {
-		if p.client.places.due() {
-			p.client.places.search(ctx)
+		if p.client.endpoints.needsSearch() {
+			p.client.endpoints.search(ctx)
 		}
 		return nil
 	}
 	if refusal.Reason == agentapi.ReasonPaused {
 		return fmt.Errorf("%w: %s", errPaused, refusal.Message)
 	}
-	if _, final := p.client.verdict(refusal, 0); final {
+	if _, final := p.client.retryDelay(refusal, 0); final {
 		return fmt.Errorf("%w: %s: %w", ErrRefused, agentapi.PathProgress, refusal)
 	}
 	return nil

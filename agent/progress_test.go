@@ -16,21 +16,21 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Who has been told to wait says so, to the minute: an agent that only repeats itself
-// counts as one that hangs.
-func TestWaiting(t *testing.T) {
+// The wait is reported with changing minutes, since an agent with unchanged progress counts as
+// hanging.
+func TestSetWaitingReportsMinutes(t *testing.T) {
 	p := &progress{latest: agentapi.Progress{OrderID: "o", Step: agentapi.StepStarted}}
 	for _, step := range []struct {
 		name string
 		do   func()
 		want agentapi.Progress
 	}{
-		{"at first", func() { p.waiting(0) }, agentapi.Progress{OrderID: "o", Step: agentapi.StepAwaitImage}},
-		{"for a while", func() { p.waiting(119 * time.Second) }, agentapi.Progress{OrderID: "o", Step: agentapi.StepAwaitImage, Seconds: 60}},
-		{"for longer", func() { p.waiting(time.Hour + time.Second) }, agentapi.Progress{OrderID: "o", Step: agentapi.StepAwaitImage, Seconds: 3600}},
+		{"at first", func() { p.setWaiting(0) }, agentapi.Progress{OrderID: "o", Step: agentapi.StepAwaitImage}},
+		{"for a while", func() { p.setWaiting(119 * time.Second) }, agentapi.Progress{OrderID: "o", Step: agentapi.StepAwaitImage, Seconds: 60}},
+		{"for longer", func() { p.setWaiting(time.Hour + time.Second) }, agentapi.Progress{OrderID: "o", Step: agentapi.StepAwaitImage, Seconds: 3600}},
 		{"in the middle of the work", func() {
 			p.change(func(now *agentapi.Progress) { now.Step, now.Percent, now.Bytes = agentapi.StepWrite, 40, 7 })
-			p.waiting(time.Minute)
+			p.setWaiting(time.Minute)
 		},
 			agentapi.Progress{OrderID: "o", Step: agentapi.StepWrite, Percent: 40, Bytes: 7, Seconds: 60}},
 	} {
@@ -41,7 +41,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// caller is a client that trusts the manager.
+// caller returns a client that trusts the manager.
 func caller(t *testing.T, m *agenttest.Manager, cfg Config) *client {
 	t.Helper()
 	var pinsErr, identityErr error
@@ -56,31 +56,30 @@ func caller(t *testing.T, m *agenttest.Manager, cfg Config) *client {
 	return c
 }
 
-// The manager's word that it is not ready is heard; a call that got lost says nothing.
-func TestCallPatiently(t *testing.T) {
+// Only NotReady answers call onNotReady, not lost calls.
+func TestCallWithRetryReportsNotReady(t *testing.T) {
 	notReady := &agenttest.Fault{Refuse: &agentapi.Error{Reason: agentapi.ReasonNotReady}}
 	m := agenttest.NewManager()
 	m.Faults = func(_ string, n int) *agenttest.Fault {
 		return map[int]*agenttest.Fault{1: notReady, 2: {Drop: true}, 3: notReady}[n]
 	}
 	server := m.Start(t)
-	waits, told := 0, 0
+	waits, notReadyCalls := 0, 0
 	sleep := func(context.Context, time.Duration) error {
 		if waits++; waits > 3 {
-			return errors.New("three faults, and no end of waiting")
+			return errors.New("more waits than faults")
 		}
 		return nil
 	}
 	c := caller(t, m, Config{Servers: []string{server}, Sleep: sleep, MinBackoff: time.Second, MaxBackoff: time.Second})
 	var reply agentapi.ProgressReply
-	err := c.callPatiently(t.Context(), agentapi.PathProgress, agentapi.Progress{}, &reply, func(time.Duration) { told++ })
-	if err != nil || told != 2 {
-		t.Errorf("told %d times, %v, want twice", told, err)
+	err := c.callWithRetry(t.Context(), agentapi.PathProgress, agentapi.Progress{}, &reply, func(time.Duration) { notReadyCalls++ })
+	if err != nil || notReadyCalls != 2 {
+		t.Errorf("onNotReady called %d times, %v, want 2", notReadyCalls, err)
 	}
 }
 
-// Work that needs no server, such as wiping for hours, goes on telling of itself when the
-// replica that it began with is gone.
+// Work without a server, such as cleaning, must find another replica for its progress.
 func TestProgressFindsAnotherReplica(t *testing.T) {
 	m := agenttest.NewManager()
 	live := m.Start(t)
@@ -99,7 +98,7 @@ func TestProgressFindsAnotherReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if heard := m.Progress(); len(heard) != 1 {
-		t.Errorf("the other replica heard %v, want one call", heard)
+	if got := m.Progress(); len(got) != 1 {
+		t.Errorf("the other replica got %v, want one call", got)
 	}
 }

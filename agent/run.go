@@ -13,35 +13,35 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// minProgressInterval is used where the manager names none.
+// minProgressInterval is used if the manager names no interval.
 const minProgressInterval = time.Second
 
-// session is one run of the agent.
 type session struct {
-	cfg    Config
-	client *client
-	order  agentapi.Order
-	// progress of the order at hand.
+	cfg      Config
+	client   *client
+	order    agentapi.Order
 	progress *progress
-	// found are the disks at the beginning, with their markers.
+	// found are the disks at the start, with their markers.
 	found []agentapi.Disk
-	// memory of the running kernel, in bytes.
+	// memory of the running kernel, in bytes; 0: unknown.
 	memory int64
-	// loaded: a live system is ready to be started.
+	// loaded is set if a live system is ready to start.
 	loaded bool
-	// running is what disks are still at from before a pause.
+	// running are disk commands that outlasted the work before a pause.
 	running erase.Running
 }
 
-// Run does one whole session: open it, get the order, work, report until the
-// report is acknowledged. It returns what to do next.
+// Run does one session: it opens it, gets the order, works, and reports until the report is
+// acknowledged. It returns what to do next.
 //
-// An action that is not empty is to be done whatever the error, which then says
-// why: a final refusal is PowerOff with ErrRefused, or BootDisk where this boot was
-// for an install that is committed already, or Restart of an unknown server. StartLive
-// ends the agent in the kernel that Config.Kernels has loaded. With an empty action nothing
-// was decided (the hardware could not be read, the context ended): the caller may
-// run it again with the same Identity.
+// The caller must carry out an action that is not empty, whatever the error:
+//   - PowerOff with ErrRefused after a final refusal
+//   - BootDisk with ErrRefused if this boot was for an install that is already committed
+//   - Restart on an unknown server
+//   - StartLive to start the kernel that Config.Kernels has loaded
+//
+// An empty action means that nothing was decided (the hardware could not be read, or the
+// context ended): the caller may run it again with the same Identity.
 func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -51,15 +51,14 @@ func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
 	defer s.client.close()
 	action, err := s.run(ctx)
 	if cfg.discover && (action != "" || errors.Is(err, ErrRefused)) {
-		// The server is somebody's: it is left as it was.
-		cfg.Log("manager: nothing was changed, restarting (%v)", err)
+		cfg.Log("manager: restarting the unknown server unchanged (%v)", err)
 		return agentapi.Restart, err
 	}
 	if errors.Is(err, ErrRefused) {
-		// An agent with an order may have written, and ends in the disk only by the
+		// An agent that got an order may have written. It boots the disk only after the
 		// acknowledgement of its report (I4).
 		if refusal, ok := errors.AsType[*agentapi.Error](err); ok && refusal.Action == agentapi.BootDisk && s.order.Kind == "" {
-			cfg.Log("manager: %v; the disk is installed, booting it", err)
+			cfg.Log("manager: %v; the disk is already installed, booting it", err)
 			return agentapi.BootDisk, err
 		}
 		cfg.Log("manager: %v; powering off", err)
@@ -69,11 +68,11 @@ func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
 }
 
 func (s *session) run(ctx context.Context) (agentapi.Action, error) {
-	interval, err := s.open(ctx)
+	interval, err := s.openSession(ctx)
 	if err != nil {
 		return "", err
 	}
-	report, err := s.obey(ctx, interval)
+	report, err := s.runOrder(ctx, interval)
 	if err != nil {
 		return "", err
 	}
@@ -84,10 +83,10 @@ func (s *session) run(ctx context.Context) (agentapi.Action, error) {
 	return s.report(ctx, report)
 }
 
-// obey gets the order and works on it. When the host is paused meanwhile (I10) the
-// work ends where it is, nothing is written any more, and the order is asked for
-// until there is one again: the work then starts from its beginning.
-func (s *session) obey(ctx context.Context, interval time.Duration) (agentapi.Report, error) {
+// runOrder gets the order and executes it. If the host is paused meanwhile (I10), all
+// writing stops. runOrder then asks for the order until the manager gives one, and starts
+// from the beginning.
+func (s *session) runOrder(ctx context.Context, interval time.Duration) (agentapi.Report, error) {
 	request := agentapi.OrderRequest{BootID: s.cfg.Identity.BootID}
 	for {
 		var order agentapi.Order
@@ -100,13 +99,13 @@ func (s *session) obey(ctx context.Context, interval time.Duration) (agentapi.Re
 		if !errors.Is(err, errPaused) {
 			return report, err
 		}
-		s.cfg.Log("manager: %v; stopped, nothing is written until there is an order again", err)
+		s.cfg.Log("manager: %v; stopped writing until the manager gives an order again", err)
 	}
 }
 
-// open reads the hardware, opens the session, and sets the clock.
-func (s *session) open(ctx context.Context) (time.Duration, error) {
-	disks, err := s.cfg.Disks.List(ctx) // first: it sees to drivers of devices that came late
+// openSession reads the hardware, opens the session, and sets the clock.
+func (s *session) openSession(ctx context.Context) (time.Duration, error) {
+	disks, err := s.cfg.Disks.List(ctx) // first: it loads drivers for devices that appeared late
 	if err != nil {
 		return 0, fmt.Errorf("list the disks: %w", err)
 	}
@@ -129,21 +128,21 @@ func (s *session) open(ctx context.Context) (time.Duration, error) {
 	if err := s.client.call(ctx, agentapi.PathSession, request, &opened); err != nil {
 		return 0, err
 	}
-	s.cfg.Log("session: this is host %s", opened.Host)
+	s.cfg.Log("session: opened for host %s", opened.Host)
 	if err := s.cfg.SetTime(opened.Now); err != nil {
-		s.cfg.Log("clock: %v", err)
+		s.cfg.Log("clock: set the time: %v", err)
 	}
 	return orDefault(time.Duration(opened.ProgressInterval), minProgressInterval), nil
 }
 
-// work does the order and returns the report on it. Its error says that there is
-// nothing to report: the order was called off, or the agent was stopped.
+// work executes the order and returns the report. An error means that there is nothing to
+// report: the manager called the order off, or the context ended.
 func (s *session) work(ctx context.Context, interval time.Duration) (agentapi.Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.progress = startProgress(ctx, s.client, progressOptions{
 		orderID: s.order.ID, interval: interval, callOff: cancel,
 	})
-	report, err := s.do(ctx)
+	report, err := s.execute(ctx)
 	cause := context.Cause(ctx)
 	cancel(nil)
 	s.progress.wait()
@@ -164,18 +163,15 @@ func (s *session) work(ctx context.Context, interval time.Duration) (agentapi.Re
 	return report, nil
 }
 
-func (s *session) do(ctx context.Context) (agentapi.Report, error) {
+func (s *session) execute(ctx context.Context) (agentapi.Report, error) {
 	s.progress.set(agentapi.StepStarted, 0, 0)
-	// Whoever looks at a disk that is still at it would wait, and not be heard.
-	if err := s.running.Wait(ctx, s.eraseOptions(s.tellWorking)); err != nil {
+	// Access to a disk that still runs a command would block without any progress report.
+	if err := s.running.Wait(ctx, s.eraseOptions(s.reportWorking)); err != nil {
 		return agentapi.Report{}, err
 	}
 	switch order := s.order; {
 	case s.cfg.discover != (order.Kind == agentapi.Discover):
-		return agentapi.Report{}, &Failure{
-			Reason:  ReasonOrderNotUnderstood,
-			Message: fmt.Sprintf("an order of kind %.40q is not for this boot", order.Kind),
-		}
+		return agentapi.Report{}, failuref(ReasonOrderNotUnderstood, "execute the order: kind %.40q is not for this boot", order.Kind)
 	case order.Kind == agentapi.Inspect, order.Kind == agentapi.Discover:
 		// The hardware went with the session request.
 		s.progress.set(agentapi.StepInspect, 100, 0)
@@ -185,15 +181,12 @@ func (s *session) do(ctx context.Context) (agentapi.Report, error) {
 	case order.Kind == agentapi.Wipe && order.Wipe != nil:
 		return s.wipe(ctx, *order.Wipe)
 	default:
-		return agentapi.Report{}, &Failure{
-			Reason:  ReasonOrderNotUnderstood,
-			Message: fmt.Sprintf("agent %s cannot do an order of kind %.40q", s.cfg.Version, order.Kind),
-		}
+		return agentapi.Report{}, failuref(ReasonOrderNotUnderstood, "execute the order: agent %s does not know kind %.40q", s.cfg.Version, order.Kind)
 	}
 }
 
-// report repeats the report until it is acknowledged (I4). Only a successful
-// install may end in booting the disk, whatever the answer says.
+// report repeats the report until it is acknowledged (I4). Only a successful install may
+// boot the disk, whatever the answer is.
 func (s *session) report(ctx context.Context, report agentapi.Report) (agentapi.Action, error) {
 	var ack agentapi.Acknowledgement
 	if err := s.client.call(ctx, agentapi.PathReport, report, &ack); err != nil {

@@ -73,7 +73,7 @@ func TestInstall(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&agentapi.Marker{InstanceID: "i1", Attempt: 2}, s.markerAtSeed); diff != "" {
-		t.Errorf("the marker must not say complete before the seed is written: %s", diff)
+		t.Errorf("the marker is complete before the seed is written: %s", diff)
 	}
 	if s.seeded["disk0"] != m.Bootstrap {
 		t.Error("the seed is not the bootstrap data")
@@ -87,7 +87,7 @@ func TestInstall(t *testing.T) {
 	s.noSecrets(m, err)
 }
 
-// TestRelativeImageURL: the manager need not know which boot server a boot came from.
+// A relative image URL refers to the boot server.
 func TestRelativeImageURL(t *testing.T) {
 	m, _ := installOrder(t)
 	base, path, _ := strings.Cut(m.Order.Install.ImageURL, "/images/")
@@ -116,7 +116,7 @@ func TestInstallFailures(t *testing.T) {
 		{name: "no such disk", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.RootDisk = agentapi.DiskRef{Serial: "Z"}
 		}},
-		{name: "a reference that names nothing", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "empty reference", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.RootDisk = agentapi.DiskRef{SizeBytes: 8 * mib}
 		}},
 		{name: "another size: a swapped disk", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
@@ -128,7 +128,7 @@ func TestInstallFailures(t *testing.T) {
 			disks: []agentapi.Disk{{Serial: "A", Marker: &agentapi.Marker{InstanceID: "other", Complete: true}}},
 		},
 		{
-			name: "a disk of another instance that is half written", want: agent.ReasonDiskOwnedByOther,
+			name: "a disk of another instance's incomplete install", want: agent.ReasonDiskOwnedByOther,
 			disks: []agentapi.Disk{{Serial: "A", Marker: &agentapi.Marker{InstanceID: "other"}}},
 		},
 		{
@@ -141,7 +141,7 @@ func TestInstallFailures(t *testing.T) {
 		{name: "checksum", want: agent.ReasonChecksumMismatch, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Checksum = "sha256:" + strings.Repeat("00", 32)
 		}},
-		{name: "checksum that is none", want: agent.ReasonChecksumMismatch, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "invalid checksum", want: agent.ReasonChecksumMismatch, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Checksum = "sha256:"
 		}},
 		{name: "image not there", want: agent.ReasonImageUnavailable, change: func(_ *agenttest.Manager, i *agenttest.Images, _ *server) {
@@ -153,7 +153,7 @@ func TestInstallFailures(t *testing.T) {
 		{name: "image from a file", want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.ImageURL = "file:///etc/passwd"
 		}},
-		{name: "not what it is said to be", want: agent.ReasonImageInvalid, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "wrong compression", want: agent.ReasonImageInvalid, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Compression = "zstd"
 		}},
 		{name: "disk too small", want: agent.ReasonDiskTooSmall, disks: []agentapi.Disk{{Serial: "A", SizeBytes: 4 * mib}}},
@@ -166,21 +166,21 @@ func TestInstallFailures(t *testing.T) {
 		{name: "an image that cannot be mounted", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: mount disk0p1 as xfs: %w", seed.ErrImage, syscall.EINVAL)
 		}},
-		{name: "an image for disks with other sectors", want: agent.ReasonSectorsDiffer, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
+		{name: "another sector size", want: agent.ReasonSectorsDiffer, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
 			copy(i.Content[512:], "EFI PART")
 			m.Order.Install.Checksum = i.Checksum()
 			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return sectored{dev, 4096} }
 		}},
-		{name: "data of a form that no image takes", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+		{name: "unknown bootstrap format", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: kickstart", seed.ErrFormat)
 		}},
 		{name: "the marker", want: agent.ReasonDiskFailed, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
-			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return unsealed{dev} }
+			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return failsLastWrite{dev} }
 		}},
 		{name: "unknown order", want: agent.ReasonOrderNotUnderstood, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Kind = "Polish"
 		}},
-		{name: "install without saying what", want: agent.ReasonOrderNotUnderstood, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "install without details", want: agent.ReasonOrderNotUnderstood, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install = nil
 		}},
 	} {
@@ -207,10 +207,10 @@ func TestInstallFailures(t *testing.T) {
 				t.Error("the disk was written")
 			}
 			if now := s.marker(0); tc.written && (now == nil || now.Complete) {
-				t.Errorf("marker %+v, want one that is not complete", now)
+				t.Errorf("marker %+v, want an incomplete one", now)
 			}
 			if tc.written && !block.IsZero(s.content(0)[:agentapi.MarkerOffset]) {
-				t.Error("the disk may boot, and the install has failed")
+				t.Error("the disk may boot after a failed install")
 			}
 			if len(s.disks) > 1 && !s.untouched(1) {
 				t.Error("the other disk was written")
@@ -240,9 +240,9 @@ func TestReleasedAndOwnDisksAreOverwritten(t *testing.T) {
 	}
 }
 
-// TestCompleteDiskIsAdopted (I21): a disk that any attempt of this instance completed is
-// reported and not written, whether a report was lost or the manager was restored from a
-// backup. Only an attempt that the manager rejected is repeated.
+// A disk that any attempt of this instance completed is reported and not written (I21): a
+// report was lost, or the manager was restored from a backup. Only a rejected attempt is
+// repeated.
 func TestCompleteDiskIsAdopted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		attempt  int32
@@ -265,7 +265,7 @@ func TestCompleteDiskIsAdopted(t *testing.T) {
 				t.Error("a complete install was written again")
 			}
 			if slices.Contains(m.Calls(), agentapi.PathBootstrap) {
-				t.Error("bootstrap data was asked for without need")
+				t.Error("bootstrap data was requested although nothing was installed")
 			}
 			if got := m.Reports()[0].AdoptedAttempt; got != tc.attempt {
 				t.Errorf("adopted attempt %d, want %d", got, tc.attempt)
@@ -274,14 +274,13 @@ func TestCompleteDiskIsAdopted(t *testing.T) {
 	}
 }
 
-// TestLostAnswersAreRepeated: every call is answered at its third attempt, the
-// first two get lost in different ways; with one key and one boot throughout.
+// Every call succeeds at the third attempt with one key and one boot ID.
 func TestLostAnswersAreRepeated(t *testing.T) {
 	for name, fault := range map[string]*agenttest.Fault{
 		"answer lost":      {Drop: true},
 		"proxy in trouble": {Status: 502},
 		"not ready":        refusal(agentapi.ReasonNotReady),
-		"told to wait":     {Refuse: &agentapi.Error{Reason: "SomethingNew", RetryAfter: agentapi.Duration(time.Second)}},
+		"retry after":      {Refuse: &agentapi.Error{Reason: "SomethingNew", RetryAfter: agentapi.Duration(time.Second)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := installOrder(t)
@@ -338,9 +337,8 @@ func TestFinalRefusalsPowerOff(t *testing.T) {
 	}
 }
 
-// TestCommittedInstallIsBooted: an agent that was booted once more for an install
-// that is committed goes to the disk instead of leaving the server off; but only
-// if it has no order: one that has may have written.
+// An agent that was booted again for a committed install boots the disk instead of powering
+// off, but only without an order: with one it may have written.
 func TestCommittedInstallIsBooted(t *testing.T) {
 	for path, want := range map[string]agentapi.Action{
 		agentapi.PathSession: agentapi.BootDisk, agentapi.PathOrder: agentapi.BootDisk,
@@ -368,9 +366,9 @@ func TestCommittedInstallIsBooted(t *testing.T) {
 	}
 }
 
-func TestProgressCallsOff(t *testing.T) {
+func TestProgressReplyStopsTheWork(t *testing.T) {
 	for name, set := range map[string]func(*agenttest.Manager){
-		"by its answer":             func(m *agenttest.Manager) { m.StopAt = agentapi.StepStarted },
+		"by its reply":              func(m *agenttest.Manager) { m.StopAt = agentapi.StepStarted },
 		"while it awaits the image": func(m *agenttest.Manager) { m.StopAt = agentapi.StepAwaitImage },
 		"by a refusal": func(m *agenttest.Manager) {
 			m.Faults = func(p string, _ int) *agenttest.Fault {
@@ -383,7 +381,7 @@ func TestProgressCallsOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, images := installOrder(t)
-			images.Busy = 1 << 30 // the image never comes: only the manager ends this
+			images.Busy = 1 << 30 // the image never arrives
 			set(m)
 			s := newServer(t, twoDisks...)
 			cfg := s.config(m, m.Start(t))
@@ -400,14 +398,13 @@ func TestProgressCallsOff(t *testing.T) {
 				t.Fatalf("%s, %v", action, err)
 			}
 			if len(m.Reports()) != 0 || !s.untouched(0) {
-				t.Error("went on after it was called off")
+				t.Error("continued after the order was called off")
 			}
 		})
 	}
 }
 
-// TestInterruptedInstallIsRepeatedInTheSameBoot: the agent's own restart keeps the
-// key and the boot's name, writes everything again and ends as if nothing had been.
+// A restart of the agent within a boot keeps key and boot ID, and repeats the install.
 func TestInterruptedInstallIsRepeatedInTheSameBoot(t *testing.T) {
 	m, images := installOrder(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -435,9 +432,8 @@ func TestInterruptedInstallIsRepeatedInTheSameBoot(t *testing.T) {
 	}
 }
 
-// TestDeadManagerDoesNotStopTheWork: progress is beside the work (I4 needs only
-// the report).
-func TestDeadManagerDoesNotStopTheWork(t *testing.T) {
+// Progress does not block the work.
+func TestSilentManagerDoesNotStopTheWork(t *testing.T) {
 	m, _ := installOrder(t)
 	m.Faults = func(p string, _ int) *agenttest.Fault {
 		if p == agentapi.PathProgress {
@@ -451,7 +447,7 @@ func TestDeadManagerDoesNotStopTheWork(t *testing.T) {
 	}
 }
 
-// TestOnlyASuccessfulInstallBootsTheDisk: whatever a confused manager answers.
+// Only a successful install boots the disk, whatever the manager answers.
 func TestOnlyASuccessfulInstallBootsTheDisk(t *testing.T) {
 	s := newServer(t, twoDisks...)
 	m := agenttest.NewManager()
@@ -462,7 +458,7 @@ func TestOnlyASuccessfulInstallBootsTheDisk(t *testing.T) {
 	}
 }
 
-func TestWrongServerKeyIsNeverTalkedTo(t *testing.T) {
+func TestServerWithAnotherKeyGetsNoCalls(t *testing.T) {
 	m, other := agenttest.NewManager(), agenttest.NewManager()
 	m.Order = agentapi.Order{Kind: agentapi.Inspect, ID: "o1"}
 	s := newServer(t, twoDisks...)
@@ -483,7 +479,7 @@ func TestWrongServerKeyIsNeverTalkedTo(t *testing.T) {
 		t.Error("a request, and with it the token, went to a server with another key")
 	}
 	s.noSecrets(m, nil)
-	// With the right key second in the list it works: the next key (I15).
+	// The right key may be the second of the list: the next key (I15).
 	pins, err := agent.ParsePins(other.Pin() + "," + m.Pin())
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ const (
 	vendorDataCanary = "vendor-data-canary-91bc"
 )
 
-// server is a machine of files: one file a disk.
+// server is a simulated machine with one file for each disk.
 type server struct {
 	t      *testing.T
 	dir    string
@@ -40,26 +41,25 @@ type server struct {
 	mu     sync.Mutex
 	seeded map[string]agentapi.Bootstrap
 	lines  []string
-	// markerAtSeed is what the disk's marker said when the seed was written.
+	// markerAtSeed is the disk's marker when the seed was written.
 	markerAtSeed *agentapi.Marker
 	seedErr      error
-	// assembles is why the installed system cannot assemble a mirror, and looked are the
-	// disks that it was looked for on.
+	// assembles is the result of Assembles, and looked are the disks that were checked.
 	assembles error
 	looked    []string
 	onSeed    func()
 	// onWrite is called before each write to a disk, with the context of the work.
 	onWrite func(context.Context)
 	clock   time.Time
-	// failing is the serial number of a disk that takes no writes behind its first MiB.
+	// failing is the serial number of a disk that refuses writes behind its first MiB.
 	failing string
-	// wrap, if set, changes what is opened, and onList what is listed for the n-th time.
+	// wrap replaces opened devices, and onList changes the n-th list. Nil: no change.
 	wrap   func(agentapi.Disk, block.Device) block.Device
 	onList func(n int, disks []agentapi.Disk)
 	lists  int
-	// markersRead is how often the markers of all disks were read.
+	// markersRead counts List calls.
 	markersRead int
-	// unread: no disk says its marker before it is opened.
+	// unread: List returns no markers.
 	unread bool
 }
 
@@ -105,7 +105,7 @@ func (s *server) List(ctx context.Context) ([]agentapi.Disk, error) {
 
 // Names implements agent.Disks.
 func (s *server) Names(context.Context) ([]agentapi.Disk, error) {
-	out := append([]agentapi.Disk(nil), s.disks...)
+	out := slices.Clone(s.disks)
 	for i := range out {
 		out[i].Marker = nil
 	}
@@ -115,7 +115,6 @@ func (s *server) Names(context.Context) ([]agentapi.Disk, error) {
 	return out, nil
 }
 
-// Open implements agent.Disks.
 func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error) {
 	dev, err := block.OpenFile(s.path(d))
 	if s.wrap != nil && err == nil {
@@ -125,14 +124,14 @@ func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error
 	if !ok {
 		commands = erase.None{}
 	}
-	return watched{Commands: commands, Device: dev, fails: s.failing != "" && d.Serial == s.failing, before: func() {
+	return observed{Commands: commands, Device: dev, fails: s.failing != "" && d.Serial == s.failing, before: func() {
 		if s.onWrite != nil {
 			s.onWrite(ctx)
 		}
 	}}, err
 }
 
-// sectored is a disk that says how large its sectors are.
+// sectored is a disk with a sector size.
 type sectored struct {
 	block.Device
 	size int
@@ -140,20 +139,19 @@ type sectored struct {
 
 func (s sectored) SectorSize() int { return s.size }
 
-// watched tells of each write, and leaves out waiting for the real disk of the
-// machine that runs the test.
-type watched struct {
+// observed calls before for each write, and skips the sync of the real disk.
+type observed struct {
 	block.Device
 	erase.Commands
 	before func()
 	fails  bool
 }
 
-func (watched) Sync() error { return nil }
+func (observed) Sync() error { return nil }
 
-func (w watched) SectorSize() int { return block.SectorSize(w.Device) }
+func (w observed) SectorSize() int { return block.SectorSize(w.Device) }
 
-func (w watched) WriteAt(b []byte, off int64) (int, error) {
+func (w observed) WriteAt(b []byte, off int64) (int, error) {
 	w.before()
 	if w.fails && off >= mib {
 		return 0, errors.New("medium error")
@@ -161,7 +159,7 @@ func (w watched) WriteAt(b []byte, off int64) (int, error) {
 	return w.Device.WriteAt(b, off)
 }
 
-func (w watched) Zero(off, n int64) error {
+func (w observed) Zero(off, n int64) error {
 	if n > 0 {
 		w.before()
 	}
@@ -217,14 +215,14 @@ func (s *server) marker(i int) *agentapi.Marker {
 	return m
 }
 
-// untouched says whether a disk is as it was made, marker aside.
+// untouched reports whether a disk is unchanged, except for the marker.
 func (s *server) untouched(i int) bool {
 	b := s.content(i)
 	copy(b[agentapi.MarkerOffset:], bytes.Repeat([]byte{0xa5}, agentapi.MarkerSize))
 	return bytes.Equal(b, bytes.Repeat([]byte{0xa5}, len(b)))
 }
 
-// config of an agent on this server for a manager.
+// config returns the configuration of an agent on this server.
 func (s *server) config(m *agenttest.Manager, addr string) agent.Config {
 	s.t.Helper()
 	pins, err := agent.ParsePins(m.Pin())
@@ -239,7 +237,7 @@ func (s *server) config(m *agenttest.Manager, addr string) agent.Config {
 		Servers: []string{addr}, Pins: pins, Token: m.Token, Identity: identity, Version: "test",
 		Probe: func(context.Context) (agentapi.Hardware, error) {
 			if s.lists == 0 {
-				s.t.Error("drivers are looked for before the disks were")
+				s.t.Error("hardware was read before the disks were listed")
 			}
 			return agentapi.Hardware{Serial: "SN1", Architecture: "amd64"}, nil
 		},
@@ -254,7 +252,7 @@ func (s *server) run(m *agenttest.Manager) (agentapi.Action, error) {
 	return agent.Run(s.t.Context(), s.config(m, m.Start(s.t)))
 }
 
-// noSecrets looks for canaries in everything that people or machines get to see.
+// noSecrets searches logs, errors and reports for canaries.
 func (s *server) noSecrets(m *agenttest.Manager, err error) {
 	s.t.Helper()
 	seen := strings.Join(s.lines, "\n") + fmt.Sprintf("\n%v\n%+v", err, m.Reports())
@@ -265,8 +263,7 @@ func (s *server) noSecrets(m *agenttest.Manager, err error) {
 	}
 }
 
-// installOrder is a manager that orders an install of a random image, and the
-// image.
+// installOrder returns a manager that orders the install of a random image, and the image.
 func installOrder(t *testing.T) (*agenttest.Manager, *agenttest.Images) {
 	t.Helper()
 	raw := make([]byte, 5*mib)
@@ -292,7 +289,7 @@ func refusal(reason agentapi.Reason) *agenttest.Fault {
 	return &agenttest.Fault{Refuse: &agentapi.Error{Reason: reason, Message: "because"}}
 }
 
-// refusesIs is errors.Is for a refusal's reason.
+// hasReason reports whether err is a refusal with the reason.
 func hasReason(err error, reason agentapi.Reason) bool {
 	e, ok := errors.AsType[*agentapi.Error](err)
 	return ok && e.Reason == reason

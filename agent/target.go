@@ -13,17 +13,16 @@ import (
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/raid"
-	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// target is what an image is installed on: one disk, or the members of a mirror, the
+// target is where an image is installed: one disk, or the members of a mirror with the
 // order's RootDisk first.
 type target struct{ disks []agentapi.Disk }
 
 func (t target) mirrored() bool { return len(t.disks) > 1 }
 
-// String names the disks for people.
+// String names the disks, for messages.
 func (t target) String() string {
 	if !t.mirrored() {
 		return t.disks[0].Name
@@ -35,11 +34,11 @@ func (t target) String() string {
 	return "mirror of " + strings.Join(names, " and ")
 }
 
-// pickAll returns the disks that an order names, exactly one for each (I12).
+// pickAll returns the disks that an order names, exactly one for each reference (I12).
 func (s *session) pickAll(ctx context.Context, order agentapi.InstallOrder) (target, error) {
-	disks, err := s.cfg.Disks.Names(ctx)
+	disks, err := s.listDisks(ctx)
 	if err != nil {
-		return target{}, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
+		return target{}, err
 	}
 	var to target
 	for _, ref := range append([]agentapi.DiskRef{order.RootDisk}, order.MirrorDisks...) {
@@ -48,29 +47,28 @@ func (s *session) pickAll(ctx context.Context, order agentapi.InstallOrder) (tar
 			return target{}, err
 		}
 		if slices.ContainsFunc(to.disks, func(other agentapi.Disk) bool { return other.Name == disk.Name }) {
-			return target{}, &Failure{Reason: ReasonDiskAmbiguous, Message: fmt.Sprintf("%s is named twice, as two members of one mirror: %s", disk.Name, describe(ref))}
+			return target{}, failuref(ReasonDiskAmbiguous, "%s is named as two members of one mirror: %s", disk.Name, describe(ref))
 		}
 		to.disks = append(to.disks, disk)
 	}
 	return to, nil
 }
 
-// guardAll is guard for every disk, before the first is written. It returns the marker of
-// each disk, nil where a disk has none.
-func (s *session) guardAll(ctx context.Context, to target, released []string) ([]*agentapi.Marker, error) {
+// checkOwners is checkOwner for every disk, before the first write. It returns the marker of
+// each disk, nil if it has none.
+func (s *session) checkOwners(ctx context.Context, to target, released []string) ([]*agentapi.Marker, error) {
 	var markers []*agentapi.Marker
-	var refused refusals
+	var conflicts ownerConflicts
 	for _, disk := range to.disks {
-		found, err := s.guard(ctx, disk, released)
-		if err := refused.keep(err); err != nil {
+		found, err := s.checkOwner(ctx, disk, released)
+		if err := conflicts.collect(err); err != nil {
 			return nil, err
 		}
 		markers = append(markers, found)
 	}
-	return markers, refused.failure()
+	return markers, conflicts.failure()
 }
 
-// withTarget opens what an image is installed on for the time of do.
 func (s *session) withTarget(ctx context.Context, to target, do func(block.Device) error) error {
 	if !to.mirrored() {
 		return s.withDisk(ctx, to.disks[0], do)
@@ -78,7 +76,7 @@ func (s *session) withTarget(ctx context.Context, to target, do func(block.Devic
 	return s.withMirror(ctx, to, func(m *raid.Mirror) error { return do(m) })
 }
 
-// withMirror opens all members for the time of do. What fails is named.
+// withMirror opens all members during do. Errors name the member.
 func (s *session) withMirror(ctx context.Context, to target, do func(*raid.Mirror) error) (err error) {
 	var members []raid.Member
 	defer func() {
@@ -102,7 +100,6 @@ func (s *session) withMirror(ctx context.Context, to target, do func(*raid.Mirro
 	return do(mirror)
 }
 
-// withDisk opens a disk for the time of do.
 func (s *session) withDisk(ctx context.Context, disk agentapi.Disk, do func(block.Device) error) (err error) {
 	dev, err := s.openDisk(ctx, disk)
 	if err != nil {
@@ -112,22 +109,22 @@ func (s *session) withDisk(ctx context.Context, disk agentapi.Disk, do func(bloc
 	return do(dev)
 }
 
-// openDisk opens a disk that was chosen, and sees that it is that one still: a name may be
-// another disk's since, after hours in which an image was waited for. While it is open no
-// other gets its name, so what is found under it now is what is open (I8, I12).
+// openDisk opens a disk that was chosen earlier and checks that its name still belongs to
+// it: hours may have passed in which the agent waited for an image. No other disk gets the
+// name while the disk is open, so the check holds (I8, I12).
 func (s *session) openDisk(ctx context.Context, disk agentapi.Disk) (block.Device, error) {
 	dev, err := s.cfg.Disks.Open(ctx, disk)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	if err := s.isStill(ctx, disk); err != nil {
+	if err := s.checkUnchanged(ctx, disk); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	return dev, nil
 }
 
-// isStill refuses a disk whose name another has by now.
-func (s *session) isStill(ctx context.Context, disk agentapi.Disk) error {
+// checkUnchanged fails if the disk's name now belongs to another disk.
+func (s *session) checkUnchanged(ctx context.Context, disk agentapi.Disk) error {
 	all, err := s.listDisks(ctx)
 	if err != nil {
 		return err
@@ -136,36 +133,27 @@ func (s *session) isStill(ctx context.Context, disk agentapi.Disk) error {
 		return now.Name == disk.Name && now.Ref() == disk.Ref() && now.Path == disk.Path
 	}
 	if !slices.ContainsFunc(all, same) {
-		return &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s is not the disk any more that it was when it was chosen: %s", disk.Name, describe(disk.Ref()))}
+		return failuref(ReasonDiskNotFound, "%s is no longer the chosen disk: %s", disk.Name, describe(disk.Ref()))
 	}
 	return nil
 }
 
-// assembles refuses an image that would boot from one member and leave the other behind:
-// sooner or later one of them would be taken for the other. The image is to blame for what
-// was found on the disk; that nothing could be looked for is the server's fault.
-func (s *session) assembles(ctx context.Context, to target) error {
+// checkAssembly refuses an image whose system would boot from one member without assembling
+// the mirror: the members would differ, and firmware could boot the outdated one. The image
+// is at fault for what is on the disk, the server if the disk could not be checked.
+func (s *session) checkAssembly(ctx context.Context, to target) error {
 	if !to.mirrored() || s.cfg.Assembles == nil {
 		return nil
 	}
-	err := s.cfg.Assembles(ctx, to.disks[0])
-	if err == nil {
-		return nil
+	if err := s.cfg.Assembles(ctx, to.disks[0]); err != nil {
+		return failure(seedReason(err), fmt.Errorf("%s: %w", to, err))
 	}
-	return failure(seedReason(err), fmt.Errorf("%s: %w", to, err))
+	return nil
 }
 
-// ownMirror refuses data for a system that would make a mirror of its own.
-func ownMirror(to target, format string) error {
-	if !to.mirrored() || format != agentapi.FormatIgnition {
-		return nil
-	}
-	return failure(ReasonImageInvalid, fmt.Errorf("%s: %w", to, seed.ErrIgnition))
-}
-
-// seal makes disks that hold the same image one array, whatever the seed changed on the
-// first. Before that they are none, and neither is said to be complete.
-func (s *session) seal(ctx context.Context, to target, written int64) error {
+// sealMirror makes one array of disks that hold the same image, including the changes by the
+// first-boot data. Until then they are single disks with incomplete markers.
+func (s *session) sealMirror(ctx context.Context, to target, written int64) error {
 	if !to.mirrored() {
 		return nil
 	}
@@ -180,7 +168,7 @@ func (s *session) seal(ctx context.Context, to target, written int64) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s.cfg.Log("install: %s: %d MiB compared, %d KiB copied", to, written>>20, copied>>10)
+		s.cfg.Log("install: %s: compared %d MiB, copied %d KiB", to, written>>20, copied>>10)
 		return m.Seal(raid.Identity{Instance: s.order.InstanceID, Attempt: s.order.Attempt, Created: time.Now()}, written)
 	})
 	if err != nil {

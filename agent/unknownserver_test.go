@@ -12,9 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// TestStrangerIsLeftAsItWas: an agent on a server that nobody knows reports, writes
-// nothing whatever a manager tells it, and always ends in a restart.
-func TestStrangerIsLeftAsItWas(t *testing.T) {
+// On an unknown server the agent only reports, whatever the manager orders, and restarts.
+func TestUnknownServerIsNotChanged(t *testing.T) {
 	const token = "v1/-/net/Discover/52:54:00:00:00:01/-/0/1800000000/mac"
 	install, _ := installOrder(t)
 	for name, tc := range map[string]struct {
@@ -54,7 +53,7 @@ func TestStrangerIsLeftAsItWas(t *testing.T) {
 			}
 		})
 	}
-	// And the other way round: a known server does no order that is for strangers.
+	// A known server refuses an order for unknown servers.
 	m := agenttest.NewManager()
 	m.Order = agentapi.Order{Kind: agentapi.Discover, ID: "o1"}
 	if action, err := newServer(t, twoDisks...).run(m); action != agentapi.PowerOff || err != nil || m.Reports()[0].Outcome != agentapi.Failed {

@@ -18,59 +18,57 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// maxErasing disks are erased side by side: it is the disks that take the time, up to
-// a day each, and a server has dozens.
+// maxErasing is the number of disks erased in parallel. Erasing takes up to a day per disk,
+// the disks do the work, and a server may have dozens.
 const maxErasing = 16
 
-// cleaning is one disk of a wipe order.
-type cleaning struct {
+type diskCleaning struct {
 	// disk is open until it is clean.
-	disk heldDisk
+	disk openDisk
 	ref  agentapi.DiskRef
 	mode string
-	// cutOff: an earlier erasure had left it locked.
+	// cutOff is set if an interrupted erasure had left the disk locked.
 	cutOff bool
-	// said is its last progress; done and err are its end.
-	said erase.Progress
-	done *agentapi.CleanedDisk
-	err  error
+	// progress is the last one; done and err are the result.
+	progress erase.Progress
+	done     *agentapi.CleanedDisk
+	err      error
 }
 
-// wipe cleans the disks that the order names. All of them are found, opened and checked
-// before the first write, and a disk stays open until it is clean; one that is not named
-// is not opened (I12). A disk that
-// fails does not keep the others from being cleaned, and the order fails.
+// wipe cleans the disks that the order names. It finds, opens and checks all of them before
+// the first write, and opens no other disk (I12). A disk stays open until it is clean. If
+// one disk fails, the others are still cleaned, and the order fails.
 func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.Report, error) {
 	targets, err := s.openTargets(ctx, order)
 	if err != nil {
 		return agentapi.Report{}, err
 	}
 	var mu sync.Mutex
-	tell := func(c *cleaning, p erase.Progress) {
+	update := func(c *diskCleaning, p erase.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		c.said = p
-		s.progress.put(sumUp(targets))
+		c.progress = p
+		s.progress.put(totalProgress(targets))
 	}
-	s.progress.put(sumUp(targets))
-	do := func(c *cleaning) {
-		c.done, c.err = s.clean(ctx, c, func(p erase.Progress) { tell(c, p) })
-		if err := c.close(); err != nil {
+	s.progress.put(totalProgress(targets))
+	do := func(c *diskCleaning) {
+		c.done, c.err = s.clean(ctx, c, func(p erase.Progress) { update(c, p) })
+		if err := c.disk.close(); err != nil {
 			c.err = errors.Join(c.err, fmt.Errorf("close: %w", err))
 		}
-		tell(c, erase.Progress{Bytes: c.said.Bytes, Percent: 100})
+		update(c, erase.Progress{Bytes: c.progress.Bytes, Percent: 100})
 	}
 	var group errgroup.Group
 	group.SetLimit(maxErasing)
-	for _, line := range lines(targets) {
+	for _, paths := range groupPaths(targets) {
 		work := func() error {
-			for _, c := range line {
+			for _, c := range paths {
 				do(c)
 			}
 			return nil
 		}
-		if !slices.ContainsFunc(line, func(c *cleaning) bool { return c.mode != agentapi.WipeMetadata }) {
-			_ = work() // seconds: one after the other
+		if !slices.ContainsFunc(paths, func(c *diskCleaning) bool { return c.mode != agentapi.WipeMetadata }) {
+			_ = work() // takes seconds
 			continue
 		}
 		group.Go(work)
@@ -79,26 +77,26 @@ func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.
 	return wipeReport(ctx, targets)
 }
 
-// lines are the disks to be cleaned, in one line those that are told apart by their path
-// alone: they may be two paths to one disk, which is not to be erased twice at a time.
-func lines(targets []*cleaning) [][]*cleaning {
-	var out [][]*cleaning
+// groupPaths groups disks that only their path distinguishes. They may be two paths to one
+// disk, which must not be erased twice at the same time.
+func groupPaths(targets []*diskCleaning) [][]*diskCleaning {
+	var out [][]*diskCleaning
 	for _, c := range targets {
-		same := func(line []*cleaning) bool {
-			return slices.ContainsFunc(line, func(other *cleaning) bool {
+		same := func(group []*diskCleaning) bool {
+			return slices.ContainsFunc(group, func(other *diskCleaning) bool {
 				return other.disk.Ref().Matches(c.disk.Disk) || c.disk.Ref().Matches(other.disk.Disk)
 			})
 		}
 		if i := slices.IndexFunc(out, same); i >= 0 {
 			out[i] = append(out[i], c)
 		} else {
-			out = append(out, []*cleaning{c})
+			out = append(out, []*diskCleaning{c})
 		}
 	}
 	return out
 }
 
-func wipeReport(ctx context.Context, targets []*cleaning) (agentapi.Report, error) {
+func wipeReport(ctx context.Context, targets []*diskCleaning) (agentapi.Report, error) {
 	var report agentapi.Report
 	var failed []error
 	for _, c := range targets {
@@ -118,35 +116,35 @@ func wipeReport(ctx context.Context, targets []*cleaning) (agentapi.Report, erro
 	return report, nil
 }
 
-// sumUp is the progress of all disks together: their bytes, the mean of their
-// percentages, and the longest time that one has worked by itself.
-func sumUp(targets []*cleaning) agentapi.Progress {
+// totalProgress combines the progress of all disks: the sum of the bytes, the mean of the
+// percentages, and the longest time that a disk has worked on its own.
+func totalProgress(targets []*diskCleaning) agentapi.Progress {
 	out := agentapi.Progress{Step: agentapi.StepWipe}
 	percent, working := 0, time.Duration(0)
 	for _, c := range targets {
-		out.Bytes += c.said.Bytes
-		percent += c.said.Percent
-		working = max(working, c.said.Working)
+		out.Bytes += c.progress.Bytes
+		percent += c.progress.Percent
+		working = max(working, c.progress.Working)
 	}
 	out.Percent, out.Seconds = int32(percent/max(1, len(targets))), int64(working.Seconds())
 	return out
 }
 
-// clean does one disk. Tables and signatures go after the content, the marker last
-// of all. Erasing begins with the tables' sectors, so what they lead to goes before: a disk
-// whose erasing was given up shows nothing old, whatever mode cleans it then.
-func (s *session) clean(ctx context.Context, c *cleaning, tell func(erase.Progress)) (*agentapi.CleanedDisk, error) {
+// clean cleans one disk: the content first, then tables and signatures, the marker last.
+// Before an erasure, which starts at the tables, it removes what the tables lead to: if the
+// erasure is interrupted, nothing old reappears, whatever mode cleans the disk later.
+func (s *session) clean(ctx context.Context, c *diskCleaning, onProgress func(erase.Progress)) (*agentapi.CleanedDisk, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	out := &agentapi.CleanedDisk{Disk: c.ref, Mode: c.mode, Method: agentapi.WipeMetadata}
 	if c.mode == agentapi.WipeFull {
-		if err := wipe.Inside(ctx, c.disk.dev); err != nil && ctx.Err() == nil { // erasing is what counts
-			s.cfg.Log("wipe: %s (serial %q): before it is erased: %v", c.disk.Name, c.disk.Serial, err)
+		if err := wipe.Inside(ctx, c.disk.dev); err != nil && ctx.Err() == nil { // not fatal: the erasure follows
+			s.cfg.Log("wipe: %s (serial %q): remove signatures before the erasure: %v", c.disk.Name, c.disk.Serial, err)
 		}
 		target := s.eraseTarget(c.disk)
 		target.CutOff = c.cutOff && s.order.Attempt > 1
-		result, err := erase.Disk(ctx, target, s.eraseOptions(tell))
+		result, err := erase.Disk(ctx, target, s.eraseOptions(onProgress))
 		if err != nil {
 			return nil, err
 		}
@@ -162,20 +160,22 @@ func (s *session) clean(ctx context.Context, c *cleaning, tell func(erase.Progre
 		}
 		out.ErasedBytes, out.VerifiedBytes = zeroed, zeroed
 	}
-	s.cfg.Log("wipe: %s (serial %q) is clean: %s, %d bytes read back", c.disk.Name, c.disk.Serial, out.Method, out.VerifiedBytes)
+	s.cfg.Log("wipe: cleaned %s (serial %q): %s, %d bytes verified", c.disk.Name, c.disk.Serial, out.Method, out.VerifiedBytes)
 	return out, nil
 }
 
-// openTargets opens all disks that the order names, and checks them. What is open is
-// looked for again: while a disk is open no other one gets its name, so what is found
-// under it now is what will be written, hours later perhaps.
-func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (targets []*cleaning, err error) {
-	if targets, err = s.understand(order); err != nil {
+// openTargets opens and checks all disks that the order names. After the open it looks each
+// up again: no other disk gets the name of an open disk, so the name is certain from then
+// on, even if the write follows hours later.
+func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (targets []*diskCleaning, err error) {
+	if targets, err = s.parseWipeOrder(order); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, closeAll(targets))
+			for _, c := range targets {
+				err = errors.Join(err, c.disk.close())
+			}
 		}
 	}()
 	all, err := s.listDisks(ctx)
@@ -193,24 +193,32 @@ func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (ta
 	if all, err = s.listDisks(ctx); err != nil {
 		return targets, err
 	}
-	var refused refusals
+	var conflicts ownerConflicts
 	for _, c := range targets {
 		now, err := pickDisk(all, c.ref)
 		if err != nil {
 			return targets, err
 		}
-		if now.Name != c.disk.Name {
-			return targets, &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s became %s while it was opened", describe(c.ref), now.Name)}
+		if err := checkSameName(c.ref, c.disk.Name, now.Name); err != nil {
+			return targets, err
 		}
-		_, c.cutOff, err = s.ownerOf(ctx, c.disk, order.ReleasedInstances)
+		_, c.cutOff, err = s.checkOpenOwner(ctx, c.disk, order.ReleasedInstances)
 		if c.mode == agentapi.WipeFull && errors.Is(err, erase.ErrStuck) {
-			err = nil // nobody's: what was on it cannot be read ever again, the marker least of all
+			err = nil // the disk's content, marker included, can never be read again
 		}
-		if err := refused.keep(err); err != nil {
+		if err := conflicts.collect(err); err != nil {
 			return targets, err
 		}
 	}
-	return targets, refused.failure()
+	return targets, conflicts.failure()
+}
+
+// checkSameName fails if a disk had another name before it was opened.
+func checkSameName(ref agentapi.DiskRef, before, after string) error {
+	if before == after {
+		return nil
+	}
+	return failuref(ReasonDiskNotFound, "%s changed its name from %s to %s while it was being opened", describe(ref), before, after)
 }
 
 func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {
@@ -221,45 +229,21 @@ func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {
 	return all, nil
 }
 
-// understand reads the order without looking at a disk.
-func (s *session) understand(order agentapi.WipeOrder) ([]*cleaning, error) {
+// parseWipeOrder validates the order without access to disks.
+func (s *session) parseWipeOrder(order agentapi.WipeOrder) ([]*diskCleaning, error) {
 	if len(order.Modes) > 0 && len(order.Modes) != len(order.Disks) {
-		return nil, &Failure{
-			Reason:  ReasonOrderNotUnderstood,
-			Message: fmt.Sprintf("%d modes of cleaning for %d disks", len(order.Modes), len(order.Disks)),
-		}
+		return nil, failuref(ReasonOrderNotUnderstood, "parse the wipe order: %d modes for %d disks", len(order.Modes), len(order.Disks))
 	}
-	var targets []*cleaning
+	var targets []*diskCleaning
 	for i, ref := range order.Disks {
 		mode := order.Mode
 		if len(order.Modes) > 0 {
 			mode = order.Modes[i]
 		}
 		if mode != agentapi.WipeMetadata && mode != agentapi.WipeFull {
-			return nil, &Failure{
-				Reason:  ReasonOrderNotUnderstood,
-				Message: fmt.Sprintf("agent %s knows no cleaning mode %.40q", s.cfg.Version, mode),
-			}
+			return nil, failuref(ReasonOrderNotUnderstood, "parse the wipe order: agent %s does not know mode %.40q", s.cfg.Version, mode)
 		}
-		targets = append(targets, &cleaning{ref: ref, mode: mode})
+		targets = append(targets, &diskCleaning{ref: ref, mode: mode})
 	}
 	return targets, nil
-}
-
-// close ends the hold on the disk; it does nothing where that was never taken.
-func (c *cleaning) close() error {
-	if c.disk.dev == nil {
-		return nil
-	}
-	err := c.disk.dev.Close()
-	c.disk.dev = nil
-	return err
-}
-
-func closeAll(targets []*cleaning) error {
-	var failed []error
-	for _, c := range targets {
-		failed = append(failed, c.close())
-	}
-	return errors.Join(failed...)
 }

@@ -48,7 +48,7 @@ func TestWipe(t *testing.T) {
 	}
 	for i := range 2 {
 		if b := s.content(i)[:mib]; !bytes.Equal(b, make([]byte, mib)) {
-			t.Errorf("disk %d still has something in its first MiB", i)
+			t.Errorf("disk %d still has content in its first MiB", i)
 		}
 	}
 	if !s.untouched(2) || s.marker(2) == nil {
@@ -81,15 +81,14 @@ func TestWipeFailures(t *testing.T) {
 			}
 			for i := range s.disks {
 				if !s.untouched(i) {
-					t.Errorf("disk %d was written although the order cannot be done whole", i)
+					t.Errorf("disk %d was written although the order fails", i)
 				}
 			}
 		})
 	}
 }
 
-// Full cleaning leaves nothing of a disk, each disk has its own mode, and one that
-// cannot be erased fails the order and no other disk.
+// A Full cleaning erases everything, and each disk has its own mode.
 func TestWipeFull(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A", Marker: &agentapi.Marker{InstanceID: "i1", Complete: true}},
 		agentapi.Disk{Serial: "B"}, agentapi.Disk{Serial: "C", Rotational: true})
@@ -109,24 +108,25 @@ func TestWipeFull(t *testing.T) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 		if erased := bytes.Equal(s.content(i), make([]byte, 8*mib)); erased != (want == "Overwrite") {
-			t.Errorf("disk %d: all of it is zero: %t", i, erased)
+			t.Errorf("disk %d: completely zero: %t", i, erased)
 		}
 	}
 }
 
-// torn takes no write to its first sectors: the power is lost when erasing begins.
-type torn struct{ block.Device }
+// firstWriteFails refuses writes to its first sector, as if power was lost when the erasure
+// starts.
+type firstWriteFails struct{ block.Device }
 
-func (d torn) WriteAt(b []byte, off int64) (int, error) {
+func (d firstWriteFails) WriteAt(b []byte, off int64) (int, error) {
 	if off == 0 {
 		return 0, errors.New("power lost")
 	}
 	return d.Device.WriteAt(b, off)
 }
 
-// Erasing takes the tables first. When it is cut off there, nothing is left in what they
-// led to: cleaning it later by its tables misses nothing.
-func TestWipeFullThatIsCutOff(t *testing.T) {
+// The erasure starts at the tables. After an interruption the content of the partitions must be
+// gone, since a later cleaning cannot find it without the tables.
+func TestInterruptedFullWipeLeavesNoPartitions(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A"})
 	table := make([]byte, 512)
 	copy(table[446:], []byte{0, 0, 0, 0, 0x83, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x20, 0, 0}) // 2 MiB to 6 MiB
@@ -137,7 +137,7 @@ func TestWipeFullThatIsCutOff(t *testing.T) {
 	if err := os.WriteFile(s.path(s.disks[0]), disk, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return torn{dev} }
+	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return firstWriteFails{dev} }
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
 	m.Order.Wipe.Mode = "Full"
 	if _, err := s.run(m); err != nil {
@@ -148,14 +148,14 @@ func TestWipeFullThatIsCutOff(t *testing.T) {
 	}
 	content := s.content(0)
 	if !bytes.Equal(content[:512], table) {
-		t.Error("the table is gone, and the erasing had no end")
+		t.Error("the table was removed by an interrupted erasure")
 	}
 	if string(content[2*mib:][:4]) == "XFSB" {
 		t.Error("the file system of the partition is still there")
 	}
 }
 
-func TestWipeFullOfABadDisk(t *testing.T) {
+func TestFailedDiskDoesNotStopOthers(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"})
 	s.failing = "B"
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"})
@@ -168,6 +168,6 @@ func TestWipeFullOfABadDisk(t *testing.T) {
 		t.Fatalf("reports %+v", reports)
 	}
 	if !bytes.Contains([]byte(reports[0].Message), []byte("Overwrite: ")) {
-		t.Errorf("the message does not name what was tried: %s", reports[0].Message)
+		t.Errorf("the message does not name the method: %s", reports[0].Message)
 	}
 }

@@ -17,29 +17,29 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// noted tells which disk is written.
-type noted struct {
+// writeObserver calls onWrite for each write.
+type writeObserver struct {
 	block.Device
-	note func()
+	onWrite func()
 }
 
-func (n noted) WriteAt(b []byte, off int64) (int, error) {
-	n.note()
+func (n writeObserver) WriteAt(b []byte, off int64) (int, error) {
+	n.onWrite()
 	return n.Device.WriteAt(b, off)
 }
 
-func (n noted) Zero(off, length int64) error {
-	n.note()
+func (n writeObserver) Zero(off, length int64) error {
+	n.onWrite()
 	return n.Device.Zero(off, length)
 }
 
-// Disks that only their path tells apart are all cleaned, and one after the other: they may
-// be two paths to one disk.
-func TestWipeOfTwins(t *testing.T) {
+// Disks that only their paths distinguish are all cleaned, but not in parallel: they may be
+// two paths to one disk.
+func TestWipeOfPathsIsSequential(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		modes []string
-		// oneDisk: both names are of one.
+		// oneDisk: both paths lead to one disk.
 		oneDisk bool
 	}{
 		{"two disks", []string{"Full", "Full", "Full"}, false},
@@ -49,10 +49,10 @@ func TestWipeOfTwins(t *testing.T) {
 		{"two paths, none erased", []string{"Metadata", "Metadata", "Metadata"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			twin := agentapi.Disk{Serial: "A", WWN: "0x5", Path: "p1", Marker: &agentapi.Marker{InstanceID: "i1", Complete: true}}
-			other := twin
+			first := agentapi.Disk{Serial: "A", WWN: "0x5", Path: "p1", Marker: &agentapi.Marker{InstanceID: "i1", Complete: true}}
+			other := first
 			other.Path = "p2"
-			s := newServer(t, twin, other, agentapi.Disk{Serial: "R", Path: "p3"})
+			s := newServer(t, first, other, agentapi.Disk{Serial: "R", Path: "p3"})
 			if c.oneDisk {
 				if err := os.Remove(s.path(s.disks[1])); err != nil {
 					t.Fatal(err)
@@ -64,7 +64,7 @@ func TestWipeOfTwins(t *testing.T) {
 			var mu sync.Mutex
 			var written []string
 			s.wrap = func(d agentapi.Disk, dev block.Device) block.Device {
-				return noted{dev, func() {
+				return writeObserver{dev, func() {
 					mu.Lock()
 					defer mu.Unlock()
 					written = append(written, d.Path)
@@ -85,19 +85,19 @@ func TestWipeOfTwins(t *testing.T) {
 			}
 			for i := range s.disks {
 				if b := s.content(i)[:mib]; !bytes.Equal(b, make([]byte, mib)) || s.marker(i) != nil {
-					t.Errorf("disk %d still has something in its first MiB", i)
+					t.Errorf("disk %d still has content in its first MiB", i)
 				}
 			}
 			written = slices.DeleteFunc(written, func(path string) bool { return path == "p3" })
 			if diff := cmp.Diff([]string{"p1", "p2"}, slices.Compact(written)); diff != "" {
-				t.Errorf("they were written at a time (-want +got):\n%s", diff)
+				t.Errorf("the paths were not written in sequence (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Without a path neither is named, and none is touched.
-func TestWipeOfTwinsWithoutPaths(t *testing.T) {
+// References that do not distinguish the disks match both, so none is written.
+func TestWipeRefusesAmbiguousDisks(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "A"})
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "A"})
 	if _, err := s.run(m); err != nil {

@@ -17,20 +17,18 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Images serves one file like the boot server's cache does. Set the exported
-// fields before Start.
+// Images serves one file like the boot server's cache. Set the exported fields before Start.
 type Images struct {
 	Content []byte
-	// Busy is how many requests are answered 503 with Retry-After first.
+	// Busy is the number of requests that are first answered 503 with Retry-After.
 	Busy int
-	// CutAt cuts the connection of the n-th request (from 0) after so many bytes of
-	// its answer; later ones are whole.
-	CutAt []int
-	// NoRange ignores Range, NoLength hides the size.
+	// CutAt cuts the connection of the n-th request (from 0) after CutAt[n] bytes. Later
+	// answers are complete.
+	CutAt             []int
 	NoRange, NoLength bool
-	// Status answers everything when set.
+	// Status is the status of every answer, if not 0.
 	Status int
-	// Problem is what it says to be wrong while it does not give the image.
+	// Problem is sent as HeaderImageProblem while the image is not available.
 	Problem string
 
 	mu       sync.Mutex
@@ -38,7 +36,7 @@ type Images struct {
 	ranges   []string
 }
 
-// Checksum of the content in the form of an order.
+// Checksum returns the checksum of the content in the form of an order.
 func (s *Images) Checksum() string {
 	sum := sha256.Sum256(s.Content)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -65,7 +63,6 @@ func (s *Images) Ranges() []string {
 	return append([]string(nil), s.ranges...)
 }
 
-// ServeHTTP implements http.Handler.
 func (s *Images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	n := s.requests
@@ -100,7 +97,6 @@ func (s *Images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.Content))
 }
 
-// cutWriter ends the connection after some bytes.
 type cutWriter struct {
 	http.ResponseWriter
 	left int

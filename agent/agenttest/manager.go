@@ -26,34 +26,31 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Fault is what a call gets instead of its answer.
+// Fault replaces the answer to a call.
 type Fault struct {
 	// Refuse is sent as the body of a 409.
 	Refuse *agentapi.Error
-	// Drop does the work of the call and closes the connection without an answer.
+	// Drop executes the call but closes the connection without an answer.
 	Drop bool
-	// Status is sent without a body that the agent could read.
+	// Status is sent with a body that is no agentapi.Error.
 	Status int
 }
 
-// Manager is a fake of the agent API. Set the exported fields before Start.
+// Manager is a fake manager. Set the exported fields before Start.
 type Manager struct {
 	Token     agentapi.Sensitive
 	Order     agentapi.Order
 	Bootstrap agentapi.Bootstrap
-	// Live is what a live system is started with.
-	Live agentapi.LiveBoot
-	// Action answers a successful report; a failed one gets PowerOff.
-	Action agentapi.Action
-	// Interval between progress calls.
+	Live      agentapi.LiveBoot
+	// Action answers a successful report. A failed one gets PowerOff.
+	Action   agentapi.Action
 	Interval time.Duration
-	// Now is the time that a session is told; the present when zero.
+	// Now is the time in a Session. Zero: the present.
 	Now time.Time
-	// Faults decides what goes wrong: n counts the calls of a path from 1.
+	// Faults returns the fault of the n-th call (from 1) of a path; nil: none.
 	Faults func(path string, n int) *Fault
-	// StopAt makes the answer to a progress call of this step call the agent off.
-	StopAt agentapi.Step
-	// OnProgress is called for each progress call.
+	// StopAt is the step at which the reply to Progress stops the agent.
+	StopAt     agentapi.Step
 	OnProgress func(agentapi.Progress)
 
 	certificate tls.Certificate
@@ -67,8 +64,8 @@ type Manager struct {
 	reports  []agentapi.Report
 }
 
-// NewManager makes a manager with a key of its own. Its certificate has long
-// expired, as the pin is what counts (I15).
+// NewManager makes a manager with its own key. Its certificate has expired, since only the pin
+// counts (I15).
 func NewManager() *Manager {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -89,7 +86,7 @@ func NewManager() *Manager {
 	}
 }
 
-// Pin of the manager's key in the form of the kernel argument.
+// Pin returns the pin of the manager's key in the form of the kernel argument.
 func (m *Manager) Pin() string {
 	cert, err := x509.ParseCertificate(m.certificate.Certificate[0])
 	if err != nil {
@@ -119,7 +116,7 @@ func (m *Manager) Start(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Calls returns the paths called, in order, without progress.
+// Calls returns the paths of all calls in sequence, without progress.
 func (m *Manager) Calls() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,21 +130,18 @@ func (m *Manager) Keys() []string {
 	return slices.Compact(slices.Sorted(slices.Values(m.keys)))
 }
 
-// Sessions returns the session requests.
 func (m *Manager) Sessions() []agentapi.SessionRequest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.sessions)
 }
 
-// Progress returns the progress calls.
 func (m *Manager) Progress() []agentapi.Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.progress)
 }
 
-// Reports returns the reports.
 func (m *Manager) Reports() []agentapi.Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()

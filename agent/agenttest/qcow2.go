@@ -13,18 +13,17 @@ import (
 	"github.com/ingot-metal/ingot/agent/block"
 )
 
-// Qcow2 says how a disk is written as a qcow2 image.
+// Qcow2 describes how a disk is encoded as a qcow2 image.
 type Qcow2 struct {
-	// ClusterBits is the binary logarithm of the size of a cluster; 16 when zero.
+	// ClusterBits is the binary logarithm of the cluster size. Zero: 16.
 	ClusterBits int
 	// Deflate compresses every second cluster.
 	Deflate bool
-	// TablesLast puts the tables behind what they name, as an image has them that was
-	// changed often.
+	// TablesLast puts the tables behind the clusters, as in an image that was changed often.
 	TablesLast bool
 }
 
-// Image returns raw as an image. Clusters of zeroes are left out.
+// Image encodes raw as an image. Clusters of zeroes are omitted.
 func (q Qcow2) Image(t testing.TB, raw []byte) []byte {
 	t.Helper()
 	bits := q.ClusterBits
@@ -34,8 +33,8 @@ func (q Qcow2) Image(t testing.TB, raw []byte) []byte {
 	size := 1 << bits
 	clusters := (len(raw) + size - 1) / size
 	tables := (clusters + size/8 - 1) / (size / 8)
-	room := func(n int) int { return (n + size - 1) / size * size }
-	l1, l2 := size, size+room(tables*8)
+	roundUp := func(n int) int { return (n + size - 1) / size * size }
+	l1, l2 := size, size+roundUp(tables*8)
 	out := make([]byte, l2+tables*size)
 	if q.TablesLast {
 		out = out[:size]
@@ -47,19 +46,19 @@ func (q Qcow2) Image(t testing.TB, raw []byte) []byte {
 		case block.IsZero(content):
 		case q.Deflate && i%2 == 0:
 			packed := deflate(t, append(bytes.Clone(content), make([]byte, size-len(content))...))
-			// Packed clusters lie anywhere; the sectors that they touch are counted.
+			// Compressed clusters lie anywhere. The descriptor counts the sectors that they touch.
 			sectors := (len(out)+len(packed)-1)/512 - len(out)/512
 			entries[i] = 1<<62 | uint64(sectors)<<(62-(bits-8)) | uint64(len(out))
 			out = append(out, packed...)
 		default:
-			out = append(out, make([]byte, room(len(out))-len(out))...)
+			out = append(out, make([]byte, roundUp(len(out))-len(out))...)
 			entries[i] = 1<<63 | uint64(len(out))
 			out = append(out, content...)
 		}
 	}
 	if q.TablesLast {
-		l1 = room(len(out))
-		l2 = l1 + room(tables*8)
+		l1 = roundUp(len(out))
+		l2 = l1 + roundUp(tables*8)
 		out = append(out, make([]byte, l2+tables*size-len(out))...)
 	}
 	be := binary.BigEndian

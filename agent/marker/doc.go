@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package marker reads and writes the Ingot marker of a disk: the 4 KiB at
-// agentapi.MarkerOffset that say which instance owns the bytes (I8).
+// agentapi.MarkerOffset that name the instance that owns the disk's content (I8). The agent
+// decides which markers may be overwritten.
 //
-// It knows the format only: who may overwrite whose marker is decided by the
-// agent with the order at hand.
-//
-// The format is one line of text, so that a person can read it with dd, followed
-// by zeroes. It fits into one sector of 512 bytes, which a disk writes whole or
-// not at all:
+// The format is one line of text, readable with dd, followed by zeroes. It fits into one
+// sector of 512 bytes, which a disk writes atomically:
 //
 //	ingot-marker-1 <sha256 of the JSON, 16 hex digits> {"instanceID":"…","attempt":1,"complete":true}\n
 //

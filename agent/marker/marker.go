@@ -21,24 +21,23 @@ const (
 	maxBytes = 512
 )
 
-// ErrDamaged says that a marker was there and cannot be read: the owner of the
-// disk is unknown, which is not the same as having none.
+// ErrDamaged reports a marker that cannot be parsed: the owner of the disk is unknown, unlike
+// on a disk without a marker.
 var ErrDamaged = errors.New("disk has a damaged ingot marker")
 
 // DamagedError is the ErrDamaged of one disk.
 type DamagedError struct {
-	// Name stands for the unknown owner: another damage has another.
+	// Name stands for the unknown owner and depends on the damaged content.
 	Name string
 }
 
-// Error implements error.
 func (e *DamagedError) Error() string { return ErrDamaged.Error() + ": " + e.Name }
 
-// Is makes it an ErrDamaged.
+// Is makes the error match ErrDamaged.
 func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
 
-// Parse reads a marker from the bytes at agentapi.MarkerOffset. It returns nil
-// when there is none, and ErrDamaged when it does not check.
+// Parse parses the bytes at agentapi.MarkerOffset. It returns nil if there is no marker, and
+// ErrDamaged if it is invalid.
 func Parse(b []byte) (*agentapi.Marker, error) {
 	rest, found := bytes.CutPrefix(b, []byte(magic))
 	if !found {
@@ -59,27 +58,27 @@ func Parse(b []byte) (*agentapi.Marker, error) {
 	return &m, nil
 }
 
-// Format is the inverse of Parse: agentapi.MarkerSize bytes. It fails when the
-// instance has no name or a name too long for one sector.
+// Format is the inverse of Parse and returns agentapi.MarkerSize bytes. It fails if the
+// instance name is empty or too long for one sector.
 func Format(m agentapi.Marker) ([]byte, error) {
 	if m.InstanceID == "" {
-		return nil, errors.New("marker without an instance")
+		return nil, errors.New("encode the marker: no instance")
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("marker: %w", err)
+		return nil, fmt.Errorf("encode the marker: %w", err)
 	}
 	line := magic + sum(body) + " " + string(body) + "\n"
 	if len(line) > maxBytes {
-		return nil, fmt.Errorf("marker of instance %.64q…: longer than a sector", m.InstanceID)
+		return nil, fmt.Errorf("encode the marker of instance %.64q…: longer than a sector", m.InstanceID)
 	}
 	out := make([]byte, agentapi.MarkerSize)
 	copy(out, line)
 	return out, nil
 }
 
-// Read reads the marker of a disk, nil when it has none. A disk too small to have
-// one has none. A damaged one is a DamagedError.
+// Read reads the marker of a disk. It returns nil for a disk without one, or too small for
+// one, and a DamagedError for a damaged one.
 func Read(disk io.ReaderAt) (*agentapi.Marker, error) {
 	buf := make([]byte, agentapi.MarkerSize)
 	if _, err := disk.ReadAt(buf, agentapi.MarkerOffset); err != nil {
@@ -95,7 +94,6 @@ func Read(disk io.ReaderAt) (*agentapi.Marker, error) {
 	return m, err
 }
 
-// Disk is what Write needs of a disk.
 type Disk interface {
 	io.WriterAt
 	Sync() error

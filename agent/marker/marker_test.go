@@ -84,7 +84,7 @@ type disk struct {
 func (d *disk) WriteAt(p []byte, off int64) (int, error) { return copy(d.b[off:], p), nil }
 func (d *disk) Sync() error                              { d.syncs++; return nil }
 
-func TestWriteIsDurableAndStaysInItsPlace(t *testing.T) {
+func TestWriteIsDurableAndChangesNothingElse(t *testing.T) {
 	d := &disk{b: bytes.Repeat([]byte{0xee}, 2<<20)}
 	want := agentapi.Marker{InstanceID: "i1", Attempt: 1}
 	if err := marker.Write(d, want); err != nil {
@@ -106,8 +106,8 @@ func TestWriteIsDurableAndStaysInItsPlace(t *testing.T) {
 	}
 }
 
-// A damaged marker has a name, which is another after other damage.
-func TestDamagedMarkersHaveNames(t *testing.T) {
+// The name of a damaged marker depends on the damaged content.
+func TestDamagedMarkersHaveDistinctNames(t *testing.T) {
 	names := map[string]bool{}
 	for _, text := range []string{"ingot-marker-1 x", "ingot-marker-1 y", "ingot-marker-1 y"} {
 		b := make([]byte, 1<<20)

@@ -12,15 +12,13 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// storageClasses are the PCI classes of mass storage controllers and of Fibre Channel, as
-// sysfs writes the class code (PCI Code and ID Assignment Specification, sections 1.2
-// and 1.13).
+// storageClasses are the class codes of mass storage and Fibre Channel controllers in sysfs
+// (PCI Code and ID Assignment Specification, sections 1.2 and 1.13).
 var storageClasses = []string{"0x01", "0x0c04"}
 
-// StorageWithoutDriver lists the PCI storage controllers that no driver of this kernel
-// has taken, and those with disks that Disks leaves out since they cannot be written as
-// others are: what is behind them is not seen. Drivers are there for what Disks has listed
-// before. Nil: there is no PCI.
+// StorageWithoutDriver lists the PCI storage controllers without a driver in this kernel, and
+// those with disks that Disks omits because they accept only sequential writes. Call Disks
+// first: it makes drivers load. Nil: there is no PCI bus.
 func StorageWithoutDriver(root fs.FS) []agentapi.PCIDevice {
 	entries, err := fs.ReadDir(root, "sys/bus/pci/devices")
 	if err != nil {
@@ -41,10 +39,10 @@ func StorageWithoutDriver(root fs.FS) []agentapi.PCIDevice {
 	return out
 }
 
-// hostManaged is what the kernel says of a disk whose zones are written in order only.
+// hostManaged is the kernel's zone model of a disk whose zones accept only sequential writes.
 const hostManaged = "host-managed"
 
-// zonedControllers are the PCI addresses of those with host-managed zoned disks.
+// zonedControllers returns the PCI addresses of controllers with host-managed zoned disks.
 func zonedControllers(root fs.FS) []string {
 	entries, err := fs.ReadDir(root, "sys/block")
 	if err != nil {

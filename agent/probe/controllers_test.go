@@ -43,13 +43,13 @@ func TestStorageWithoutDriver(t *testing.T) {
 		tree string
 		want []agentapi.PCIDevice
 	}{
-		"no PCI":                             {"", nil},
-		"with a driver":                      {nvme, []agentapi.PCIDevice{}},
-		"no storage":                         {network, []agentapi.PCIDevice{}},
-		"Fibre Channel":                      {fibre, []agentapi.PCIDevice{{Address: "0000:5e:00.0", ID: "1077:2261"}}},
-		"NVMe of zones (ZNS)":                {nvme + ordered, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
-		"disks that are zoned by their host": {nvme + zoned, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
-		"without its driver":                 {nvme + raid + network, []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}}},
+		"no PCI":                   {"", nil},
+		"with a driver":            {nvme, []agentapi.PCIDevice{}},
+		"no storage":               {network, []agentapi.PCIDevice{}},
+		"Fibre Channel":            {fibre, []agentapi.PCIDevice{{Address: "0000:5e:00.0", ID: "1077:2261"}}},
+		"zoned NVMe (ZNS)":         {nvme + ordered, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
+		"host-managed zoned disks": {nvme + zoned, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
+		"without a driver":         {nvme + raid + network, []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, probe.StorageWithoutDriver(tree(tc.tree))); diff != "" {

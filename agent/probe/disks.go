@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// sectorSize is the unit of /sys/block/*/size, whatever the disk's own sector is.
+// sectorSize is the unit of /sys/block/*/size, whatever the disk's sector size is.
 const sectorSize = 512
 
 var (
@@ -22,17 +22,17 @@ var (
 	notADisk = regexp.MustCompile(`^(loop|ram|zram|dm-|md|sr|fd|nbd|mtdblock)|^mmcblk[0-9]+(boot|rpmb|gp)`)
 )
 
-// SCSI device types that are disks (linux/scsi/scsi_proto.h: TYPE_DISK, TYPE_RBC), and
-// those that are and take no writes but in order (TYPE_ZBC: host-managed SMR).
+// SCSI device types of disks (linux/scsi/scsi_proto.h: TYPE_DISK, TYPE_RBC), and of disks that
+// accept only sequential writes (TYPE_ZBC: host-managed SMR).
 const scsiDisk, scsiReduced, scsiZoned = "0", "14", "20"
 
-// ofUSB finds, in the path of a device in sysfs, that it is behind USB.
+// ofUSB matches the sysfs path of a device behind USB.
 var ofUSB = regexp.MustCompile(`/usb[0-9]+/`)
 
-// Disks lists whole, writable disks with a medium, without markers. Removable ones of USB
-// are left out: sticks, card readers, a BMC's virtual media. Behind anything else that word
-// is no news of the disk: aacraid says it of every array, so that partition tables are not
-// cached, and libata did of bays for hot plug.
+// Disks lists whole, writable disks with a medium, without markers. It omits removable USB
+// disks: sticks, card readers, a BMC's virtual media. On other buses the removable flag means
+// nothing: aacraid sets it for every array to prevent the caching of partition tables, and
+// libata set it for hot-plug bays.
 func Disks(root fs.FS) []agentapi.Disk {
 	entries, err := fs.ReadDir(root, "sys/block")
 	if err != nil {
@@ -55,13 +55,13 @@ func disk(root fs.FS, name string) (agentapi.Disk, bool) {
 		return agentapi.Disk{}, false
 	case text(root, dir+"/removable") == "1" && ofUSB.MatchString(link(root, dir)), text(root, dir+"/ro") == "1", text(root, dir+"/hidden") == "1":
 		return agentapi.Disk{}, false
-	case text(root, dir+"/queue/zoned") == hostManaged: // NVMe's, too (ZNS)
+	case text(root, dir+"/queue/zoned") == hostManaged: // includes NVMe (ZNS)
 		return agentapi.Disk{}, false
 	case kind != "" && kind != scsiDisk && kind != scsiReduced && hctl.MatchString(path.Base(link(root, dir+"/device"))):
 		return agentapi.Disk{}, false
 	}
 	d := agentapi.Disk{
-		// The kernel writes a slash of a device name as an exclamation mark.
+		// Sysfs replaces a slash in a device name by an exclamation mark.
 		Name:       "/dev/" + strings.ReplaceAll(name, "!", "/"),
 		Model:      text(root, dir+"/device/model"),
 		Vendor:     text(root, dir+"/device/vendor"),
@@ -81,8 +81,8 @@ func disk(root fs.FS, name string) (agentapi.Disk, bool) {
 	return d, true
 }
 
-// serial: virtio and NVMe have a file, SCSI and ATA the vital product data page
-// 0x80 (SPC-4 section 7.8.17), whose first four bytes are a header.
+// serial returns the serial number: a file for virtio and NVMe, the vital product data page
+// 0x80 (SPC-4 section 7.8.17) with a header of four bytes for SCSI and ATA.
 func serial(root fs.FS, dir string) string {
 	for _, file := range []string{"/serial", "/device/serial"} {
 		if s := meaningful(text(root, dir+file)); s != "" {
@@ -96,8 +96,8 @@ func serial(root fs.FS, dir string) string {
 	return meaningful(strings.Trim(string(page[4:]), " \x00"))
 }
 
-// wwn in the form of udev's ID_WWN: "0x…" for NAA names, "eui.…" and "nvme.…" as
-// they are. Names made of vendor and serial ("t10.…") are no world-wide names.
+// wwn returns the form of udev's ID_WWN: "0x…" for NAA names, "eui.…" and "nvme.…" unchanged.
+// Names made of vendor and serial ("t10.…") are not world-wide names.
 func wwn(root fs.FS, dir string) string {
 	for _, file := range []string{"/wwid", "/device/wwid"} {
 		id := strings.Join(strings.Fields(text(root, dir+file)), "_")
@@ -111,8 +111,8 @@ func wwn(root fs.FS, dir string) string {
 	return ""
 }
 
-// busPath names the place of a disk much as /dev/disk/by-path does: of what that is there
-// see byPath.
+// busPath returns the bus path of a disk, in a form similar to /dev/disk/by-path. byPath
+// returns the exact form.
 func busPath(root fs.FS, name, sysfs, address string) string {
 	pci := lastPCI(sysfs)
 	if pci == "" {
@@ -125,7 +125,7 @@ func busPath(root fs.FS, name, sysfs, address string) string {
 	parts := strings.Split(sysfs, "/")
 	for i, part := range parts {
 		if m := ataPort.FindStringSubmatch(part); m != nil {
-			// The number in the name counts over all controllers; the port's does not.
+			// The number in the name counts across all controllers, port_no does not.
 			port := text(root, path.Join(path.Join(parts[:i+1]...), "ata_port", part, "port_no"))
 			if port == "" {
 				port = m[1]
@@ -134,7 +134,7 @@ func busPath(root fs.FS, name, sysfs, address string) string {
 		}
 	}
 	if address != "" {
-		// The host number depends on the order of discovery: udev, too, counts from 0.
+		// The host number depends on the discovery order. Udev also counts from 0.
 		_, rest, _ := strings.Cut(address, ":")
 		return out + "-scsi-0:" + rest
 	}

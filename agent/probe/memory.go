@@ -11,9 +11,9 @@ import (
 	"github.com/u-root/u-root/pkg/smbios"
 )
 
-// memory is what is installed, by the SMBIOS memory devices (type 17), where the kernel
-// manages about as much: it takes a little for itself. Else, where modules are mirrored,
-// mapped out or not in the table, it is what the kernel manages, in whole GiB.
+// memory returns the installed memory by the SMBIOS memory devices (type 17) if the kernel
+// manages nearly as much. Otherwise modules are mirrored, mapped out or missing in the table,
+// and it returns the memory that the kernel manages, in whole GiB.
 func memory(root fs.FS) int64 {
 	const gib = 1 << 30
 	installed, managed := installedMemory(root), KernelMemory(root)
@@ -24,12 +24,9 @@ func memory(root fs.FS) int64 {
 }
 
 func installedMemory(root fs.FS) int64 {
-	entry, err := fs.ReadFile(root, "sys/firmware/dmi/tables/smbios_entry_point")
-	if err != nil {
-		return 0
-	}
-	tables, err := fs.ReadFile(root, "sys/firmware/dmi/tables/DMI")
-	if err != nil {
+	entry, entryErr := fs.ReadFile(root, "sys/firmware/dmi/tables/smbios_entry_point")
+	tables, tablesErr := fs.ReadFile(root, "sys/firmware/dmi/tables/DMI")
+	if entryErr != nil || tablesErr != nil {
 		return 0
 	}
 	info, err := smbios.ParseInfo(entry, tables)
@@ -49,9 +46,8 @@ func installedMemory(root fs.FS) int64 {
 	return sum
 }
 
-// isMemory says whether a module of a known size is one that programs run in, and not one
-// that keeps data (DSP0134, sections 7.18.2 and 7.18.6). Those that the firmware uses as
-// memory nevertheless show in what the kernel manages.
+// isMemory reports whether a module has a known size and is not persistent (DSP0134, sections
+// 7.18.2 and 7.18.6). Persistent modules that firmware uses as memory show in KernelMemory.
 func isMemory(d *smbios.MemoryDevice) bool {
 	const unknownSize, logical, nvdimmN, optane = 0xffff, 0x1f, 4, 7
 	keeps := d.Type == logical || d.Technology >= nvdimmN && d.Technology <= optane
@@ -72,5 +68,5 @@ func parseMemTotal(meminfo string) int64 {
 	return 0
 }
 
-// KernelMemory is what the running kernel manages, in bytes; 0 where it does not say.
+// KernelMemory is the memory that the running kernel manages, in bytes; 0: unknown.
 func KernelMemory(root fs.FS) int64 { return parseMemTotal(text(root, "proc/meminfo")) }

@@ -12,10 +12,10 @@ import (
 	"github.com/ingot-metal/ingot/agent/probe"
 )
 
-// module is what SMBIOS says of one memory device (DSP0134, section 7.18).
+// module is an SMBIOS memory device (DSP0134, section 7.18).
 type module struct {
 	kind, technology byte
-	// size in MiB as it stands there; larger ones say 7FFFh, and it in another field.
+	// size in MiB; 7FFFh: the extended size field counts.
 	size     uint16
 	extended uint32
 }
@@ -26,7 +26,7 @@ const (
 	unknown, larger = 0xffff, 0x7fff
 )
 
-// dimm has so many GiB.
+// dimm returns a module of that many GiB.
 func dimm(gib uint32) module { return module{ddr4, dram, larger, gib << 10} }
 
 func (m module) encode(handle int) []byte {
@@ -38,7 +38,7 @@ func (m module) encode(handle int) []byte {
 	return append(b, 0, 0)
 }
 
-// withModules is a server whose kernel has so much memory.
+// withModules returns the files of a server with modules and the kernel's memory.
 func withModules(kernelKiB int64, modules ...module) fstest.MapFS {
 	var table []byte
 	for i, m := range modules {
@@ -62,25 +62,24 @@ func withModules(kernelKiB int64, modules ...module) fstest.MapFS {
 	}
 }
 
-// Memory is what a host is chosen by: what is installed as the kernel can use it, and not
-// what SMBIOS says beside that.
-func TestMemory(t *testing.T) {
+// Persistent memory counts only if the kernel uses it as memory.
+func TestMemoryIsThatOfTheKernel(t *testing.T) {
 	const kib = 1 << 20 // of one GiB
 	for name, c := range map[string]struct {
 		kernelKiB int64
 		modules   []module
 		wantGiB   int64
 	}{
-		"all of it, of which the kernel takes some": {251 * kib, []module{dimm(128), dimm(128)}, 256},
-		"a small one":                  {2*kib - 100_000, []module{{ddr4, dram, 2048, 0}}, 2},
+		"kernel reserves some":         {251 * kib, []module{dimm(128), dimm(128)}, 256},
+		"small":                        {2*kib - 100_000, []module{{ddr4, dram, 2048, 0}}, 2},
 		"persistent memory":            {31 * kib, []module{dimm(32), {logical, 0, larger, 256 << 10}}, 32},
 		"NVDIMM":                       {31 * kib, []module{dimm(32), {ddr4, nvdimmN, 16 << 10, 0}}, 32},
 		"persistent memory as memory":  {500*kib + 1, []module{dimm(96), {logical, 0, larger, 512 << 10}}, 501},
-		"sizes that are not known":     {251*kib + 1, []module{{ddr4, dram, unknown, 0}, {ddr4, dram, unknown, 0}}, 252},
+		"unknown sizes":                {251*kib + 1, []module{{ddr4, dram, unknown, 0}, {ddr4, dram, unknown, 0}}, 252},
 		"mapped out":                   {124 * kib, []module{dimm(64), dimm(64), dimm(64), dimm(64)}, 124},
 		"mirrored":                     {62*kib - 1, []module{dimm(64), dimm(64)}, 62},
-		"none, as the firmware has it": {7*kib + 1, nil, 8},
-		"the kernel does not say":      {0, []module{dimm(32)}, 32},
+		"no table":                     {7*kib + 1, nil, 8},
+		"kernel's memory is not known": {0, []module{dimm(32)}, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := withModules(c.kernelKiB, c.modules...)

@@ -17,8 +17,8 @@ const ethernet = 1
 
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// nics lists Ethernet interfaces with hardware behind them. Virtual functions of
-// SR-IOV are left out: they are made and unmade by the system that runs later.
+// nics lists Ethernet interfaces with hardware. It omits SR-IOV virtual functions, which the
+// installed system creates and removes.
 func nics(root fs.FS) []agentapi.NIC {
 	entries, err := fs.ReadDir(root, "sys/class/net")
 	if err != nil {
@@ -48,7 +48,7 @@ func nics(root fs.FS) []agentapi.NIC {
 	return out
 }
 
-// lastPCI is the PCI address nearest to a device in its sysfs path.
+// lastPCI returns the last PCI address in a sysfs path.
 func lastPCI(sysfs string) string {
 	var last string
 	for part := range strings.SplitSeq(sysfs, "/") {

@@ -19,10 +19,9 @@ var (
 	scsiHost     = regexp.MustCompile(`^host([0-9]+)$`)
 )
 
-// byPath is the name below /dev/disk/by-path that udev's builtin path_id makes for a disk,
-// from its place on the buses; "" for places that are not known here, or for which udev
-// makes no name. busPath is no such name behind SAS and USB; it stays as it is, since it is
-// recorded as what tells disks apart.
+// byPath returns the name below /dev/disk/by-path that udev's builtin path_id makes for a
+// disk; "" for unknown buses, or if udev makes no name. busPath, which differs for SAS and USB,
+// must not change: recorded disk references contain it.
 func byPath(root fs.FS, name, sysfs, address string) string {
 	parts := strings.Split(sysfs, "/")
 	var last []string
@@ -40,7 +39,7 @@ func byPath(root fs.FS, name, sysfs, address string) string {
 		}
 		last = []string{scsi}
 	case !slices.ContainsFunc(parts, virtioDevice.MatchString):
-		return "" // udev names no disk by a bus alone
+		return "" // udev makes no name without a known bus
 	}
 	buses := busesOf(parts)
 	if len(buses) == 0 {
@@ -49,9 +48,9 @@ func byPath(root fs.FS, name, sysfs, address string) string {
 	return strings.Join(append(buses, last...), "-")
 }
 
-// busesOf names the PCI and USB devices above a disk. Of bridges in a row the last one
-// counts; what stands between two rows, as in front of a bus that a driver makes (VMD), is
-// none.
+// busesOf names the PCI and USB devices above a disk. Of consecutive bridges the last one
+// counts. Other parts between bridges, for example in front of a bus that a driver makes
+// (VMD), are omitted.
 func busesOf(parts []string) []string {
 	var buses []string
 	for i, part := range parts {
@@ -66,8 +65,7 @@ func busesOf(parts []string) []string {
 	return buses
 }
 
-// scsiPath names a disk on its SCSI host, by what the host's transport is; "" where that is
-// not known here.
+// scsiPath names a disk on its SCSI host by the host's transport; "" for unknown transports.
 func scsiPath(root fs.FS, parts []string, address string) string {
 	numbers := strings.Split(address, ":") // host, channel, target, lun
 	at := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, "target"+numbers[0]+":") })
@@ -95,9 +93,9 @@ func scsiPath(root fs.FS, parts []string, address string) string {
 	return hostPath(root, parts, numbers)
 }
 
-// sasPath names the phy that the disk is at, of the controller or of an expander, or the
-// disk's own address where several phys lead to it. above ends in its end device, above
-// which are the port, and the expander or host.
+// sasPath names the phy of the controller or expander to which the disk is attached, or the
+// disk's own address if several phys lead to it. above ends in the end device, preceded by the
+// port and the expander or host.
 func sasPath(root fs.FS, above []string, unit string) string {
 	of := func(class string, back int, file string) string {
 		return text(root, path.Join("sys/class", class, above[len(above)-back], file))
@@ -113,8 +111,8 @@ func sasPath(root fs.FS, above []string, unit string) string {
 	return unlessEmpty(phy, "sas-phy"+phy+"-"+unit)
 }
 
-// hostPath names a disk by its SCSI address. The number of the host depends on the order of
-// discovery: it is counted from the lowest one of the same controller.
+// hostPath names a disk by its SCSI address. Host numbers depend on the discovery order, so it
+// counts from the lowest one of the same controller.
 func hostPath(root fs.FS, parts, numbers []string) string {
 	at := slices.IndexFunc(parts, scsiHost.MatchString)
 	if at < 0 {
@@ -139,7 +137,7 @@ func hostPath(root fs.FS, parts, numbers []string) string {
 	return fmt.Sprintf("scsi-%d:%s", host-lowest, strings.Join(numbers[1:], ":"))
 }
 
-// lun in the short form of peripheral addressing where it fits, else in the long one.
+// lun formats a LUN as udev does: decimal for peripheral addressing, else hexadecimal.
 func lun(number string) string {
 	n, err := strconv.ParseUint(number, 10, 32)
 	if err != nil || n < 256 {

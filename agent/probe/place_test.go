@@ -15,8 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/probe"
 )
 
-// A disk has the name that udev gives it below /dev/disk/by-path, and beside it the path by
-// which disks without a name of their own are recorded, which does not change.
+// Disks have udev's name below /dev/disk/by-path, and a bus path that must not change.
 func TestByPath(t *testing.T) {
 	const (
 		sata     = "pci0000:00/0000:00:1f.2/ata3"
@@ -25,9 +24,9 @@ func TestByPath(t *testing.T) {
 		channel  = "pci0000:00/0000:00:01.0/0000:04:00.0/host5/rport-5:0-2"
 	)
 	for name, c := range map[string]struct {
-		// place is the disk below sys/devices, files what else there is.
+		// place is the path below sys/devices, files are other files.
 		place, files string
-		// want are the names by udev, and as recorded.
+		// want are ByPath and Path.
 		want [2]string
 	}{
 		"NVMe":                     {"pci0000:00/0000:00:01.0/0000:01:00.0/nvme/nvme0/nvme0n1", "", [2]string{"pci-0000:01:00.0-nvme-1", "pci-0000:01:00.0-nvme-1"}},

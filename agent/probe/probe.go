@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Read returns every fact but the disks, which Disks returns. What cannot be read
-// is left empty, except the processors, without which /proc is not what it should be.
+// Read returns all facts except disks (see Disks). Facts that cannot be read are empty. Read
+// fails only if the processors cannot be read, since /proc is then unusable.
 func Read(root fs.FS) (agentapi.Hardware, error) {
 	cpuinfo, err := fs.ReadFile(root, "proc/cpuinfo")
 	if err != nil {
@@ -43,7 +43,7 @@ func Read(root fs.FS) (agentapi.Hardware, error) {
 
 const dmi = "sys/class/dmi/id/"
 
-// placeholders are what makers leave in SMBIOS fields that they did not fill.
+// placeholders match the values of SMBIOS fields that vendors did not fill.
 var placeholders = regexp.MustCompile(`(?i)^(to be filled by o\.?e\.?m\.?|default string|not specified|not applicable|` +
 	`none|n/?a|unknown|system serial number|system manufacturer|system product name|0123456789|[0.\-]+|[fF\-]{8,}|x+)$`)
 
@@ -54,7 +54,7 @@ func meaningful(s string) string {
 	return s
 }
 
-// text reads a small file and trims it; empty when it cannot be read.
+// text returns the trimmed content of a small file; "" on error.
 func text(root fs.FS, name string) string {
 	b, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -71,7 +71,7 @@ func number(root fs.FS, name string) int64 {
 	return n
 }
 
-// link returns where a symbolic link leads, as a path in root.
+// link returns the target of a symbolic link, as a path in root.
 func link(root fs.FS, name string) string {
 	target, err := fs.ReadLink(root, name)
 	if err != nil {
@@ -83,8 +83,8 @@ func link(root fs.FS, name string) string {
 	return path.Join(path.Dir(name), target)
 }
 
-// parseCPU sums up /proc/cpuinfo. Without topology (some virtual machines) every
-// thread counts as a core of one socket.
+// parseCPU evaluates /proc/cpuinfo. Without topology (some virtual machines) every thread
+// counts as a core of one socket.
 func parseCPU(cpuinfo string) agentapi.CPU {
 	var cpu agentapi.CPU
 	cores := map[string]int32{} // by socket

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// tree makes a file system of lines "path = content" and "path -> target".
+// tree makes a file system from lines "path = content" and "path -> target".
 func tree(lines string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for line := range strings.Lines(lines) {

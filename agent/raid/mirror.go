@@ -18,25 +18,24 @@ import (
 )
 
 var (
-	// ErrMembers: the disks cannot be members of one mirror.
-	ErrMembers = errors.New("these disks cannot be one mirror")
-	// ErrDiffers: two members do not return the same where the same was written.
+	// ErrMembers reports disks that cannot form one mirror.
+	ErrMembers = errors.New("the disks cannot form one mirror")
+	// ErrDiffers reports that two members return different data.
 	ErrDiffers = errors.New("the members of the mirror differ")
 )
 
 const (
-	// ArrayName is what the installed system finds the array by below /dev/md, too: it
-	// belongs to any host, or mdadm would take it for another's and add a number.
+	// ArrayName is the name of the array below /dev/md in the installed system. The host part
+	// is "any", since mdadm would add a number to an array of another host.
 	ArrayName = "any:ingot-root"
-	// reserve is kept free behind the data at least: superblock, and room for the bitmap
-	// that an operator may add (mdadm --grow --bitmap=internal, 128 KiB at most). The
-	// array is as long as a multiple of it.
+	// reserve is the minimum free space after the data: superblock, and room for a bitmap that
+	// an operator may add (mdadm --grow --bitmap=internal, at most 128 KiB). The size of the
+	// array is a multiple of it.
 	reserve = 1 << 20
-	// step is how much is compared at a time.
-	step = 4 << 20
+	step    = 4 << 20
 )
 
-// Member is an open disk and its name, which errors say.
+// Member is an open disk and its name for errors.
 type Member struct {
 	Name string
 	block.Device
@@ -50,29 +49,29 @@ type Mirror struct {
 
 var _ block.Device = &Mirror{}
 
-// New makes a mirror of open disks, as large as fits on the smallest. It fails with
-// ErrMembers and changes nothing.
+// New makes a mirror of open disks with the size that fits on the smallest. It fails with
+// ErrMembers and writes nothing.
 func New(members []Member) (*Mirror, error) {
 	if len(members) < 2 {
-		return nil, fmt.Errorf("%w: there are %d, two is the least", ErrMembers, len(members))
+		return nil, fmt.Errorf("%w: %d disks, the minimum is 2", ErrMembers, len(members))
 	}
 	first := members[0]
 	smallest := first.Size()
 	for _, m := range members[1:] {
 		smallest = min(smallest, m.Size())
 		if a, b := block.SectorSize(first.Device), block.SectorSize(m.Device); a > 0 && b > 0 && a != b {
-			return nil, fmt.Errorf("%w: %s has sectors of %d bytes, %s of %d, and an image is made for one of them; choose two of a kind",
+			return nil, fmt.Errorf("%w: %s has sectors of %d bytes, %s of %d; choose disks with equal sectors",
 				ErrMembers, first.Name, a, m.Name, b)
 		}
 	}
 	size := (smallest - reserve) / reserve * reserve
 	if size <= 0 {
-		return nil, fmt.Errorf("%w: the smallest has %d bytes", ErrMembers, smallest)
+		return nil, fmt.Errorf("%w: the smallest disk has only %d bytes", ErrMembers, smallest)
 	}
 	return &Mirror{members: members, size: size}, nil
 }
 
-// each does something with every member at the same time, and names the one that fails.
+// each calls do for every member in parallel. Errors name the member.
 func (m *Mirror) each(do func(i int, member Member) error) error {
 	var group errgroup.Group
 	errs := make([]error, len(m.members))
@@ -88,10 +87,10 @@ func (m *Mirror) each(do func(i int, member Member) error) error {
 	return errors.Join(errs...)
 }
 
-// Size implements block.Device: that of the array.
+// Size implements block.Device. It is the size of the array.
 func (m *Mirror) Size() int64 { return m.size }
 
-// SectorSize is that of the members which say it; those say the same.
+// SectorSize is the sector size of the members, which New has compared; 0: unknown.
 func (m *Mirror) SectorSize() int {
 	for _, member := range m.members {
 		if n := block.SectorSize(member.Device); n > 0 {
@@ -101,7 +100,7 @@ func (m *Mirror) SectorSize() int {
 	return 0
 }
 
-// within refuses a write behind the array's end, where a member has its superblock.
+// within fails for a write behind the array's end, where members have their superblocks.
 func (m *Mirror) within(off, n int64) error {
 	if off < 0 || off+n > m.size {
 		return fmt.Errorf("write %d bytes at %d: the array ends at %d", n, off, m.size)
@@ -109,7 +108,6 @@ func (m *Mirror) within(off, n int64) error {
 	return nil
 }
 
-// WriteAt implements block.Device.
 func (m *Mirror) WriteAt(b []byte, off int64) (int, error) {
 	if err := m.within(off, int64(len(b))); err != nil {
 		return 0, err
@@ -124,8 +122,8 @@ func (m *Mirror) WriteAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// ReadAt implements block.Device. It reads all members, and fails with ErrDiffers where
-// they do not say the same.
+// ReadAt implements block.Device. It reads all members and fails with ErrDiffers if their
+// data differs.
 func (m *Mirror) ReadAt(b []byte, off int64) (int, error) {
 	read := m.buffers(len(b))
 	if err := m.readAll(read, off); err != nil {
@@ -139,7 +137,6 @@ func (m *Mirror) ReadAt(b []byte, off int64) (int, error) {
 	return copy(b, read[0]), nil
 }
 
-// buffers are one for each member.
 func (m *Mirror) buffers(n int) [][]byte {
 	out := make([][]byte, len(m.members))
 	for i := range out {
@@ -148,7 +145,7 @@ func (m *Mirror) buffers(n int) [][]byte {
 	return out
 }
 
-// readAll fills buffers with the same range of each member.
+// readAll reads the same range of each member.
 func (m *Mirror) readAll(read [][]byte, off int64) error {
 	return m.each(func(i int, member Member) error {
 		_, err := member.ReadAt(read[i], off)
@@ -156,19 +153,18 @@ func (m *Mirror) readAll(read [][]byte, off int64) error {
 	})
 }
 
-// Zero implements block.Device. Where one member cannot, others may have done it.
+// Zero implements block.Device. If one member does not support it, others may be zeroed.
 func (m *Mirror) Zero(off, n int64) error {
 	if err := m.within(off, n); err != nil {
 		return err
 	}
 	err := m.each(func(_ int, member Member) error { return member.Zero(off, n) })
 	if errors.Is(err, block.ErrNotSupported) {
-		return block.ErrNotSupported // whoever asks then writes the zeroes, to all
+		return block.ErrNotSupported // the caller then writes zeroes to all
 	}
 	return err
 }
 
-// Sync implements block.Device.
 func (m *Mirror) Sync() error {
 	return m.each(func(_ int, member Member) error { return member.Sync() })
 }
@@ -178,13 +174,12 @@ func (m *Mirror) DropCache() error {
 	return m.each(func(_ int, member Member) error { return member.DropCache() })
 }
 
-// Close implements block.Device.
 func (m *Mirror) Close() error {
 	return m.each(func(_ int, member Member) error { return member.Close() })
 }
 
-// ClearTails removes what may lie behind the array at the end of a member and be
-// recognised: superblocks of former arrays, second partition tables.
+// ClearTails removes signatures behind the array at the end of each member: superblocks of old
+// arrays, second partition tables.
 func (m *Mirror) ClearTails(ctx context.Context) error {
 	return m.each(func(_ int, member Member) error {
 		off := max(m.size, member.Size()-2*reserve)
@@ -192,12 +187,12 @@ func (m *Mirror) ClearTails(ctx context.Context) error {
 	})
 }
 
-// Match makes the first bytes of all members those of the first one, and reads back what
-// it had to copy. tell, if it is set, is called with the bytes compared so far. It returns
-// how many were copied. The context's end stops it, with its cause.
-func (m *Mirror) Match(ctx context.Context, upTo int64, tell func(done int64)) (copied int64, err error) {
-	// What was written through the kernel's file systems is not in a disk's own cache.
-	if err := errors.Join(m.Sync(), m.DropCache()); err != nil {
+// Match copies differences in the first upTo bytes from the first member to the others, reads
+// the copies back, and returns the number of bytes copied. onProgress, if not nil, gets the
+// number of bytes compared. The context's end stops Match with its cause.
+func (m *Mirror) Match(ctx context.Context, upTo int64, onProgress func(done int64)) (copied int64, err error) {
+	// The disks' caches lack data that was written through mounted file systems.
+	if err := block.Flush(m); err != nil {
 		return 0, err
 	}
 	var differ []int64
@@ -217,11 +212,11 @@ func (m *Mirror) Match(ctx context.Context, upTo int64, tell func(done int64)) (
 		if was {
 			differ, copied = append(differ, off), copied+n
 		}
-		if tell != nil {
-			tell(off + n)
+		if onProgress != nil {
+			onProgress(off + n)
 		}
 	}
-	if err := errors.Join(m.Sync(), m.DropCache()); err != nil {
+	if err := block.Flush(m); err != nil {
 		return copied, err
 	}
 	for _, off := range differ {
@@ -235,8 +230,8 @@ func (m *Mirror) Match(ctx context.Context, upTo int64, tell func(done int64)) (
 	return copied, nil
 }
 
-// copyAt copies a range, as long as the buffers, from the first member to those that
-// differ, and says whether one did.
+// copyAt copies a range with the length of the buffers from the first member to those that
+// differ, and reports whether one did.
 func (m *Mirror) copyAt(read [][]byte, off int64) (bool, error) {
 	if err := m.readAll(read, off); err != nil {
 		return false, err
@@ -257,17 +252,16 @@ func (m *Mirror) copyAt(read [][]byte, off int64) (bool, error) {
 	})
 }
 
-// Identity tells one array from any other: each attempt to install makes its own, so that
-// a disk left over from an earlier one is never taken for a member.
+// Identity identifies an array. Each attempt to install makes its own, so that a disk of an
+// earlier attempt is never taken for a member.
 type Identity struct {
 	Instance string
 	Attempt  int32
-	// Created is shown by mdadm; it decides nothing.
+	// Created is shown by mdadm, without other effect.
 	Created time.Time
 }
 
-// uuid is that of the array, or of its n-th member, from 1: one that is made by a hash
-// (RFC 9562, section 5.8).
+// uuid returns a hash-based UUID (RFC 9562, section 5.8) of the array (0) or its n-th member.
 func (id Identity) uuid(n uint32) [16]byte {
 	h := sha256.New()
 	h.Write([]byte("ingot software raid\x00" + id.Instance + "\x00"))
@@ -277,9 +271,9 @@ func (id Identity) uuid(n uint32) [16]byte {
 	return uuid
 }
 
-// Seal writes the superblocks, which say that the first synced bytes of the array are the
-// same on all members, and returns when they are durable and read back. What is said is
-// rounded down, so that the kernel begins to copy where every disk has a sector begin.
+// Seal writes the superblocks, which declare the first synced bytes as equal on all members.
+// It returns when they are durable and read back. It rounds synced down, so that the kernel's
+// copy starts at a sector boundary of every disk.
 func (m *Mirror) Seal(id Identity, synced int64) error {
 	return m.each(func(i int, member Member) error {
 		at := offset10(member.Size())
@@ -292,7 +286,7 @@ func (m *Mirror) Seal(id Identity, synced int64) error {
 		if _, err := member.WriteAt(want, at); err != nil {
 			return fmt.Errorf("write the superblock: %w", err)
 		}
-		if err := errors.Join(member.Sync(), member.DropCache()); err != nil {
+		if err := block.Flush(member); err != nil {
 			return err
 		}
 		got := make([]byte, len(want))
@@ -300,7 +294,7 @@ func (m *Mirror) Seal(id Identity, synced int64) error {
 			return fmt.Errorf("read back the superblock: %w", err)
 		}
 		if !bytes.Equal(got, want) {
-			return fmt.Errorf("%w: the superblock is not what was written", ErrDiffers)
+			return fmt.Errorf("%w: the superblock differs from what was written", ErrDiffers)
 		}
 		return nil
 	})

@@ -29,7 +29,7 @@ const mib = 1 << 20
 
 var identity = Identity{Instance: "0b3c9a52-5f0e-4c1b-8f7c-7d5c1a2b3c4d", Attempt: 2, Created: time.Unix(1_900_000_000, 0)}
 
-// disk is a file of random bytes.
+// disk makes a file of random bytes.
 func disk(t *testing.T, name string, size int64, seed byte) (Member, string) {
 	t.Helper()
 	content := make([]byte, size)
@@ -46,7 +46,7 @@ func disk(t *testing.T, name string, size int64, seed byte) (Member, string) {
 	return Member{Name: name, Device: unsynced{dev}}, path
 }
 
-// unsynced does not wait for the disk of the machine that runs the test.
+// unsynced skips the sync of the real disk.
 type unsynced struct{ block.Device }
 
 func (unsynced) Sync() error { return nil }
@@ -75,9 +75,9 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// The superblocks are, byte by byte, those that mdadm understands: testdata has what
-// mdadm 4.2 says of them, and where there is an mdadm it is asked again.
-func TestSeal(t *testing.T) {
+// The superblocks are those of mdadm byte by byte: testdata contains the output of mdadm 4.2,
+// which is compared again if mdadm is installed.
+func TestSealWritesSuperblocksForMDADM(t *testing.T) {
 	mirror, paths := pair(t, 16*mib, 16*mib+4096+512)
 	if err := errors.Join(mirror.ClearTails(t.Context()), mirror.Seal(identity, 5*mib+1)); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// local are lines that depend on where and when, not on what.
+// local matches lines that depend on place and time.
 var local = regexp.MustCompile(`(?m)^(/.*|.*(Creation|Update) Time : .*)\n`)
 
 func examine(t *testing.T, mdadm, path string) []byte {
@@ -121,7 +121,7 @@ func examine(t *testing.T, mdadm, path string) []byte {
 	return local.ReplaceAll(out, nil)
 }
 
-func TestFindIsInverseOfSeal(t *testing.T) {
+func TestFindReadsWhatSealWrote(t *testing.T) {
 	for name, c := range map[string]struct{ synced, want int64 }{
 		"part of it": {5*mib + 1, 5 * mib}, "nothing": {0, 0}, "all": {1 << 40, 10 * mib},
 	} {
@@ -145,8 +145,8 @@ func TestFindIsInverseOfSeal(t *testing.T) {
 	}
 }
 
-// Superblocks of other arrays, at each place where they may be.
-func TestFindOthers(t *testing.T) {
+// Find finds superblocks of other arrays at all positions.
+func TestFindOtherArrays(t *testing.T) {
 	const size = 8*mib + 512
 	at := func(off int64, s Superblock) []byte {
 		b := make([]byte, size)
@@ -158,18 +158,18 @@ func TestFindOthers(t *testing.T) {
 		in   []byte
 		want int
 	}{
-		"1.0":                     {at(offset10(size), Superblock{Level: 1, Members: 2}), 1},
-		"1.1":                     {at(0, Superblock{Level: 5, Members: 3, DataOffset: 1 * mib}), 1},
-		"1.2":                     {at(4096, Superblock{Level: 0, Members: 2, DataOffset: 2 * mib}), 1},
-		"copied to another place": {append(make([]byte, 4096), at(0, Superblock{Level: 1})[:size-4096]...), 0},
-		"a damaged one":           {func() []byte { b := at(0, Superblock{Level: 1}); b[72]++; return b }(), 0},
+		"1.0":                 {at(offset10(size), Superblock{Level: 1, Members: 2}), 1},
+		"1.1":                 {at(0, Superblock{Level: 5, Members: 3, DataOffset: 1 * mib}), 1},
+		"1.2":                 {at(4096, Superblock{Level: 0, Members: 2, DataOffset: 2 * mib}), 1},
+		"at another position": {append(make([]byte, 4096), at(0, Superblock{Level: 1})[:size-4096]...), 0},
+		"damaged":             {func() []byte { b := at(0, Superblock{Level: 1}); b[72]++; return b }(), 0},
 		"too many devices": {func() []byte {
 			b := at(0, Superblock{})
 			copy(b[220:], "\xff\xff\xff\xff")
 			return b
 		}(), 0},
-		"nothing": {make([]byte, size), 0},
-		"a stick": {make([]byte, 100), 0},
+		"empty":     {make([]byte, size), 0},
+		"tiny disk": {make([]byte, 100), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Find(bytes.NewReader(c.in), int64(len(c.in))); len(got) != c.want {
@@ -190,8 +190,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Arrays of different attempts, and members of one, have different names.
-func TestIdentity(t *testing.T) {
+// Arrays of different attempts and members of one array have different UUIDs.
+func TestIdentitiesDiffer(t *testing.T) {
 	other, later := identity, identity
 	other.Instance, later.Attempt = "another", 3
 	seen := map[[16]byte]bool{}
@@ -203,9 +203,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// All that is written to the mirror is on each member, and what is behind the array is
-// free of old superblocks.
-func TestMirrorWritesAll(t *testing.T) {
+// Every write reaches all members, and old superblocks behind the array are removed.
+func TestMirrorWritesAllMembers(t *testing.T) {
 	mirror, paths := pair(t, 8*mib+3*4096, 16*mib)
 	if mirror.Size() != 7*mib {
 		t.Fatalf("size %d", mirror.Size())
@@ -238,8 +237,8 @@ func TestMirrorWritesAll(t *testing.T) {
 	}
 }
 
-// What was written to the first member alone is copied, and nothing else.
-func TestMatch(t *testing.T) {
+// Match copies exactly what was written to the first member alone.
+func TestMatchCopiesDifferences(t *testing.T) {
 	mirror, paths := pair(t, 12*mib, 12*mib)
 	image := make([]byte, 9*mib)
 	_, _ = rand.NewChaCha8([32]byte{9}).Read(image)
@@ -302,8 +301,8 @@ func (f faulty) Zero(off, n int64) error {
 	return f.Device.Zero(off, n)
 }
 
-// The disk that fails is named.
-func TestFaults(t *testing.T) {
+// Errors name the disk that fails.
+func TestErrorsNameTheMember(t *testing.T) {
 	with := func(f faulty) *Mirror {
 		mirror, _ := pair(t, 8*mib, 8*mib)
 		f.Device = mirror.members[1].Device

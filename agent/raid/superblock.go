@@ -13,47 +13,47 @@ import (
 	"time"
 )
 
-// ErrFormat: the bytes are no superblock of version 1, or a damaged one.
+// ErrFormat reports that the bytes are not a valid superblock of version 1.
 var ErrFormat = errors.New("no md superblock")
 
 const (
 	magic = 0xa92b4efc
-	// headerSize is that of the fixed part; a role of two bytes for each device follows.
+	// headerSize is the size of the fixed part. A role of two bytes for each device follows.
 	headerSize = 256
-	// superblockSize and maxDevices are what mdadm writes: 1 KiB in all.
+	// superblockSize and maxDevices are those of mdadm.
 	superblockSize = 1024
 	maxDevices     = (superblockSize - headerSize) / 2
-	// maxParsed is the most that the kernel takes (drivers/md/md.c, super_1_load).
+	// maxParsed is the maximum that the kernel accepts (drivers/md/md.c, super_1_load).
 	maxParsed = (4096 - headerSize) / 2
 	sector    = 512
-	// inSync as resync_offset: nothing is left to be copied.
+	// inSync as resync_offset means that no copy is pending.
 	inSync = math.MaxUint64
-	// roleSpare of a device that has no place in the array.
+	// roleSpare is the role of a device without a place in the array.
 	roleSpare = 0xffff
 	level1    = 1
 	nameSize  = 32
 )
 
-// Superblock is what one member says of its array (metadata 1.0, 1.1 and 1.2).
+// Superblock is the superblock of one member (metadata 1.0, 1.1 and 1.2).
 type Superblock struct {
 	Array, Device [16]byte
-	// Name of the array, for people and for /dev/md: 32 bytes at most.
+	// Name of the array, for display and /dev/md: at most 32 bytes.
 	Name    string
 	Created time.Time
 	Level   int32
-	// Members of the array, and the place of this one, from 0; -1: a spare.
+	// Members is the number of members. Role is the index of this one; -1: spare.
 	Members, Role int
-	// Events count changes of the array's state; the member with the most is right.
+	// Events counts changes of the array's state. The member with the highest count is current.
 	Events uint64
-	// DataOffset and DataBytes are where the member's content is; SuperOffset where this
-	// superblock is. All in bytes of the disk.
+	// DataOffset and DataBytes are the position of the member's content, SuperOffset that of
+	// this superblock, in bytes of the disk.
 	DataOffset, DataBytes, SuperOffset int64
-	// SyncedBytes from the beginning are the same on all members; DataBytes: all are.
+	// SyncedBytes is the length of the start that is equal on all members, up to DataBytes.
 	SyncedBytes int64
 }
 
-// encode is the inverse of Parse, for a mirror. Fields that are not set here are zero: no
-// bitmap, no reshape, no log of bad blocks.
+// encode is the inverse of Parse for a mirror. Fields that are not set are zero: no bitmap, no
+// reshape, no log of bad blocks.
 func (s Superblock) encode() []byte {
 	b := make([]byte, superblockSize)
 	le := binary.LittleEndian
@@ -89,7 +89,7 @@ func (s Superblock) encode() []byte {
 	return b
 }
 
-// Parse reads a superblock of any version 1 and level. It fails with ErrFormat.
+// Parse parses a superblock of version 1 and any level. It fails with ErrFormat.
 func Parse(b []byte) (Superblock, error) {
 	le := binary.LittleEndian
 	if len(b) < headerSize || le.Uint32(b) != magic || le.Uint32(b[4:]) != 1 {
@@ -98,12 +98,12 @@ func Parse(b []byte) (Superblock, error) {
 	devices := int64(le.Uint32(b[220:]))
 	size := headerSize + 2*devices
 	if devices > maxParsed || size > int64(len(b)) || checksum(b[:size]) != le.Uint32(b[216:]) {
-		return Superblock{}, fmt.Errorf("%w: it is damaged", ErrFormat)
+		return Superblock{}, fmt.Errorf("%w: damaged", ErrFormat)
 	}
 	s := Superblock{
 		Array: [16]byte(b[16:32]), Device: [16]byte(b[168:184]),
 		Name:    string(bytes.TrimRight(b[32:32+nameSize], "\x00")),
-		Created: time.Unix(int64(le.Uint64(b[64:])&(1<<40-1)), 0).UTC(), // above are microseconds
+		Created: time.Unix(int64(le.Uint64(b[64:])&(1<<40-1)), 0).UTC(), // the bits above are microseconds
 		Level:   int32(le.Uint32(b[72:])), Members: int(le.Uint32(b[92:])), Role: -1, Events: le.Uint64(b[200:]),
 	}
 	if number := int64(le.Uint32(b[160:])); number < devices {
@@ -120,15 +120,15 @@ func Parse(b []byte) (Superblock, error) {
 			sectors = min(sectors, le.Uint64(b[136:]))
 		}
 		if sectors > math.MaxInt64/sector {
-			return Superblock{}, fmt.Errorf("%w: offset %d is beyond any disk", ErrFormat, sectors)
+			return Superblock{}, fmt.Errorf("%w: offset %d exceeds any disk", ErrFormat, sectors)
 		}
 		*field.out = int64(sectors) * sector
 	}
 	return s, nil
 }
 
-// checksum sums up the words of a superblock, its own place left out, and folds the carry
-// once (drivers/md/md.c, calc_sb_1_csum).
+// checksum adds the words of a superblock except the checksum itself, and folds the carry once
+// (drivers/md/md.c, calc_sb_1_csum).
 func checksum(b []byte) uint32 {
 	le := binary.LittleEndian
 	var sum uint64
@@ -144,13 +144,13 @@ func checksum(b []byte) uint32 {
 	return uint32(sum) + uint32(sum>>32)
 }
 
-// offset10 is where metadata 1.0 has its superblock: at least 8 KiB, and less than 12,
-// before the end, at a multiple of 4 KiB.
+// offset10 is the position of the superblock with metadata 1.0: a multiple of 4 KiB, 8 to 12
+// KiB before the end.
 func offset10(size int64) int64 { return (size/sector - 16) &^ 7 * sector }
 
-// Find returns the superblocks of a disk, or of a partition, of the given size: those of
-// metadata 1.0, 1.1 and 1.2, of which an older one may have been left over. One that does
-// not lie where it says is not one.
+// Find returns the superblocks of a disk or partition of the given size, with metadata 1.0,
+// 1.1 and 1.2. Older ones may remain on a disk. A superblock at another position than it
+// states is ignored.
 func Find(disk io.ReaderAt, size int64) []Superblock {
 	var found []Superblock
 	for _, at := range []int64{offset10(size), 0, 4096} {

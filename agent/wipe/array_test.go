@@ -15,9 +15,9 @@ import (
 	"github.com/ingot-metal/ingot/agent/wipe"
 )
 
-// A member of a mirror: the superblock goes, and the second partition table, which lies
-// where the array ends and the disk does not.
-func TestMetadataOfAMirror(t *testing.T) {
+// On a member of a mirror the superblock is removed, and the second partition table at the
+// array's end.
+func TestMetadataRemovesAMirror(t *testing.T) {
 	var members []raid.Member
 	var paths []string
 	for range 2 {
@@ -43,7 +43,7 @@ func TestMetadataOfAMirror(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// 5 MiB at the beginning, the last of the array and of the disk, and btrfs's copy.
+		// 5 MiB at the start, the last MiB of array and disk, and btrfs's copy.
 		if want := int64(7*mib + 4096); mirror.Size() != 199*mib || zeroed != want {
 			t.Errorf("%d bytes zeroed of an array of %d, want %d", zeroed, mirror.Size(), want)
 		}
@@ -57,8 +57,8 @@ func TestMetadataOfAMirror(t *testing.T) {
 	}
 }
 
-// superblock12 is that of a member of a RAID1, with metadata 1.2, whose content lies so far
-// behind the member's beginning (drivers/md/md.c, struct mdp_superblock_1).
+// superblock12 is the superblock of a RAID 1 member with metadata 1.2, whose content starts at
+// that offset (drivers/md/md.c, struct mdp_superblock_1).
 func superblock12(dataOffset, dataBytes int64) []byte {
 	b := make([]byte, 1024)
 	le := binary.LittleEndian
@@ -80,9 +80,9 @@ func superblock12(dataOffset, dataBytes int64) []byte {
 	return b
 }
 
-// The file system of an array lies far behind the superblock that leads to it, on a whole
-// disk and in a partition. A wipe that is cut off keeps the superblock until it is gone.
-func TestMetadataOfArraysWithin(t *testing.T) {
+// The file system of an array is far from the superblock, which an interrupted wipe keeps
+// until the file system is removed.
+func TestMetadataRemovesArrayContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		lay    func(*testing.T, *os.File)
 		member int64

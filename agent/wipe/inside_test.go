@@ -20,9 +20,9 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Before the whole disk is erased, what its tables lead to goes, and they and the marker
-// stay: whoever cuts the erasing off finds the partitions, and nothing in them.
-func TestInside(t *testing.T) {
+// Inside removes the content of partitions, but keeps tables and marker: if the erasure is
+// interrupted, the partitions are found empty.
+func TestInsideKeepsTables(t *testing.T) {
 	for name, lay := range map[string]func(*testing.T, *os.File) []planted{
 		"GPT": func(t *testing.T, f *os.File) []planted { return withGPT(t, f, 512) },
 		"MBR": func(t *testing.T, f *os.File) []planted { return withMBR(t, f, 512) },
@@ -56,7 +56,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// mirrored makes an array of whole disks of f and another, without an end.
+// mirrored makes f a member of an array of whole disks without a second table.
 func mirrored(t *testing.T, path string) {
 	t.Helper()
 	_, other := newDisk(t)
@@ -69,12 +69,12 @@ func mirrored(t *testing.T, path string) {
 	}
 }
 
-// The content of a mirror of whole disks begins where the disk does: its tables stay.
-func TestInsideOfAMirror(t *testing.T) {
+// The content of a mirror of whole disks starts with the disk: its tables stay.
+func TestInsideKeepsTablesOfAMirror(t *testing.T) {
 	f, path := newDisk(t)
 	signs := withGPT(t, f, 512)
 	mirrored(t, path)
-	signs = slices.DeleteFunc(signs, func(s planted) bool { return s.off > 180*mib }) // the tables' second copy is the array's
+	signs = slices.DeleteFunc(signs, func(s planted) bool { return s.off > 180*mib }) // the array has the second table
 	for _, s := range signs {
 		put(t, f, s.off, []byte(s.data))
 	}
@@ -92,7 +92,7 @@ func TestInsideOfAMirror(t *testing.T) {
 	}
 }
 
-// What an erasing noted that was cut off stays, also where an array has its content.
+// The journal of an interrupted erasure stays, even within the content of an array.
 func TestInsideKeepsTheJournal(t *testing.T) {
 	f, path := newDisk(t)
 	put(t, f, 4096, superblock12(mib/2, 100*mib))
@@ -110,7 +110,7 @@ func TestInsideKeepsTheJournal(t *testing.T) {
 	}
 }
 
-// unreadable is a disk with a bad sector, which is mended by writing.
+// unreadable is a disk with a bad sector that a write repairs.
 type unreadable struct {
 	block.Device
 	at      int64
@@ -131,10 +131,10 @@ func (u *unreadable) Zero(off, n int64) error {
 	return u.Device.Zero(off, n)
 }
 
-// After an erasure nothing leads anywhere: a sector that cannot be read is written.
+// Erased writes sectors that cannot be read.
 func TestErasedWithABadSector(t *testing.T) {
 	f, path := newDisk(t)
-	put(t, f, 0, bytes.Repeat([]byte{0xa5}, 3*mib)) // a drive that encrypts reads as anything
+	put(t, f, 0, bytes.Repeat([]byte{0xa5}, 3*mib)) // an encrypting drive returns random data
 	if err := marker.Write(f, agentapi.Marker{InstanceID: "i1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +147,8 @@ func TestErasedWithABadSector(t *testing.T) {
 	}
 }
 
-// A table that cannot be read is not taken for none: the disk is not said to be clean, and
-// keeps the way to what is on it. Before an erasure, what is known is cleaned.
+// An unreadable table is not a missing one: Metadata fails and keeps the other tables. Inside
+// cleans what is known.
 func TestUnreadableTables(t *testing.T) {
 	for name, at := range map[string]int64{"MBR": 0, "GPT": 512, "second GPT": size - 512, "md": 4096} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestUnreadableTables(t *testing.T) {
 			if err := wipe.Inside(t.Context(), dev); !errors.Is(err, wipe.ErrUnreadable) {
 				t.Errorf("Inside: %v", err)
 			}
-			for _, s := range signs { // one of the two tables led there
+			for _, s := range signs { // reachable by the other table
 				if !block.IsZero(read(t, f, s.off, len(s.data))) {
 					t.Errorf("%s is still there", s.name)
 				}

@@ -18,14 +18,13 @@ func (e extent) end() int64 { return e.off + e.len }
 
 const (
 	gptSignature = "EFI PART"
-	// maxPartitions bounds what a damaged table can make us do.
+	// maxPartitions bounds the effect of a damaged table.
 	maxPartitions = 512
 )
 
-// partitions finds the partitions of a disk by every table that it may have: GPT
-// at its beginning or end, and MBR with logical partitions, both with sectors of 512
-// and 4096 bytes. A table that does not make sense is skipped, and so is a
-// partition outside the disk; what was found before damage is kept.
+// partitions returns the partitions of a disk in all tables that it may have: GPT at both
+// ends, and MBR with logical partitions, with sectors of 512 and 4096 bytes. It skips invalid
+// tables and partitions outside the disk, and keeps what it found before damage.
 func partitions(disk io.ReaderAt, size int64) []extent {
 	var found []extent
 	for _, sector := range []int64{512, 4096} {
@@ -36,15 +35,13 @@ func partitions(disk io.ReaderAt, size int64) []extent {
 	return distinct(found, size)
 }
 
-// noted is a disk that keeps its first error: where it cannot be read, nobody knows what
-// a table there led to. That it ends is none.
-type noted struct {
+// errorRecorder keeps the first read error: an unreadable table may lead to more content.
+type errorRecorder struct {
 	io.ReaderAt
 	err error
 }
 
-// ReadAt implements io.ReaderAt.
-func (d *noted) ReadAt(b []byte, off int64) (int, error) {
+func (d *errorRecorder) ReadAt(b []byte, off int64) (int, error) {
 	n, err := d.ReaderAt.ReadAt(b, off)
 	if err != nil && !errors.Is(err, io.EOF) && d.err == nil {
 		d.err = fmt.Errorf("%w: read %d bytes at %d: %w", ErrUnreadable, len(b), off, err)
@@ -52,8 +49,8 @@ func (d *noted) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// gpt reads the table whose header is at off (UEFI 2.10, section 5.3). The
-// checksums are not looked at: also a damaged table may lead to old file systems.
+// gpt reads the table with the header at off (UEFI 2.10, section 5.3). It ignores checksums,
+// since a damaged table may also lead to old file systems.
 func gpt(disk io.ReaderAt, size, sector, off int64) []extent {
 	header := make([]byte, 92)
 	if off < 0 || !read(disk, header, off) || string(header[:8]) != gptSignature {
@@ -83,13 +80,13 @@ func gpt(disk io.ReaderAt, size, sector, off int64) []extent {
 	return found
 }
 
-// mbr reads primary partitions and follows the chain of extended ones. The table counts
-// the disk's logical sectors and does not say how large they are.
+// mbr reads primary partitions and the chain of extended ones. An MBR counts in logical
+// sectors and does not state their size.
 func mbr(disk io.ReaderAt, sector int64) []extent {
 	var found []extent
 	var extended int64
 	for _, p := range mbrEntries(disk, 0) {
-		if p.kind == kindProtective { // what leads to partitions is none of them, and is cleaned after them
+		if p.kind == kindProtective { // covers the disk, whose own signatures are cleaned last
 			continue
 		}
 		if isExtended(p.kind) {
@@ -103,7 +100,7 @@ func mbr(disk io.ReaderAt, sector int64) []extent {
 		next = 0
 		for _, p := range mbrEntries(disk, at*sector) {
 			if isExtended(p.kind) {
-				// Links count from the extended partition, and only lead forwards.
+				// Links are relative to the extended partition. Only forward links are valid.
 				if link := extended + p.start; link > at {
 					next = link
 				}
@@ -139,10 +136,10 @@ func mbrEntries(disk io.ReaderAt, off int64) []mbrEntry {
 	return entries
 }
 
-// kindProtective is of the entry that covers a GPT (UEFI section 5.2.3).
+// kindProtective is the type of the entry that covers a GPT (UEFI section 5.2.3).
 const kindProtective = 0xee
 
-// isExtended: CHS, LBA and Linux extended partitions.
+// isExtended matches CHS, LBA and Linux extended partitions.
 func isExtended(kind byte) bool { return kind == 0x05 || kind == 0x0f || kind == 0x85 }
 
 func read(disk io.ReaderAt, b []byte, off int64) bool {
@@ -150,8 +147,7 @@ func read(disk io.ReaderAt, b []byte, off int64) bool {
 	return n == len(b)
 }
 
-// distinct drops repetitions and what is not on the disk, and cuts what goes
-// beyond its end.
+// distinct removes duplicates and parts outside the disk.
 func distinct(all []extent, size int64) []extent {
 	var out []extent
 	seen := map[extent]bool{}

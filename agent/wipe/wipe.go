@@ -17,22 +17,21 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// ErrNotClean says that a disk still shows old content where it was wiped.
+// ErrNotClean reports that a disk still has old content after it was wiped.
 var ErrNotClean = errors.New("disk is not clean after the wipe")
 
-// ErrUnreadable says that a disk cannot be read where it may have a table of partitions, or
-// an array, so that nobody knows where else it has to be cleaned.
-var ErrUnreadable = errors.New("what the disk's tables lead to is not known; clean it with mode Full, which needs no tables, or replace it")
+// ErrUnreadable reports that a partition table or array superblock cannot be read, so that
+// other places with old content are unknown.
+var ErrUnreadable = errors.New("partition tables or RAID superblocks are unreadable; clean the disk with mode Full, which does not need them, or replace it")
 
-// Where signatures lie, in bytes from the beginning and from the end of a disk or
-// partition. The beginning holds the partition tables, ext (1 KiB), xfs, vfat,
-// ntfs, LVM2 (512), swap (4 KiB), btrfs (64 KiB), md 1.1 and 1.2 (0 and 4 KiB),
-// bcache, LUKS with its second header (16 KiB to 4 MiB) and two ZFS labels; the
-// end holds the second GPT, md 0.90 and 1.0, vendors' RAID, and two ZFS labels.
-// Btrfs has more copies of its superblock at 64 MiB and 256 GiB, and Ceph's BlueStore,
-// since Squid, of its label at 1, 10, 100 and 1000 GiB (bdev_label_positions), from which
-// it is found again when the first is gone. Those are of as many bytes as the beginning:
-// a logical volume has them behind the 1 MiB or 4 MiB where its data begins.
+// Sizes of the areas with signatures at both ends of a disk or partition. The start contains
+// partition tables, ext (1 KiB), xfs, vfat, ntfs, LVM2 (512), swap (4 KiB), btrfs (64 KiB),
+// md 1.1 and 1.2 (0 and 4 KiB), bcache, LUKS with its second header (16 KiB to 4 MiB) and two
+// ZFS labels. The end contains the second GPT, md 0.90 and 1.0, vendor RAID, and two ZFS
+// labels. Btrfs has copies of its superblock at 64 MiB and 256 GiB. Ceph's BlueStore (since
+// Squid) has copies of its label at 1, 10, 100 and 1000 GiB (bdev_label_positions), from which
+// it recovers. These areas are as large as the start, since a logical volume shifts them by
+// the 1 MiB or 4 MiB before its data.
 const (
 	headSize  = 5 << 20
 	tailSize  = 1 << 20
@@ -44,16 +43,16 @@ var copies = []extent{
 	{1 << 30, headSize}, {10 << 30, headSize}, {100 << 30, headSize}, {1000 << 30, headSize},
 }
 
-// Metadata removes partition tables and signatures from a disk, verifies by
-// reading back that they are gone, and then removes the Ingot marker. It returns how
-// many bytes it has zeroed and read back, those counted once that have several reasons.
+// Metadata removes partition tables and signatures from a disk, verifies that by reading back,
+// and then removes the Ingot marker. It returns the number of distinct bytes zeroed and
+// verified.
 func Metadata(ctx context.Context, dev block.Device) (int64, error) {
-	found := look(dev)
+	found := findLayout(dev)
 	if found.unreadable != nil {
 		return 0, found.unreadable
 	}
 	marker := markerOn(dev.Size())
-	steps := append(avoidIn(slices.Concat(found.inside, found.outside), marker), []extent{marker})
+	steps := append(avoid(slices.Concat(found.inside, found.outside), marker), []extent{marker})
 	for _, extents := range steps {
 		if err := clean(ctx, dev, extents); err != nil {
 			return 0, err
@@ -62,17 +61,17 @@ func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 	return covered(slices.Concat(steps...)), nil
 }
 
-// Inside removes the signatures of what a disk's tables and superblocks lead to, and leaves
-// these and the marker, with the journal of package erase. It is for before they go in any
-// order, as when the whole disk is erased: that may be cut off, and nobody would find the
-// rest then. A bad sector holds nothing else up; a disk that fails again and again is given
-// up, since each failure may take it a minute. ErrUnreadable says that there may be more.
+// Inside removes the signatures to which tables and superblocks lead, but not the tables
+// themselves, the marker and the journal of package erase. It precedes the erasure of the whole
+// disk, which may be interrupted after the tables are gone. It skips bad sectors, but stops
+// after maxFailures, since each failure may take a minute. ErrUnreadable reports that there
+// may be more content.
 func Inside(ctx context.Context, dev block.Device) error {
-	found := look(dev)
+	found := findLayout(dev)
 	marker := markerOn(dev.Size())
 	kept := extent{erase.JournalOffset, marker.end() - erase.JournalOffset}
 	var failed []error
-	for _, e := range slices.Concat(avoidIn(found.inside, kept)...) {
+	for _, e := range slices.Concat(avoid(found.inside, kept)...) {
 		if err := clean(ctx, dev, []extent{e}); err != nil {
 			failed = append(failed, err)
 		}
@@ -83,13 +82,13 @@ func Inside(ctx context.Context, dev block.Device) error {
 	return errors.Join(append(failed, found.unreadable)...)
 }
 
-// maxFailures of Inside.
+// maxFailures is the number of failures after which Inside stops.
 const maxFailures = 3
 
-// Outside removes a disk's own tables and signatures, and leaves the marker: nothing boots
-// from it, and nothing leads to what Inside did not clean.
+// Outside removes a disk's own tables and signatures, but not the marker: the disk does not
+// boot, and nothing leads to content that Inside did not clean.
 func Outside(ctx context.Context, dev block.Device) error {
-	for _, extents := range avoidIn(look(dev).outside, markerOn(dev.Size())) {
+	for _, extents := range avoid(findLayout(dev).outside, markerOn(dev.Size())) {
 		if err := clean(ctx, dev, extents); err != nil {
 			return err
 		}
@@ -97,8 +96,8 @@ func Outside(ctx context.Context, dev block.Device) error {
 	return nil
 }
 
-// Erased removes what is left on a disk that was erased as a whole, the marker last. What
-// cannot be read of it is written, and read then.
+// Erased removes the rest from a disk that was erased as a whole, the marker last. It writes
+// unreadable parts before it reads them.
 func Erased(ctx context.Context, dev block.Device) error {
 	if err := Outside(ctx, dev); err != nil {
 		return err
@@ -106,24 +105,23 @@ func Erased(ctx context.Context, dev block.Device) error {
 	return clean(ctx, dev, []extent{markerOn(dev.Size())})
 }
 
-// layout is what is to be cleaned of a disk, in steps that are durable one after the
-// other: what leads to content goes after it.
+// layout are the areas to clean, in durable steps: content before what leads to it.
 type layout struct {
-	// inside is what tables of partitions and superblocks of arrays lead to, outside what the
-	// disk itself has of them.
+	// inside is the content to which partition tables and array superblocks lead. outside is
+	// the disk's own.
 	inside, outside [][]extent
-	// unreadable: there may be more.
+	// unreadable is set if there may be more.
 	unreadable error
 }
 
-func look(dev block.Device) layout {
+func findLayout(dev block.Device) layout {
 	size := dev.Size()
-	disk := &noted{ReaderAt: dev}
+	disk := &errorRecorder{ReaderAt: dev}
 	inPartitions := partitions(disk, size)
 	var inArrays, disks []extent
 	for _, e := range append(inPartitions, extent{0, size}) {
 		for _, content := range arrays(disk, e) {
-			if content.off == 0 { // begins with the disk: so do its tables, which lead to partitions
+			if content.off == 0 { // starts with the disk: so do its tables, which lead to partitions
 				disks = append(disks, content)
 				continue
 			}
@@ -141,9 +139,8 @@ func markerOn(size int64) extent {
 	return extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
 }
 
-// arrays are where a member of md arrays (metadata 1), a disk or a partition, has their
-// content: a file system, or the second partition table of an array of whole disks, that
-// would come to light again.
+// arrays returns the content of md arrays (metadata 1) on a member, which is a disk or a
+// partition: a file system, or the second partition table of an array of whole disks.
 func arrays(disk io.ReaderAt, member extent) []extent {
 	var found []extent
 	for _, s := range raid.Find(io.NewSectionReader(disk, member.off, member.len), member.len) {
@@ -154,7 +151,7 @@ func arrays(disk io.ReaderAt, member extent) []extent {
 	return found
 }
 
-// covered is how many bytes extents cover together.
+// covered returns the number of distinct bytes in extents.
 func covered(extents []extent) int64 {
 	slices.SortFunc(extents, func(a, b extent) int { return cmp.Compare(a.off, b.off) })
 	var sum, end int64
@@ -181,59 +178,42 @@ func signatures(of ...extent) []extent {
 	return all
 }
 
-// avoidIn is avoid for each step.
-func avoidIn(steps [][]extent, hole extent) [][]extent {
-	out := make([][]extent, 0, len(steps))
-	for _, extents := range steps {
-		out = append(out, avoid(extents, hole))
-	}
-	return out
-}
-
-// avoid cuts a hole out of extents.
-func avoid(extents []extent, hole extent) []extent {
-	var out []extent
-	for _, e := range extents {
-		if hole.end() <= e.off || hole.off >= e.end() {
-			out = append(out, e)
-			continue
+// avoid removes a hole from the extents of each step.
+func avoid(steps [][]extent, hole extent) [][]extent {
+	out := make([][]extent, len(steps))
+	for i, extents := range steps {
+		for _, e := range extents {
+			if hole.end() <= e.off || hole.off >= e.end() {
+				out[i] = append(out[i], e)
+				continue
+			}
+			out[i] = append(out[i], extent{e.off, hole.off - e.off}, extent{hole.end(), e.end() - hole.end()})
 		}
-		out = append(out, extent{e.off, hole.off - e.off}, extent{hole.end(), e.end() - hole.end()})
 	}
 	return out
 }
 
-// clean zeroes extents, waits until that is durable, and reads them back.
+// clean zeroes extents, makes that durable, and reads them back.
 func clean(ctx context.Context, dev block.Device, extents []extent) error {
 	for _, e := range extents {
 		if err := block.Zero(ctx, dev, e.off, e.len); err != nil {
 			return err
 		}
 	}
-	if err := dev.Sync(); err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	if err := dev.DropCache(); err != nil {
+	if err := block.Flush(dev); err != nil {
 		return err
 	}
 	for _, e := range extents {
-		if err := verify(dev, e); err != nil {
-			return err
+		if e.len <= 0 {
+			continue
 		}
-	}
-	return nil
-}
-
-func verify(dev block.Device, e extent) error {
-	if e.len <= 0 {
-		return nil
-	}
-	buf := make([]byte, e.len)
-	if _, err := dev.ReadAt(buf, e.off); err != nil {
-		return fmt.Errorf("read back %d bytes at %d: %w", e.len, e.off, err)
-	}
-	if !block.IsZero(buf) {
-		return fmt.Errorf("%w: %d bytes at %d", ErrNotClean, e.len, e.off)
+		buf := make([]byte, e.len)
+		if _, err := dev.ReadAt(buf, e.off); err != nil {
+			return fmt.Errorf("read back %d bytes at %d: %w", e.len, e.off, err)
+		}
+		if !block.IsZero(buf) {
+			return fmt.Errorf("%w: %d bytes at %d", ErrNotClean, e.len, e.off)
+		}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type planted struct {
 	data string
 }
 
-// inPartition plants what can be recognised in a partition.
+// inPartition plants signatures in a partition.
 func inPartition(where string, off, length int64) []planted {
 	return []planted{
 		{where + ": XFS", off, "XFSB"},
@@ -74,7 +74,7 @@ func put(t *testing.T, f *os.File, off int64, data []byte) {
 	}
 }
 
-// withGPT has two partitions; sector is 512 or 4096.
+// withGPT makes two partitions. sector is 512 or 4096.
 func withGPT(t *testing.T, f *os.File, sector int) []planted {
 	t.Helper()
 	s := uint64(sector)
@@ -95,7 +95,7 @@ func withGPT(t *testing.T, f *os.File, sector int) []planted {
 	return append(inPartition("first", 2*mib, 78*mib), inPartition("second", 80*mib, 110*mib)...)
 }
 
-// withMBR has a primary partition and an extended one with two logical ones; sector is 512
+// withMBR makes a primary partition and an extended one with two logical ones. sector is 512
 // or 4096.
 func withMBR(t *testing.T, f *os.File, sector int64) []planted {
 	t.Helper()
@@ -116,10 +116,10 @@ func withMBR(t *testing.T, f *os.File, sector int64) []planted {
 		inPartition("first logical", 21*mib, 79*mib)...), inPartition("second logical", 101*mib, 70*mib)...)
 }
 
-// A large disk shows no more what is found again by copies far inside it: Ceph's labels
-// (BlueStore's bdev_label_positions) and btrfs's superblocks, on the disk, on a partition,
-// and on a logical volume, whose data begins 1 MiB into its disk or partition.
-func TestMetadataOfCopies(t *testing.T) {
+// Copies far inside a large disk are removed: Ceph's labels (BlueStore's
+// bdev_label_positions) and btrfs's superblocks, on the disk, on a partition, and on a logical
+// volume, whose data starts 1 MiB into its disk or partition.
+func TestMetadataRemovesCopies(t *testing.T) {
 	const whole, partition = 1001 * gib, 2 * mib
 	f, path := newDiskOf(t, whole)
 	target, err := file.New(f, false).Writable()
@@ -209,9 +209,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestMarkerGoesLast: a wipe that is cut off leaves the marker, and the tables
-// that lead to partitions not cleaned yet.
-func TestMarkerGoesLast(t *testing.T) {
+// An interrupted wipe keeps the marker, and the tables that lead to partitions with content.
+func TestMarkerIsRemovedLast(t *testing.T) {
 	f, path := newDisk(t)
 	signs := withGPT(t, f, 512)
 	for _, s := range signs {
@@ -241,7 +240,7 @@ func TestMarkerGoesLast(t *testing.T) {
 	}
 }
 
-// limited fails after some zeroings.
+// limited fails after a number of zeroings.
 type limited struct {
 	block.Device
 	budget int
@@ -255,7 +254,7 @@ func (l *limited) Zero(off, n int64) error {
 	return l.Device.Zero(off, n)
 }
 
-// liar says that it zeroed and did not.
+// liar reports success but does not zero.
 type liar struct{ block.Device }
 
 func (liar) Zero(int64, int64) error { return nil }
@@ -268,9 +267,9 @@ func TestWipeIsVerified(t *testing.T) {
 	}
 }
 
-func TestWipeStopsWhenCalledOff(t *testing.T) {
+func TestWipeIsCanceled(t *testing.T) {
 	_, path := newDisk(t)
-	off := errors.New("called off")
+	off := errors.New("canceled")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(off)
 	if _, err := wipe.Metadata(ctx, open(t, path)); !errors.Is(err, off) {
@@ -278,8 +277,8 @@ func TestWipeStopsWhenCalledOff(t *testing.T) {
 	}
 }
 
-// FuzzMetadata: whatever a disk's tables say, a wipe ends, and leaves it clean at
-// its ends.
+// FuzzMetadata checks that a wipe ends and cleans both ends of the disk, whatever its tables
+// contain.
 func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("\x00\x00"), []byte("EFI PART"))
 	f.Add(bytes.Repeat([]byte{0x05, 0xff}, 256), bytes.Repeat([]byte{0xff}, 92))
@@ -325,7 +324,7 @@ func read(t *testing.T, f *os.File, off int64, n int) []byte {
 	return b
 }
 
-// synced notes where zeroing began between two flushes.
+// synced records where zeroing started between two flushes.
 type synced struct {
 	block.Device
 	groups [][]int64
@@ -342,9 +341,9 @@ func (s *synced) Sync() error {
 	return s.Device.Sync()
 }
 
-// The tables that lead to partitions go when the partitions are gone for good: a disk's cache
-// may keep its writes in any order until it is flushed.
-func TestTablesGoAfterPartitions(t *testing.T) {
+// Tables are removed after the content of partitions is durably removed: a disk's cache may
+// reorder writes until it is flushed.
+func TestTablesAreRemovedAfterPartitions(t *testing.T) {
 	for name, lay := range map[string]func(*testing.T, string){"alone": func(*testing.T, string) {}, "in a mirror": mirrored} {
 		t.Run(name, func(t *testing.T) { tablesGoAfterPartitions(t, lay) })
 	}

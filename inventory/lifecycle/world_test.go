@@ -448,7 +448,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 		result.Reason, result.Message = "WriteFailed", "input/output error"
 	}
 	if w.imageBroken && outcome == infrav1.OrderFailed && order.Kind == infrav1.OrderInstall {
-		result.Reason, result.Message = agentapi.FailureImageUnavailable, "the server answered 404 Not Found"
+		result.Reason, result.Message = agentapi.FailureImageUnavailable, "image is not available: HTTP status 404 Not Found"
 	}
 	if w.imageRefused && outcome == infrav1.OrderFailed && order.Kind == infrav1.OrderInstall {
 		result.Reason, result.Message = agentapi.FailureDiskTooSmall, "40 GB of image, 32 GB of disk"
