@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ParseRetryAfter reads the header Retry-After (RFC 9110 §10.2.3) of an answer that came
-// now; 0: not told, or not to be understood. No BMC may ask for more than an hour.
+// ParseRetryAfter parses the Retry-After header (RFC 9110 section 10.2.3) of a response
+// received at now. It returns 0 for a missing or invalid value, and at most an hour.
 func ParseRetryAfter(value string, now time.Time) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
@@ -22,9 +22,9 @@ func ParseRetryAfter(value string, now time.Time) time.Duration {
 	return min(max(wait, 0), time.Hour)
 }
 
-// WithoutControls replaces control characters by spaces, in place. Raw ones inside of a
-// string make a JSON document invalid, which some firmware sends in serial numbers and log
-// texts; outside of strings they are white space.
+// WithoutControls replaces control characters by spaces, in place. Some firmware sends raw
+// control characters in serial numbers and log texts, which makes the JSON document
+// invalid. Outside of strings they are white space.
 func WithoutControls(text []byte) []byte {
 	for i, b := range text {
 		if b < ' ' {
@@ -34,8 +34,8 @@ func WithoutControls(text []byte) []byte {
 	return text
 }
 
-// Shorten bounds a BMC's text to n bytes, and an ellipsis of three more where it was
-// longer. What may hold a secret goes through Mask first.
+// Shorten cuts a BMC's text to n bytes and appends an ellipsis (3 more bytes) if the text
+// was longer. Call Mask first on text that may hold a secret.
 func Shorten(text string, n int) string {
 	if len(text) <= n {
 		return text

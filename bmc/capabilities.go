@@ -10,20 +10,18 @@ import (
 	"time"
 )
 
-// Capability names one interface that a driver may offer. Power, BootDevice and
-// Inventory are every driver's.
+// Capability names one interface that a driver may offer. Every driver offers Power,
+// BootDevice and Inventory.
 type Capability string
 
-// The capabilities, with the interface of each; Firmware is three of them, since BMCs
-// differ in how an image comes to them.
 const (
 	CapPower      Capability = "Power"
 	CapBootDevice Capability = "BootDevice"
 	CapInventory  Capability = "Inventory"
 	CapMedia      Capability = "Media"
 	CapSettings   Capability = "Settings"
-	// CapFirmware reads the versions; an update comes to the BMC by one of the ways of
-	// CapFirmwareFetch and CapFirmwarePush, or by none.
+	// CapFirmware reads the versions. CapFirmwareFetch and CapFirmwarePush are the two ways
+	// by which a BMC receives an image; a BMC may lack both.
 	CapFirmware      Capability = "Firmware"
 	CapFirmwareFetch Capability = "FirmwareFetch"
 	CapFirmwarePush  Capability = "FirmwarePush"
@@ -37,29 +35,30 @@ const (
 	CapEvents        Capability = "Events"
 )
 
-// Driver is one way to speak to BMCs, and what it can do at best: a BMC may offer
-// less, and then answers ErrNotSupported. Admission checks specs against Offers.
+// Driver is one protocol for BMCs and the capabilities that it supports at best: a BMC
+// that offers less returns ErrNotSupported. Admission checks specs against Offers.
 type Driver struct {
 	// Name is the scheme of its addresses, such as "redfish" or "vendor+dell".
 	Name string
 	Dial Dialer
-	// Offers beyond Power, BootDevice and Inventory.
+	// Offers lists capabilities in addition to Power, BootDevice and Inventory.
 	Offers []Capability
-	// Probe finds out whether the BMC at the target's address, one of this driver,
-	// speaks the driver's protocol. It sends no credentials, whatever the target
-	// holds. Nil: it does. ErrUnreachable and ErrNotSupported: it does not, nobody
-	// being there or somebody else. Any other error leaves it open, but for
-	// ErrCertificate: it does, and its certificate is not trusted. A nil Probe:
-	// the protocol is never looked for.
+	// Probe checks whether the BMC at the target's address speaks the driver's protocol. It
+	// sends no credentials, even if the target holds some. A nil Probe means that Ingot
+	// never looks for the protocol. Results:
+	//   - nil: the BMC speaks the protocol;
+	//   - ErrCertificate: it does, with a certificate that is not trusted;
+	//   - ErrUnreachable, ErrNotSupported: it does not;
+	//   - any other error: unknown.
 	Probe func(ctx context.Context, target Target) error
-	// TLS: the BMC proves itself by a certificate, as the target wants it proved.
+	// TLS reports whether the BMC proves its identity by a certificate.
 	TLS bool
 }
 
-// MediaKind is what a slot for virtual media pretends to be.
+// MediaKind is the device type that a virtual media slot emulates (Redfish
+// VirtualMedia.MediaTypes, without floppies).
 type MediaKind string
 
-// The kinds (Redfish VirtualMedia.MediaTypes, without floppies).
 const (
 	MediaCD  MediaKind = "CD"
 	MediaDVD MediaKind = "DVD"
@@ -68,32 +67,30 @@ const (
 
 // MediaSlot is one slot for virtual media.
 type MediaSlot struct {
-	// ID is the BMC's own name of the slot: for Redfish its @odata.id.
+	// ID is the BMC's own name of the slot: the @odata.id in Redfish.
 	ID    string
 	Kinds []MediaKind
-	// Image is the URL inserted, without credentials; some BMCs keep telling it
-	// after an eject, so Inserted is what counts.
+	// Image is the inserted URL, without credentials. Some BMCs still report it after an
+	// eject, so Inserted is authoritative.
 	Image    string
 	Inserted bool
 }
 
 // Media inserts and ejects virtual media.
 type Media interface {
-	// MediaSlots lists the slots of the system and of its manager, in the order of
-	// their IDs.
+	// MediaSlots lists the slots of the system and of its manager, sorted by ID.
 	MediaSlots(ctx context.Context) ([]MediaSlot, error)
-	// InsertMedia puts the image at url (http or https, no "&", no credentials)
-	// into a slot of a kind, ejecting another image, and reads back. It returns the
-	// slot; ErrNotApplied when no slot took it.
+	// InsertMedia inserts the image at url (http or https, no "&", no credentials) into a
+	// slot of the given kind, ejects another image if needed, and reads the slot back. It
+	// returns ErrNotApplied if no slot accepted the image.
 	InsertMedia(ctx context.Context, kind MediaKind, url string) (MediaSlot, error)
 	// EjectMedia empties a slot; an empty slot is no error.
 	EjectMedia(ctx context.Context, slot string) error
 }
 
-// ValueKind is the type of a firmware setting.
+// ValueKind is the type of a firmware setting (Redfish AttributeRegistry.AttributeType).
 type ValueKind string
 
-// The kinds (Redfish AttributeRegistry.AttributeType).
 const (
 	ValueString      ValueKind = "String"
 	ValueEnumeration ValueKind = "Enumeration"
@@ -101,8 +98,8 @@ const (
 	ValueBoolean     ValueKind = "Boolean"
 )
 
-// Value is the value of a firmware setting. Only the field that Kind names counts;
-// String and Enumeration share Text.
+// Value is the value of a firmware setting. Kind selects the field that counts; String and
+// Enumeration share Text.
 type Value struct {
 	Kind ValueKind
 	Text string
@@ -110,7 +107,7 @@ type Value struct {
 	Bool bool
 }
 
-// String is the value as a person writes it.
+// String returns the value as an operator writes it.
 func (v Value) String() string {
 	switch v.Kind {
 	case ValueInteger:
@@ -134,115 +131,110 @@ type SettingSchema struct {
 	MaxLength *int64
 }
 
-// Settings reads and changes what the firmware setup shows (BIOS attributes).
-// Passwords among them are left out.
+// Settings reads and changes the BIOS attributes, except passwords.
 type Settings interface {
-	// Settings are the values in force.
+	// Settings returns the values in force.
 	Settings(ctx context.Context) (map[string]Value, error)
-	// SettingSchemas describes them, by name; ErrNotSupported where the BMC cannot.
+	// SettingSchemas describes the settings, by name.
 	SettingSchemas(ctx context.Context) (map[string]SettingSchema, error)
-	// PendingSettings are those that take effect with the next boot.
+	// PendingSettings returns the values that take effect at the next boot.
 	PendingSettings(ctx context.Context) (map[string]Value, error)
-	// SetSettings asks for values: text is turned into the type that the schema, or
-	// else the value in force, has. A name that is unknown, read-only, or whose value
-	// does not fit, is a *SettingError, and nothing is written. They take effect with
-	// the next boot.
+	// SetSettings requests values for the next boot. It converts text to the type of the
+	// schema, or else of the value in force. It returns a *SettingError, and writes
+	// nothing, if a name is unknown or read-only, or if a value does not fit.
 	SetSettings(ctx context.Context, values map[string]string) error
-	// ResetSettings asks for the factory's values at the next boot.
+	// ResetSettings requests the factory values for the next boot.
 	ResetSettings(ctx context.Context) error
 }
 
-// SettingError says why a setting was refused before it was sent.
+// SettingError is the reason why a setting was refused before it was sent.
 type SettingError struct {
 	Name, Value, Why string
 }
 
-// Error implements error.
 func (e *SettingError) Error() string {
 	return fmt.Sprintf("setting %s=%q: %s", e.Name, e.Value, e.Why)
 }
 
-// FirmwareItem is one piece of firmware.
+// FirmwareItem is one entry of the firmware inventory.
 type FirmwareItem struct {
-	// ID is the BMC's own name: for Redfish the @odata.id.
+	// ID is the BMC's own name: the @odata.id in Redfish.
 	ID, Name, Version string
 	Updateable        bool
-	// Earlier: it was read by an earlier try of an inventory that came in parts
-	// (ErrUnfinished), and may be another by now.
+	// Earlier marks an item from an earlier attempt at an inventory that was read in parts
+	// (ErrUnfinished). It may have changed since.
 	Earlier bool
 }
 
-// Update is what to install. Exactly one of URL and Image is set.
+// Update is a firmware image to install. Exactly one of URL and Image is set.
 type Update struct {
-	// URL that the BMC fetches (SimpleUpdate).
+	// URL is fetched by the BMC (SimpleUpdate).
 	URL string
-	// Image is streamed to the BMC (multipart push), Size bytes of it.
+	// Image is streamed to the BMC (multipart push); Size is its length in bytes.
 	Image io.Reader
 	Size  int64
-	// Filename is told to the BMC with a pushed image.
+	// Filename is sent with a pushed image.
 	Filename string
-	// Targets are FirmwareItem IDs; empty: the BMC finds out.
+	// Targets are FirmwareItem IDs; empty: the BMC chooses.
 	Targets []string
-	// Component is the ID of the FirmwareItem that the image is of, for drivers that have
-	// to know it. It is no target: images name what they are of, and some BMCs refuse the
-	// list. Empty: the one target, or the file name, says it.
+	// Component is the ID of the FirmwareItem that the image belongs to, for drivers that
+	// need it. It is not sent as a target: images name their component, and some BMCs refuse
+	// a list of targets. Empty: the driver uses the single target or the file name.
 	Component string
 }
 
-// UpdateWays are the ways by which a BMC takes an image, as far as it tells.
+// UpdateWays are the ways by which a BMC receives an image, as far as it reports them.
 type UpdateWays struct {
-	// Fetch: it fetches one from a URL, by one of Protocols, in capitals; none: it does
-	// not say by which.
+	// Fetch: the BMC fetches an image from a URL. Protocols are in capitals; none: the BMC
+	// does not report them.
 	Fetch     bool
 	Protocols []string
-	// Push: it takes one as a stream.
+	// Push: the BMC accepts an image as a stream.
 	Push bool
 }
 
-// TaskState is how far a long job of a BMC is.
+// TaskState is the progress of a long-running BMC job.
 type TaskState string
 
-// The states.
 const (
 	TaskRunning   TaskState = "Running"
 	TaskSucceeded TaskState = "Succeeded"
 	TaskFailed    TaskState = "Failed"
-	// TaskWaitsForReset: it goes on when the system, or the BMC, restarts.
+	// TaskWaitsForReset: the job continues when the system or the BMC restarts.
 	TaskWaitsForReset TaskState = "WaitsForReset"
 )
 
-// Task is a long job of a BMC.
+// Task is a long-running BMC job.
 type Task struct {
-	// ID is the BMC's own name; empty: the BMC tells nothing of it, and the
-	// firmware's version is the proof.
+	// ID is the BMC's own name. Empty: the BMC reports nothing about the job, and only the
+	// firmware version shows its result.
 	ID    string
 	State TaskState
-	// Percent is 0 to 100; -1: not told.
+	// Percent is 0 to 100; -1: not reported.
 	Percent int
-	// Message is the BMC's, without secrets, at most 256 bytes.
+	// Message is the BMC's text, without secrets, at most 256 bytes.
 	Message string
 }
 
 // Firmware reads and updates firmware.
 type Firmware interface {
 	FirmwareInventory(ctx context.Context) ([]FirmwareItem, error)
-	// UpdateWays are what UpdateFirmware may be given; it writes nothing.
+	// UpdateWays returns the inputs that UpdateFirmware accepts; it writes nothing.
 	UpdateWays(ctx context.Context) (UpdateWays, error)
-	// UpdateFirmware starts an update; the context bounds the transfer of an image,
-	// not the installation.
+	// UpdateFirmware starts an update. ctx bounds the transfer of an image, not the installation.
 	UpdateFirmware(ctx context.Context, update Update) (Task, error)
 	Task(ctx context.Context, id string) (Task, error)
 }
 
-// FirmwareReader is a Conn that reads one item of its firmware inventory anew, as those of
-// a Pool do; see FirmwareItem.Earlier.
+// FirmwareReader is a Conn that can read one inventory item again, as a Pool's Conn can;
+// see FirmwareItem.Earlier.
 type FirmwareReader interface {
-	// FirmwareItem reads an item by its ID. ErrNotSupported: it is there no more, or the
-	// driver does not read one alone.
+	// FirmwareItem returns ErrNotSupported if the item no longer exists, or if the driver
+	// cannot read a single item.
 	FirmwareItem(ctx context.Context, id string) (FirmwareItem, error)
 }
 
-// HealthState is how well a component is (Redfish Status.Health).
+// HealthState is the health of a component (Redfish Status.Health).
 type HealthState string
 
 // The states, best first.
@@ -253,18 +245,18 @@ const (
 	HealthUnknown  HealthState = "Unknown"
 )
 
-// ComponentHealth is the health of one fan, power supply, drive, ….
+// ComponentHealth is the health of one fan, power supply, drive or other component.
 type ComponentHealth struct {
-	// Kind is in Redfish's words: "Fan", "PowerSupply", "Drive", "Memory", ….
+	// Kind uses Redfish's names: "Fan", "PowerSupply", "Drive", "Memory" and so on.
 	Kind, Name string
 	State      HealthState
-	// Reading with its unit for people, such as "4200 RPM"; may be empty.
+	// Reading is the value with its unit, such as "4200 RPM"; may be empty.
 	Reading string
 }
 
-// HealthReport is how well a server is.
+// HealthReport is the health of a server.
 type HealthReport struct {
-	// Overall is the BMC's own sum.
+	// Overall is the BMC's own summary.
 	Overall    HealthState
 	Components []ComponentHealth
 }
@@ -274,7 +266,7 @@ type Health interface {
 	Health(ctx context.Context) (HealthReport, error)
 }
 
-// LogEntry is one line of a BMC's event log.
+// LogEntry is one entry of a BMC's event log.
 type LogEntry struct {
 	ID       string
 	Created  time.Time
@@ -289,39 +281,39 @@ type EventLog interface {
 	ClearEventLog(ctx context.Context) error
 }
 
-// Console opens the serial console as a stream of bytes. It holds a session of the
-// BMC until the stream is closed, or ctx ends.
+// Console opens the serial console as a stream of bytes. The stream holds a session of the
+// BMC until it is closed or ctx ends.
 type Console interface {
 	OpenConsole(ctx context.Context) (io.ReadWriteCloser, error)
 }
 
 // Accounts changes credentials.
 type Accounts interface {
-	// SetPassword gives the account of the connection's user a new password. The
-	// session may end with it. ErrUnknownOutcome: try both (I17).
+	// SetPassword changes the password of the connection's user. The session may end. After
+	// ErrUnknownOutcome try both passwords (I17).
 	SetPassword(ctx context.Context, password Password) error
 }
 
-// SecureBootState is whether the firmware verifies what it boots.
+// SecureBootState reports whether the firmware verifies the programs that it boots.
 type SecureBootState struct {
-	// Enabled for the next boot, Active in this one.
+	// Enabled applies to the next boot, Active to the current one.
 	Enabled, Active bool
-	// Mode is SecureBootMode as Redfish has it (DSP2046): with SetupMode and AuditMode
-	// the firmware starts anything, enabled or not. Empty: the BMC does not tell.
+	// Mode is the Redfish SecureBootMode (DSP2046). In SetupMode and AuditMode the firmware
+	// starts any program, enabled or not. Empty: the BMC does not report the mode.
 	Mode string
-	// Setting is the firmware setting by which the BMC switches it (Settings); empty: it
-	// has a way of its own. Settings that wait for a boot may keep others out until then:
-	// who writes both writes them at once.
+	// Setting is the firmware setting that controls Secure Boot on this BMC; empty: the BMC
+	// has a separate resource. Pending settings may block others until the next boot, so
+	// write Secure Boot and other settings in one call.
 	Setting SecureBootSetting
 }
 
-// SecureBootSetting is a firmware setting and its value for Secure Boot.
+// SecureBootSetting is a firmware setting and the value that enables Secure Boot.
 type SecureBootSetting struct{ Name, On string }
 
-// Enforced says whether the firmware heeds Enabled. A BMC that tells no mode is believed.
+// Enforced reports whether the firmware honors Enabled. Without a mode, Ingot assumes that it does.
 func (s SecureBootState) Enforced() bool { return s.Mode != "SetupMode" && s.Mode != "AuditMode" }
 
-// SecureBoot reads and changes it; the change takes effect with the next boot.
+// SecureBoot reads and changes Secure Boot; a change takes effect at the next boot.
 type SecureBoot interface {
 	SecureBoot(ctx context.Context) (SecureBootState, error)
 	SetSecureBoot(ctx context.Context, enabled bool) error
@@ -332,8 +324,23 @@ type Resetter interface {
 	ResetBMC(ctx context.Context) error
 }
 
-// Indicator is the lamp by which a person finds the server.
+// Indicator switches the indicator LED that helps to find the server.
 type Indicator interface {
 	Indicator(ctx context.Context) (lit bool, _ error)
 	SetIndicator(ctx context.Context, lit bool) error
+}
+
+// Vitals is the state that Ingot reads from a server at every poll.
+type Vitals struct {
+	Power PowerState
+	// Health is the BMC's own summary; HealthUnknown if the BMC does not report one.
+	Health HealthState
+}
+
+// Pulse reads Vitals, with one request if the protocol allows it. An idle host costs its
+// BMC nothing more.
+type Pulse interface {
+	// Vitals returns ErrNotSupported if a driver has no such request; a Pool then reads
+	// only the power state.
+	Vitals(ctx context.Context) (Vitals, error)
 }

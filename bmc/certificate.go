@@ -7,55 +7,51 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"strings"
 )
 
-// CertificateProblem is why a certificate is not trusted.
+// CertificateProblem is the reason why a certificate is not trusted.
 type CertificateProblem string
 
-// The problems.
 const (
-	// CertificateNotPinned: it is not the one of Target.Fingerprint.
+	// CertificateNotPinned: the certificate is not the one of Target.Fingerprint.
 	CertificateNotPinned CertificateProblem = "NotPinned"
 	// CertificateUnknownCA: none of the trusted authorities signed it.
 	CertificateUnknownCA CertificateProblem = "UnknownCA"
-	// CertificateWrongName: it is another host's.
+	// CertificateWrongName: it belongs to another host name.
 	CertificateWrongName CertificateProblem = "WrongName"
-	// CertificateExpired and CertificateNotYetValid, by the manager's clock.
+	// CertificateExpired and CertificateNotYetValid refer to the manager's clock.
 	CertificateExpired     CertificateProblem = "Expired"
 	CertificateNotYetValid CertificateProblem = "NotYetValid"
-	// CertificateUnusable: anything else that is wrong with it.
+	// CertificateUnusable: any other problem.
 	CertificateUnusable CertificateProblem = "Unusable"
 )
 
-// CertificateError says what is wrong with the certificate that a BMC presented. It
+// CertificateError describes the problem with the certificate that a BMC presented. It
 // wraps ErrCertificate.
 type CertificateError struct {
 	Problem CertificateProblem
-	// Presented is the fingerprint of the BMC's certificate; empty: it presented none.
+	// Presented is the fingerprint of the BMC's certificate; empty: the BMC presented none.
 	Presented string
-	// Detail in words, without secrets.
+	// Detail is text for operators, without secrets.
 	Detail string
 }
 
-// Error implements error.
 func (e *CertificateError) Error() string {
-	var text strings.Builder
-	text.WriteString(ErrCertificate.Error())
+	text := ErrCertificate.Error()
 	if e.Detail != "" {
-		text.WriteString(": " + e.Detail)
+		text += ": " + e.Detail
 	}
 	if e.Presented != "" {
-		text.WriteString(" (presented: " + e.Presented + ")")
+		text += " (presented: " + e.Presented + ")"
 	}
-	return text.String()
+	return text
 }
 
 // Unwrap returns ErrCertificate.
 func (e *CertificateError) Unwrap() error { return ErrCertificate }
 
-// CertificateFingerprint is how certificates are pinned: "sha256:" and the SHA-256 of
-// the DER form in hex.
+// CertificateFingerprint returns the form in which certificates are pinned: "sha256:" and
+// the SHA-256 of the DER form in hex.
 func CertificateFingerprint(certificate *x509.Certificate) string {
 	digest := sha256.Sum256(certificate.Raw)
 	return "sha256:" + hex.EncodeToString(digest[:])

@@ -11,36 +11,32 @@ import (
 	"time"
 )
 
-// gate decides on each connection of one session, and remembers where they led. It is
-// safe for concurrent use.
+// gate checks each connection of one session and records its peers. It is safe for concurrent use.
 type gate struct {
 	pool   *Pool
 	target Target
 
 	mu      sync.Mutex
 	peers   []string
-	refused error
+	refusal error
 }
 
-// connecting implements Target.Connecting.
+// connecting is the Target.Connecting of a session.
 func (g *gate) connecting(host string, to netip.AddrPort) error {
-	err := g.pool.admits(g.target, host, to)
+	err := g.pool.checkConnection(g.target, host, to)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil {
-		g.refused = err
-		return err
-	}
-	g.refused = nil // another address of the name was refused, and this one is not
-	if peer := to.String(); !slices.Contains(g.peers, peer) {
+	// An accepted address of a host name replaces the refusal of another one.
+	g.refusal = err
+	if peer := to.String(); err == nil && !slices.Contains(g.peers, peer) {
 		g.peers = append(g.peers, peer)
 	}
-	return nil
+	return err
 }
 
-// admits checks a connection of a target: its IP address, what the caller has against it,
-// and whether its account may be asked there.
-func (p *Pool) admits(target Target, host string, to netip.AddrPort) error {
+// checkConnection checks the IP address of a connection against Sources, asks the caller's
+// own check, and refuses accounts whose next login is not due yet.
+func (p *Pool) checkConnection(target Target, host string, to netip.AddrPort) error {
 	if p.opts.Sources != nil && !p.opts.Sources.Allows(to.Addr()) {
 		return &SourceError{Host: host}
 	}
@@ -49,28 +45,27 @@ func (p *Pool) admits(target Target, host string, to netip.AddrPort) error {
 			return err
 		}
 	}
-	return p.logins.spare(to.String(), target, time.Now())
+	return p.logins.check(to.String(), target, time.Now())
 }
 
-// explain returns why a connection was refused in place of the error that the driver made
-// of it. A write of which something may have been sent stays unknown (I17).
-func (g *gate) explain(err error) error {
+// replaceRefusal returns the refusal of a connection in place of the error that the driver
+// derived from it. A write that may have been sent stays unknown (I17).
+func (g *gate) replaceRefusal(err error) error {
 	if g == nil || err == nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	refused := g.refused
-	g.refused = nil
-	if refused == nil || errors.Is(err, ErrUnknownOutcome) {
+	refusal := g.refusal
+	g.refusal = nil
+	if refusal == nil || errors.Is(err, ErrUnknownOutcome) {
 		return err
 	}
-	return refused
+	return refusal
 }
 
-// reached are the peers that a login was sent to: the place that the address names, and
-// what it led to.
-func (g *gate) reached() []string {
+// loginPeers returns the origin of the target and the peers that a login was sent to.
+func (g *gate) loginPeers() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]string{g.target.Place()}, g.peers...)

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// lockable is an account as BMCs have it: after so many refused logins it refuses the
-// right password too, for so long after the last attempt (pam_faillock on OpenBMC).
+// lockable is an account that behaves like those of BMCs: after max refused logins it also refuses
+// the correct password, for a lockout after the last attempt (pam_faillock on OpenBMC).
 type lockable struct {
 	fakeBMC
 	right     bmc.Password
@@ -52,9 +52,9 @@ func (l *lockable) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error
 	return nil, fmt.Errorf("login: %w", bmc.ErrUnauthorized)
 }
 
-// tries asks as a host's controller does: after 5 s, then at twice the distance each
-// time, and every 5 minutes in the end, unless the pool says when.
-func tries(t *testing.T, pool *bmc.Pool, total time.Duration, target func(n int) bmc.Target) (err error) {
+// retryUntil retries like a host's controller: after 5 s, then with doubled pauses of at
+// most 5 minutes, unless the pool requests another pause.
+func retryUntil(t *testing.T, pool *bmc.Pool, total time.Duration, target func(n int) bmc.Target) (err error) {
 	t.Helper()
 	wait, began := 5*time.Second, time.Now()
 	for n := 0; time.Since(began) < total; n++ {
@@ -67,9 +67,9 @@ func tries(t *testing.T, pool *bmc.Pool, total time.Duration, target func(n int)
 	return err
 }
 
-// TestPoolNeverKeepsAnAccountLocked: whoever locked the account, and for as long as any
-// maker's BMC does, the right password gets in.
-func TestPoolNeverKeepsAnAccountLocked(t *testing.T) {
+// TestPoolLetsLockedAccountsRecover shows that the correct password succeeds after the
+// lockout of any vendor, regardless of the client that caused the lockout.
+func TestPoolLetsLockedAccountsRecover(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		lockout time.Duration
@@ -82,29 +82,28 @@ func TestPoolNeverKeepsAnAccountLocked(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lockable{fakeBMC: fakeBMC{t: t}, right: "secret", most: 3, lockout: tc.lockout, refused: 3, last: time.Now()}
-				pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
-				if err := tries(t, pool, tc.within, func(int) bmc.Target { return target("a") }); err != nil {
-					t.Errorf("locked out for good: %v after %d logins", err, len(l.logins))
+				pool := newPool(t, l.dial, bmc.PoolOptions{})
+				if err := retryUntil(t, pool, tc.within, func(int) bmc.Target { return target("a") }); err != nil {
+					t.Errorf("locked permanently: %v after %d logins", err, len(l.logins))
 				}
-				must(t, pool.Close(t.Context()))
 			})
 		})
 	}
 }
 
-// TestPoolSparesTheAccount: a wrong password is sent three times, and then at growing
-// distances; a corrected one at once, and so is one after that.
-func TestPoolSparesTheAccount(t *testing.T) {
+// TestPoolDelaysRefusedLogins shows that a wrong password is sent three times and then with
+// growing pauses, and that a corrected one is sent at once.
+func TestPoolDelaysRefusedLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "corrected", most: 1000}
-		pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
-		err := tries(t, pool, 25*time.Minute, func(int) bmc.Target { return target("a") })
+		pool := newPool(t, l.dial, bmc.PoolOptions{})
+		err := retryUntil(t, pool, 25*time.Minute, func(int) bmc.Target { return target("a") })
 		var rest *bmc.RestError
 		if !errors.Is(err, bmc.ErrUnauthorized) || len(l.logins) != 5 {
 			t.Errorf("error %v after %d logins in 25 minutes, want 5", err, len(l.logins))
 		}
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &rest) || rest.Failures != 5 || rest.RetryAfter < 10*time.Minute {
-			t.Errorf("error %v, want a long rest after 5", err)
+			t.Errorf("error %v, want a long pause after 5", err)
 		}
 		for i := 3; i < len(l.logins); i++ {
 			if d := l.logins[i].Sub(l.logins[i-1]); d <= 300*time.Second {
@@ -118,15 +117,14 @@ func TestPoolSparesTheAccount(t *testing.T) {
 		corrected.Password = "corrected"
 		must(t, pool.Do(t.Context(), corrected, readState))
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) || l.passwords[len(l.passwords)-1] != "secret" {
-			t.Errorf("after a success refusals count anew: %v, sent %v", err, l.passwords)
+			t.Errorf("a success did not reset the refusals: %v, sent %v", err, l.passwords)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPoolBoundsGuesses: however many passwords a Secret is given, by whatever name the BMC
-// is reached, and though the host is registered anew each time, one account is sent a few
-// of them only. The right one gets in within minutes.
+// TestPoolBoundsGuesses shows that an account receives only a few different passwords,
+// under every name of the BMC and across registrations of its host, and that the correct
+// one succeeds within minutes.
 func TestPoolBoundsGuesses(t *testing.T) {
 	victim := netip.MustParseAddrPort("10.0.0.9:443")
 	for _, tc := range []struct {
@@ -135,14 +133,14 @@ func TestPoolBoundsGuesses(t *testing.T) {
 		forget  bool
 	}{
 		{"one address", func(int) string { return "redfish://a" }, false},
-		{"registered anew", func(int) string { return "redfish://a" }, true},
+		{"registered again", func(int) string { return "redfish://a" }, true},
 		{"two names", func(n int) string { return []string{"redfish://a", "redfish://b"}[n%2] }, false},
 		{"a name for each password", func(n int) string { return fmt.Sprintf("redfish://a%d.example", n) }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lockable{fakeBMC: fakeBMC{t: t}, right: "corrected", most: 1000}
-				pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+				pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 					if err := target.Connecting("a", victim); err != nil {
 						return nil, fmt.Errorf("dial: %w: %w", bmc.ErrUnreachable, err)
 					}
@@ -167,35 +165,33 @@ func TestPoolBoundsGuesses(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if err := guess(0, "corrected"); err != nil {
-					t.Errorf("the right password, a minute later: %v", err)
+					t.Errorf("the correct password after a minute: %v", err)
 				}
-				must(t, pool.Close(t.Context()))
 			})
 		})
 	}
 }
 
-// TestPoolSparesTheAccountOfTwoPasswords: where nobody knows which of two passwords the
-// BMC has, as in a rotation, to try them in turn must not keep the account locked.
-func TestPoolSparesTheAccountOfTwoPasswords(t *testing.T) {
+// TestPoolDelaysAlternatingPasswords shows that trying two passwords in turn, as in a
+// rotation with an unknown outcome, does not keep the account locked.
+func TestPoolDelaysAlternatingPasswords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "new", most: 3, lockout: 300 * time.Second}
 		l.refused, l.last = 3, time.Now()
-		pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
-		err := tries(t, pool, 2*time.Hour, func(n int) bmc.Target {
+		pool := newPool(t, l.dial, bmc.PoolOptions{})
+		err := retryUntil(t, pool, 2*time.Hour, func(n int) bmc.Target {
 			either := target("a")
 			either.Password = []bmc.Password{"old", "new"}[n%2]
 			return either
 		})
 		if err != nil {
-			t.Errorf("locked out for good: %v, sent %v", err, l.passwords)
+			t.Errorf("locked permanently: %v, sent %v", err, l.passwords)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPoolCountsLoginsOnly: an account is not locked by calls that a session is refused.
-func TestPoolCountsLoginsOnly(t *testing.T) {
+// TestPoolCountsOnlyLogins shows that refused calls of a session do not lock an account.
+func TestPoolCountsOnlyLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, callErr: func(_ *fakeConn, name string) error {
 			if name == "state" {
@@ -203,28 +199,27 @@ func TestPoolCountsLoginsOnly(t *testing.T) {
 			}
 			return nil
 		}}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		for range 10 {
 			err := pool.Do(t.Context(), target("a"), readState)
 			if wait := bmc.RetryAfter(err); wait > bmc.DefaultRestMax {
-				t.Fatalf("rests %s", wait)
+				t.Fatalf("paused for %s", wait)
 			}
 			time.Sleep(time.Minute)
 		}
 		if n := f.count("dial "); n != 10 {
 			t.Errorf("%d logins, want 10", n)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPoolCountsEachAccount: that another account of the same BMC gets in opens no lock, as
-// in a chassis that has one for each of its nodes.
+// TestPoolCountsEachAccount shows that a login of another account of the same BMC, such as
+// the one of another chassis node, does not end a pause.
 func TestPoolCountsEachAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused []time.Time
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if target.Username == "wrong" {
 				refused = append(refused, time.Now())
 				return nil, fmt.Errorf("login: %w", bmc.ErrUnauthorized)
@@ -248,16 +243,15 @@ func TestPoolCountsEachAccount(t *testing.T) {
 		if n := len(refused); n < 5 || n > 8 {
 			t.Errorf("%d logins in two hours", n)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPoolForgetsAccountsAtLast: whoever changes the user name again and again costs bounded
-// memory, and not the account that is locked for longest.
-func TestPoolForgetsAccountsAtLast(t *testing.T) {
+// TestPoolBoundsAccounts shows that many user names use bounded memory and do not evict the
+// account with the longest pause.
+func TestPoolBoundsAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
-		pool := bmc.NewPool(func(context.Context, bmc.Target) (bmc.Conn, error) {
+		pool := newPool(t, func(context.Context, bmc.Target) (bmc.Conn, error) {
 			sent++
 			return nil, bmc.ErrUnauthorized
 		}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
@@ -271,38 +265,37 @@ func TestPoolForgetsAccountsAtLast(t *testing.T) {
 		}
 		before := sent
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) || sent != before {
-			t.Errorf("the locked account was asked: %v", err)
+			t.Errorf("the locked account was used: %v", err)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPoolForgives: a password that was put right at the BMC is found out when a person
-// says so, by one login; if it is refused still, the account is spared for longer.
-func TestPoolForgives(t *testing.T) {
+// TestForgiveAllowsOneLogin shows that Forgive sends a refused password once, and that
+// another refusal prolongs the pause.
+func TestForgiveAllowsOneLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "not yet", most: 1000}
-		pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
-		pool.Forgive(target("a")) // of whom nothing is known
-		_ = tries(t, pool, time.Hour, func(int) bmc.Target { return target("a") })
-		left := func() time.Duration {
+		pool := newPool(t, l.dial, bmc.PoolOptions{})
+		pool.Forgive(target("a")) // unknown yet
+		_ = retryUntil(t, pool, time.Hour, func(int) bmc.Target { return target("a") })
+		pause := func() time.Duration {
 			t.Helper()
 			before := len(l.logins)
 			err := pool.Do(t.Context(), target("a"), readState)
 			if !errors.Is(err, bmc.ErrUnauthorized) || len(l.logins) != before {
-				t.Fatalf("not spared: %v", err)
+				t.Fatalf("not paused: %v", err)
 			}
 			return bmc.RetryAfter(err)
 		}
-		before := left()
+		before := pause()
 		other := target("a")
 		other.Username = "another"
 		pool.Forgive(other)
-		left()
+		pause()
 		for n := range 3 {
-			if n > 0 { // the first retry is sent at once, further ones wait
+			if n > 0 { // the first retry is sent at once, later ones wait
 				pool.Forgive(target("a"))
-				left()
+				pause()
 				time.Sleep(bmc.DefaultLockEarly << (n - 1))
 			}
 			pool.Forgive(target("a"))
@@ -312,32 +305,30 @@ func TestPoolForgives(t *testing.T) {
 				t.Errorf("%d logins, want one", n)
 			}
 		}
-		if after := left(); after < before {
-			t.Errorf("after a refusal it is spared for %s, before for %s", after, before)
+		if after := pause(); after < before {
+			t.Errorf("paused for %s after a refusal, %s before", after, before)
 		}
 		l.right = target("a").Password
 		pool.Forgive(target("a"))
 		time.Sleep(4 * time.Minute)
 		must(t, pool.Do(t.Context(), target("a"), readState))
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPoolForgivesTheRest: a BMC that is mended is asked at once when a person says so.
-func TestPoolForgivesTheRest(t *testing.T) {
+// TestForgiveEndsThePause shows that Forgive allows a call at once.
+func TestForgiveEndsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
-		var rests *bmc.RestError
+		pool := newPool(t, f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
+		var paused *bmc.RestError
 		for range 3 {
 			_ = pool.Do(t.Context(), target("a"), readState)
 		}
 		f.dialErr = nil
-		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &rests) {
-			t.Fatalf("error %v, want a rest", err)
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &paused) {
+			t.Fatalf("error %v, want a pause", err)
 		}
 		pool.Forgive(target("a"))
 		must(t, pool.Do(t.Context(), target("a"), readState))
-		must(t, pool.Close(t.Context()))
 	})
 }

@@ -8,28 +8,28 @@ import (
 	"encoding/json"
 	"html"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// masked stands where a secret was.
+// masked replaces a secret.
 const masked = "***"
 
-// leastSignature is how long the query of a URL, or a value in it, is at least that may
-// let somebody in, in bytes.
-const leastSignature = 8
+// minQuerySecret is the shortest query of a URL, or value in it, that may grant access, in bytes.
+const minQuerySecret = 8
 
-// QuerySecrets are the parts of the URL of an image that are for those who fetch it: the query,
-// which may be a signature, and what a BMC may repeat of it. Nil: it has none.
+// QuerySecrets returns the secret parts of an image URL: its query, which may be a
+// signature, and the values that a BMC may repeat from it. Nil: there are none.
 func QuerySecrets(image string) []Password {
 	parsed, err := url.Parse(image)
-	if err != nil || len(parsed.RawQuery) < leastSignature {
+	if err != nil || len(parsed.RawQuery) < minQuerySecret {
 		return nil
 	}
 	secrets := []Password{Password(parsed.RawQuery)}
 	for _, values := range parsed.Query() {
 		for _, value := range values {
-			if len(value) >= leastSignature {
+			if len(value) >= minQuerySecret {
 				secrets = append(secrets, Password(value))
 			}
 		}
@@ -37,24 +37,24 @@ func QuerySecrets(image string) []Password {
 	return secrets
 }
 
-// Mask returns text with "***" in the place of every secret, in all the ways in which BMCs
-// and libraries write what they were sent: as it is, in base64, escaped for a URL, for HTML
-// or XML, for JSON, or quoted as Go does (I18). Empty secrets are none.
+// Mask replaces every secret in text by "***", in all encodings that BMCs and libraries
+// use: plain, base64, escaped for a URL, for HTML, XML or JSON, and quoted as in Go (I18).
+// It ignores empty secrets.
 //
-// It is to be called before the text is cut: half a secret is not found any more.
+// Call Mask before the text is cut, because it does not find half a secret.
 func Mask(text string, secrets ...Password) string {
 	hidden := make([]bool, len(text))
 	for _, secret := range secrets {
-		for _, form := range secret.forms() {
-			for at := strings.Index(text, form); at >= 0; {
-				for i := range len(form) {
-					hidden[at+i] = true
-				}
-				next := strings.Index(text[at+1:], form)
+		for _, form := range secret.encodings() {
+			for at := 0; ; at++ {
+				next := strings.Index(text[at:], form)
 				if next < 0 {
 					break
 				}
-				at += 1 + next
+				at += next
+				for i := range len(form) {
+					hidden[at+i] = true
+				}
 			}
 		}
 	}
@@ -70,35 +70,30 @@ func Mask(text string, secrets ...Password) string {
 	return out.String()
 }
 
-// forms are the ways to write a secret; none of the empty one.
-func (p Password) forms() []string {
+// encodings returns the ways to write a secret; none for the empty one.
+func (p Password) encodings() []string {
 	secret := p.Reveal()
 	if secret == "" {
 		return nil
 	}
 	query, path, marked := url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret)
-	forms := []string{
+	encodings := []string{
 		secret, base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
 		query, path, lowerEscapes(query), lowerEscapes(path),
 		marked, strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;").Replace(marked),
 		unquoted(strconv.Quote(secret)), unquoted(strconv.QuoteToASCII(secret)),
 	}
 	if quoted, err := json.Marshal(secret); err == nil {
-		forms = append(forms, unquoted(string(quoted)))
+		encodings = append(encodings, unquoted(string(quoted)))
 	}
-	return forms
+	return encodings
 }
 
 func unquoted(quoted string) string { return quoted[1 : len(quoted)-1] }
 
+var percentEscape = regexp.MustCompile(`%..`)
+
 // lowerEscapes turns %3C into %3c.
 func lowerEscapes(escaped string) string {
-	out := []byte(escaped)
-	for i := 0; i+2 < len(out); i++ {
-		if out[i] == '%' {
-			copy(out[i+1:], strings.ToLower(escaped[i+1:i+3]))
-			i += 2
-		}
-	}
-	return string(out)
+	return percentEscape.ReplaceAllStringFunc(escaped, strings.ToLower)
 }

@@ -27,14 +27,14 @@ func TestMask(t *testing.T) {
 	}{
 		{"no secret", "text", "text", nil},
 		{"an empty secret", "text", "text", []bmc.Password{""}},
-		{"nothing but it", "secret", "***", []bmc.Password{"secret"}},
-		{"one that begins another", "is longer.", "is ***.", []bmc.Password{"long", "longer"}},
-		{"two that overlap", "xabcdx", "x***x", []bmc.Password{"abc", "bcd"}},
-		{"one that overlaps itself", "xaaaaax", "x***x", []bmc.Password{"aaa"}},
+		{"only the secret", "secret", "***", []bmc.Password{"secret"}},
+		{"a prefix of another secret", "is longer.", "is ***.", []bmc.Password{"long", "longer"}},
+		{"overlapping secrets", "xabcdx", "x***x", []bmc.Password{"abc", "bcd"}},
+		{"overlapping itself", "xaaaaax", "x***x", []bmc.Password{"aaa"}},
 		{"a quote at the end", `{"p":"abc\""}`, `{"p":"***"}`, []bmc.Password{`abc"`}},
-		{"no UTF-8", "a\xffb\xfec", "a***c", []bmc.Password{"\xffb\xfe"}},
+		{"invalid UTF-8", "a\xffb\xfec", "a***c", []bmc.Password{"\xffb\xfe"}},
 		{"a percent sign at the end", "is 50%25.", "is ***.", []bmc.Password{"50%"}},
-		{"one that looks like a mask", "is **.", "is ***.", []bmc.Password{"*"}},
+		{"a part of the mask", "is **.", "is ***.", []bmc.Password{"*"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := bmc.Mask(tc.text, tc.secrets...); got != tc.want {
@@ -44,14 +44,14 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// A signed URL is not known by what a BMC repeats of it.
+// TestQuerySecrets shows that the signature of a URL is masked where a BMC repeats it.
 func TestQuerySecrets(t *testing.T) {
 	for _, tc := range []struct{ name, url, text, want string }{
 		{"no query", "https://store/BIOS.bin", "cannot fetch https://store/BIOS.bin", "cannot fetch https://store/BIOS.bin"},
 		{"a version", "https://store/BIOS.bin?v=1", "cannot fetch https://store/BIOS.bin?v=1", "cannot fetch https://store/BIOS.bin?v=1"},
 		{"a signature", "https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U", "ImageURI https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U is refused",
 			"ImageURI https://store/BIOS.bin?*** is refused"},
-		{"one that is repeated alone", "https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U", "Signature c2lnbmF0dXJlLW9m/aW1hZ2U", "Signature ***"},
+		{"a repeated signature", "https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U", "Signature c2lnbmF0dXJlLW9m/aW1hZ2U", "Signature ***"},
 		{"no URL", "://", "text", "text"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 // CallName names a call for metrics; the set is closed.
 type CallName string
 
-// The calls.
 const (
 	CallDial              CallName = "Dial"
 	CallClose             CallName = "Close"
@@ -49,10 +48,9 @@ const (
 	CallSweep             CallName = "Sweep"
 )
 
-// Outcome is the class of what came of a call, for metrics; the set is closed.
+// Outcome classifies the result of a call for metrics; the set is closed.
 type Outcome string
 
-// The outcomes, one per sentinel.
 const (
 	OutcomeOK             Outcome = "OK"
 	OutcomeNotSupported   Outcome = "NotSupported"
@@ -69,21 +67,20 @@ const (
 	OutcomeAddress        Outcome = "Address"
 	// OutcomeCanceled: the caller gave up.
 	OutcomeCanceled Outcome = "Canceled"
-	// OutcomeOther: an error that wraps none of the sentinels.
+	// OutcomeOther: an error that wraps no sentinel.
 	OutcomeOther Outcome = "Other"
 )
 
-// Call is one call to a BMC, after its end.
+// Call is one finished call to a BMC.
 type Call struct {
-	// Address is Target.Address: too many values for a metric's label.
+	// Address is Target.Address. It has too many values for a metric label.
 	Address  string
 	Name     CallName
 	Duration time.Duration
 	Outcome  Outcome
 }
 
-// Observer is told of every call, from the goroutine that made it: it must not
-// block.
+// Observer receives every call, on the goroutine that made the call. It must not block.
 type Observer func(Call)
 
 // OutcomeOf classifies an error by its sentinel.
@@ -95,7 +92,7 @@ func OutcomeOf(err error) Outcome {
 		sentinel error
 		outcome  Outcome
 	}{
-		// A write without an answer is that first, whatever ended the wait.
+		// ErrUnknownOutcome comes first: such a write also wraps the error that ended it.
 		{ErrUnknownOutcome, OutcomeUnknownOutcome},
 		{ErrNotSupported, OutcomeNotSupported},
 		{ErrUnauthorized, OutcomeUnauthorized},
@@ -119,27 +116,26 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeOther
 }
 
-// BusyError is an ErrBusy that says how long the BMC asks to be left alone.
+// BusyError is an ErrBusy with the pause that the BMC requests.
 type BusyError struct {
-	// RetryAfter is 0 when the BMC did not say.
+	// RetryAfter is 0 if the BMC requests no pause.
 	RetryAfter time.Duration
-	// RateLimited: it was asked too often, and has nothing else against the call.
+	// RateLimited means that the BMC rejected the call only because of the request rate.
 	RateLimited bool
 }
 
-// Error implements error.
 func (e *BusyError) Error() string {
 	text := ErrBusy.Error()
 	if e.RateLimited {
 		text = ErrRateLimited.Error()
 	}
 	if e.RetryAfter > 0 {
-		text += ": asks to wait " + e.RetryAfter.String()
+		text += ": retry after " + e.RetryAfter.String()
 	}
 	return text
 }
 
-// Is makes errors.Is(err, ErrBusy) true, and that of ErrRateLimited where it is so.
+// Is reports whether target is ErrBusy, or ErrRateLimited for a rate-limited call.
 func (e *BusyError) Is(target error) bool {
 	return target == ErrBusy || e.RateLimited && target == ErrRateLimited
 }

@@ -3,19 +3,22 @@
 
 package bmc
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
-// Switcher is a Conn whose session serves all systems behind its BMC: a chassis of
-// several nodes has one BMC, one table of sessions and one small processor for them.
+// Switcher is a Conn whose session serves all systems behind its BMC. A chassis of several
+// nodes has one BMC with one session table and one small processor for all of them.
 type Switcher interface {
-	// Switch has the calls that follow go to the system that another address of the
-	// same BMC names. It sends nothing; an error leaves all as it was.
+	// Switch directs the following calls to the system that another address of the same
+	// BMC names. It sends nothing, and changes nothing if it returns an error.
 	Switch(address string) error
 }
 
-// placeOf is what of an address names the BMC: all but the path, which names one of
-// its systems; in lower case, since schemes and host names do not differ in that.
-func placeOf(address string) string {
+// originOf returns the part of an address that names the BMC: everything but the path, which names
+// one of its systems. It is in lower case, because schemes and host names ignore case.
+func originOf(address string) string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
 		return strings.ToLower(address)
@@ -24,25 +27,31 @@ func placeOf(address string) string {
 	return strings.ToLower(scheme + "://" + host)
 }
 
-// Place names the target's BMC: the address without the path, by which the systems behind
-// one BMC differ.
-func (t Target) Place() string { return placeOf(t.Address) }
+// Place returns the address without the path; all systems behind one BMC share it.
+func (t Target) Place() string { return originOf(t.Address) }
 
-// sameBMC is equal for targets that differ in the system at most.
+// equal reports whether a session that was opened for one target serves the other.
+func (t Target) equal(other Target) bool {
+	return t.Address == other.Address && t.Username == other.Username && t.Password == other.Password &&
+		t.InsecureSkipVerify == other.InsecureSkipVerify && t.Fingerprint == other.Fingerprint &&
+		bytes.Equal(t.CABundle, other.CABundle)
+}
+
+// sameBMC reports whether targets are equal except for the system.
 func (t Target) sameBMC(other Target) bool {
-	t.Address, other.Address = placeOf(t.Address), placeOf(other.Address)
+	t.Address, other.Address = originOf(t.Address), originOf(other.Address)
 	return t.equal(other)
 }
 
-// serves says whether the entry's session is for a target, and has it serve the
-// target's system. The entry's lock is held, and its place is the target's.
-func (e *entry) serves(target Target) bool {
+// switchTo reports whether the entry's session can serve a target, and switches it to the
+// target's system. The entry's lock is held, and both have the same origin.
+func (e *entry) switchTo(target Target) bool {
 	if !e.target.sameBMC(target) {
 		return false
 	}
 	if e.target.Address == target.Address {
 		return true
 	}
-	switcher, can := e.conn.(Switcher)
-	return can && switcher.Switch(target.Address) == nil
+	switcher, ok := e.conn.(Switcher)
+	return ok && switcher.Switch(target.Address) == nil
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// switchingConn serves all systems by one session.
+// switchingConn serves all systems with one session.
 type switchingConn struct {
 	*fakeConn
 	refuses bool
 }
 
-// Switch implements bmc.Switcher.
 func (c *switchingConn) Switch(address string) error {
 	if c.refuses {
 		return bmc.ErrAddress
@@ -29,9 +28,9 @@ func (c *switchingConn) Switch(address string) error {
 	return nil
 }
 
-// TestPoolSystemsShareTheirBMC: the systems behind a BMC never cost it two sessions or
-// two calls at once, whatever the driver can.
-func TestPoolSystemsShareTheirBMC(t *testing.T) {
+// TestSystemsShareTheirBMC shows that the systems behind a BMC never use two sessions or
+// two calls at once.
+func TestSystemsShareTheirBMC(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conn  func(*fakeConn) bmc.Conn
 		dials int
@@ -41,7 +40,7 @@ func TestPoolSystemsShareTheirBMC(t *testing.T) {
 		"a driver that cannot switch":     {func(c *fakeConn) bmc.Conn { return c }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fakeBMC{t: t} // complains of calls that overlap
+			f := &fakeBMC{t: t} // fails the test if calls overlap
 			pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 				conn, err := f.dial(ctx, target)
 				if err != nil {
@@ -82,34 +81,32 @@ func wantOpen(t *testing.T, f *fakeBMC, want int) {
 	}
 }
 
-// TestPoolSystemsShareTheRest: a BMC that fails is left alone for all its systems, and
-// that another of them is asked for is no correction.
-func TestPoolSystemsShareTheRest(t *testing.T) {
+// TestSystemsShareThePause shows that a pause applies to all systems of a BMC, and that a
+// call to another of them does not end it.
+func TestSystemsShareThePause(t *testing.T) {
 	f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
-	pool := bmc.NewPool(f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
+	pool := newPool(t, f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
 	for i, address := range []string{"redfish://a/redfish/v1/Systems/1", "redfish://a/redfish/v1/Systems/2", "redfish://a/redfish/v1/Systems/3"} {
 		err := pool.Do(t.Context(), target(address), readState)
-		var rests *bmc.RestError
-		if got := errors.As(err, &rests); got != (i == 2) || !errors.Is(err, bmc.ErrUnreachable) {
+		var paused *bmc.RestError
+		if got := errors.As(err, &paused); got != (i == 2) || !errors.Is(err, bmc.ErrUnreachable) {
 			t.Errorf("system %d: %v", i+1, err)
 		}
 	}
 	if c := pool.Contact("redfish://a/redfish/v1/Systems/7"); c.Failures != 2 {
 		t.Errorf("%d failures, want 2", c.Failures)
 	}
-	must(t, pool.Close(t.Context()))
 }
 
-// TestPoolWithoutIdleTimeLeavesAFailingBMC: a BMC that fails is kept in mind for its
-// session's sake; where no session is kept there is nothing to wait for, again and again.
-func TestPoolWithoutIdleTimeLeavesAFailingBMC(t *testing.T) {
+// TestPoolWithoutIdleTimeForgetsAFailingBMC shows that a pool without idle sessions does
+// not restart its idle timer endlessly for a failing BMC.
+func TestPoolWithoutIdleTimeForgetsAFailingBMC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+		pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: -1})
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnreachable) {
 			t.Errorf("error %v", err)
 		}
-		time.Sleep(time.Hour) // does not end while a timer of no time begins anew
-		must(t, pool.Close(t.Context()))
+		time.Sleep(time.Hour) // never returns if the timer restarts without a delay
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// refusing answers the ends of the sessions that are listed with err.
+// refusing returns err for the close of the listed sessions.
 func refusing(err error, ids ...int) func(*fakeConn, string) error {
 	return func(c *fakeConn, name string) error {
 		if name == "close" && slices.Contains(ids, c.id) {
@@ -25,13 +25,13 @@ func refusing(err error, ids ...int) func(*fakeConn, string) error {
 	}
 }
 
-// TestPoolEndsWhatWasLeft: a session that could not be ended is ended with the next one
-// that the BMC opens, a few times at most.
-func TestPoolEndsWhatWasLeft(t *testing.T) {
+// TestOrphanIsClosedWithTheNextSession shows that a session that could not be closed is
+// closed once when the BMC opens the next one.
+func TestOrphanIsClosedWithTheNextSession(t *testing.T) {
 	for name, err := range map[string]error{"401": bmc.ErrUnauthorized, "silence": bmc.ErrTimeout, "no connection": bmc.ErrUnreachable} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBMC{t: t}
-			pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+			pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: -1})
 			f.callErr = refusing(err, 1)
 			must(t, pool.Do(t.Context(), target("a"), readState))
 			wantCalls(t, f, 0, "dial 1", "state 1", "close 1")
@@ -42,21 +42,20 @@ func TestPoolEndsWhatWasLeft(t *testing.T) {
 			if calls, _ := f.snapshot(); strings.Count(strings.Join(calls, ","), "close 1") != 2 {
 				t.Errorf("calls %v", calls)
 			}
-			must(t, pool.Close(t.Context()))
 		})
 	}
 }
 
-// TestPoolGivesUpWhatWasLeft: what the BMC never ends is tried three times more, and of
-// many sessions four are kept.
-func TestPoolGivesUpWhatWasLeft(t *testing.T) {
+// TestOrphansAreBounded shows that a session is closed at most four times, and that at most
+// four sessions are kept.
+func TestOrphansAreBounded(t *testing.T) {
 	f := &fakeBMC{t: t, callErr: refusing(bmc.ErrUnauthorized, 1)}
 	pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
 	for range 8 {
 		must(t, pool.Do(t.Context(), target("a"), readState))
 	}
 	if n := f.count("close 1"); n != 4 {
-		t.Errorf("the end of the first session was tried %d times, want once and three times more", n)
+		t.Errorf("the first session was closed %d times, want 4", n)
 	}
 	must(t, pool.Close(t.Context()))
 
@@ -70,26 +69,26 @@ func TestPoolGivesUpWhatWasLeft(t *testing.T) {
 	for range 20 {
 		must(t, pool.Do(t.Context(), target("a"), readState))
 	}
-	// One that does not answer is asked once with each session.
+	// A silent BMC gets one attempt per session.
 	if n := f.count("close "); n > 2*20 {
-		t.Errorf("%d ends of 20 sessions were tried", n)
+		t.Errorf("%d attempts to close 20 sessions", n)
 	}
 	_ = pool.Close(t.Context())
 }
 
-// TestPoolCloseEndsWhatWasLeft: also at a BMC that has no session any more.
-func TestPoolCloseEndsWhatWasLeft(t *testing.T) {
+// TestPoolCloseClosesOrphans covers a BMC without an open session.
+func TestPoolCloseClosesOrphans(t *testing.T) {
 	f := &fakeBMC{t: t, callErr: refusing(bmc.ErrUnauthorized, 1)}
 	pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Nanosecond})
 	must(t, pool.Do(t.Context(), target("a"), readState))
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "the end of the session", eventually.Holds(func() bool { return f.count("close 1") != 0 }))
 	must(t, pool.Close(t.Context()))
 	if n := f.count("close 1"); n != 2 {
-		t.Errorf("%d ends, want the first and one more", n)
+		t.Errorf("closed %d times, want 2", n)
 	}
 }
 
-// lingering is a connection whose BMC answers the end of its session with 401 so often.
+// lingering is a connection whose BMC answers the close of its session with 401 a number of times.
 type lingering struct {
 	*fakeConn
 	times int
@@ -102,11 +101,11 @@ func (l *lingering) Close(ctx context.Context) error {
 
 func (l *lingering) Lingers() bool { return l.times >= 0 }
 
-// TestPoolEndsWhatLingers: a session whose end found nothing wrong, but a BMC that says
-// 401, is ended with the next one all the same; that it is left at last is no error.
-func TestPoolEndsWhatLingers(t *testing.T) {
+// TestOrphanAfter401 shows that a session is closed again if the BMC answered 401 without
+// an error of Close, and that a session left in the end is no error.
+func TestOrphanAfter401(t *testing.T) {
 	f := &fakeBMC{t: t}
-	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		conn, err := f.dial(ctx, target)
 		return &lingering{fakeConn: conn.(*fakeConn), times: 1}, err
 	}, bmc.PoolOptions{IdleTimeout: -1})
@@ -114,12 +113,11 @@ func TestPoolEndsWhatLingers(t *testing.T) {
 		must(t, pool.Do(t.Context(), target("a"), readState))
 	}
 	if first, second := f.count("close 1"), f.count("close 2"); first != 2 || second != 2 {
-		t.Errorf("the first session was ended %d times, the second %d times, want twice each", first, second)
+		t.Errorf("the first session was closed %d times, the second %d times, want twice each", first, second)
 	}
-	must(t, pool.Close(t.Context()))
 }
 
-// count is how many calls begin with a text.
+// count returns the number of calls that equal prefix, or that begin with it if it ends in a space.
 func (f *fakeBMC) count(prefix string) (n int) {
 	calls, _ := f.snapshot()
 	for _, call := range calls {

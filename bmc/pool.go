@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -19,46 +20,43 @@ import (
 const (
 	// DefaultCallTimeout is the deadline of one call to a BMC.
 	DefaultCallTimeout = 30 * time.Second
-	// DefaultIdleTimeout is longer than the 3 minutes between two polls of a host at
-	// rest, and the 4.5 before the first, so that a session outlives them.
+	// DefaultIdleTimeout exceeds the 3 minutes between two polls of an idle host, and the
+	// 4.5 minutes before the first one, so that sessions survive them.
 	DefaultIdleTimeout = 5 * time.Minute
-	// DefaultCloseTimeout is how long a BMC may take to end a session.
+	// DefaultCloseTimeout bounds the end of a session.
 	DefaultCloseTimeout = 10 * time.Second
-	// DefaultTransferTimeout is enough for 500 MiB at 300 KiB/s, which is what
-	// slow BMCs take.
+	// DefaultTransferTimeout is enough for 500 MiB at 300 KiB/s, the rate of slow BMCs.
 	DefaultTransferTimeout = 30 * time.Minute
 )
 
 // ErrPoolClosed reports a call of a pool after Close.
 var ErrPoolClosed = errors.New("BMC pool is closed")
 
-// PoolOptions tune a Pool; the zero value is useful.
+// PoolOptions configure a Pool; zero fields mean the defaults.
 type PoolOptions struct {
-	// CallTimeout is the deadline of every single call of a Conn, and of
-	// dialling; 0 means DefaultCallTimeout. The caller's own deadline holds too.
+	// CallTimeout is the deadline of each call of a Conn and of each dial. The caller's own
+	// deadline applies too.
 	CallTimeout time.Duration
-	// IdleTimeout is how long an unused session is kept; 0 means
-	// DefaultIdleTimeout, negative: closed after each Do.
+	// IdleTimeout is how long an unused session is kept; negative: sessions are closed after
+	// each Do.
 	IdleTimeout time.Duration
-	// CloseTimeout bounds the end of a session, whose calls may have been
-	// cancelled; 0 means DefaultCloseTimeout.
+	// CloseTimeout bounds the end of a session, which is independent of the contexts of its calls.
 	CloseTimeout time.Duration
-	// TransferTimeout is the deadline of a call that transfers an image; 0 means
-	// DefaultTransferTimeout.
+	// TransferTimeout is the deadline of a call that transfers an image.
 	TransferTimeout time.Duration
-	// Rest and Pace spare BMCs, Patience spares the callers of others.
+	// Rest and Pace protect BMCs, and Patience protects the callers of other BMCs.
 	Rest     RestOptions
 	Pace     PaceOptions
 	Patience PatienceOptions
-	// Observer is told of every call; nil: nobody is.
+	// Observer receives every call; may be nil.
 	Observer Observer
-	// Mark is given to sessions, where a BMC takes one; empty: none is.
+	// Mark labels sessions on BMCs that support it; empty: none.
 	Mark Mark
-	// Sources are where BMCs may be; nil: everywhere.
+	// Sources are the allowed addresses of BMCs; nil: all.
 	Sources *Sources
 }
 
-// DefaultPoolOptions are what the zero value means, without an observer.
+// DefaultPoolOptions returns the options that the zero value stands for.
 func DefaultPoolOptions() PoolOptions {
 	o := PoolOptions{}.filled()
 	o.Observer = nil
@@ -75,112 +73,109 @@ func (o PoolOptions) filled() PoolOptions {
 	return o
 }
 
-// Pool keeps at most one session and one call in flight per BMC, keyed by its
-// address without the path: the systems behind a BMC share them where its driver can
-// (Switcher), and take turns at its one session where not. It is safe for concurrent
-// use.
+// Pool keeps at most one session and one call in flight per BMC. Its key is the address
+// without the path: the systems behind a BMC share a session if the driver supports it
+// (Switcher), and otherwise take turns. A Pool is safe for concurrent use.
 type Pool struct {
-	dial     Dialer
-	opts     PoolOptions
-	patience *patience
-	logins   loginLedger
-	// base is cancelled when Close runs out of patience; it ends what is in flight.
+	dial      Dialer
+	opts      PoolOptions
+	slowCalls *slowCallLimiter
+	logins    loginGuard
+	// base is canceled when the context of Close ends; it ends the calls in flight.
 	base   context.Context
 	cancel context.CancelFunc
-	// closing counts the sessions that are being ended in the background.
+	// closing counts the sessions that are being closed in the background.
 	closing sync.WaitGroup
-
-	// ended is closed with closed.
+	// ended is closed when closed becomes true.
 	ended chan struct{}
 
-	mu      sync.Mutex
-	closed  bool
+	mu     sync.Mutex
+	closed bool
+	// entries, states, swept and peers have the origin of a BMC as the key. States outlive
+	// sessions.
 	entries map[string]*entry
+	states  map[string]*bmcState
+	// swept marks the BMCs that were searched for sessions of earlier processes.
+	swept map[string]bool
+	// peers are the IP addresses and ports that the last login was sent to.
+	peers map[string][]string
 	// opened counts the sessions.
 	opened uint64
-	// dealings outlive sessions.
-	dealings map[string]*dealings
-	// swept are the addresses at which sessions of earlier lives were looked for.
-	swept map[string]bool
-	// peers are where the last login at an address was sent to.
-	peers map[string][]string
 }
 
-// NewPool returns a pool whose sessions are opened by dial. Close ends it.
+// NewPool returns a pool that opens sessions with dial. Close ends it.
 func NewPool(dial Dialer, opts PoolOptions) *Pool {
 	opts = opts.filled()
 	base, cancel := context.WithCancel(context.Background())
 	return &Pool{
-		dial: dial, opts: opts, patience: newPatience(opts.Patience), base: base, cancel: cancel, ended: make(chan struct{}),
-		entries: map[string]*entry{}, dealings: map[string]*dealings{}, swept: map[string]bool{}, peers: map[string][]string{},
+		dial: dial, opts: opts, slowCalls: &slowCallLimiter{opts: opts.Patience}, base: base, cancel: cancel, ended: make(chan struct{}),
+		entries: map[string]*entry{}, states: map[string]*bmcState{}, swept: map[string]bool{}, peers: map[string][]string{},
 	}
 }
 
-// entry is one BMC. Its fields belong to whoever holds the lock, except those
-// that Pool.mu guards.
+// entry is one BMC. The holder of the lock owns its fields, except those that Pool.mu guards.
 type entry struct {
-	// lock holds one value while nobody uses the BMC.
-	lock     chan struct{}
-	dealings *dealings
-	target   Target
-	conn     Conn // nil: no session
-	gate     *gate
-	// session is the number of the pool's session that conn is.
+	// lock holds one value while no caller uses the BMC.
+	lock   chan struct{}
+	state  *bmcState
+	target Target
+	conn   Conn // nil: no session
+	gate   *gate
+	// session is the number of conn in the pool.
 	session uint64
 
 	// Guarded by Pool.mu:
 	idle *time.Timer
-	// waiting counts those who hold or want the lock; the entry is dropped only
-	// when nobody does.
+	// waiting counts the callers that hold or want the lock; they keep the entry.
 	waiting int
-	// held counts the streams of events that the session is kept for.
+	// held counts the event streams that keep the session.
 	held int
-	// forgotten: end the session as soon as nobody wants it.
+	// forgotten means that the session ends as soon as no caller wants the entry.
 	forgotten bool
 }
 
-func newEntry(d *dealings) *entry {
-	e := &entry{lock: make(chan struct{}, 1), dealings: d}
+func newEntry(s *bmcState) *entry {
+	e := &entry{lock: make(chan struct{}, 1), state: s}
 	e.lock <- struct{}{}
 	return e
 }
 
-// Do calls fn with the session of the target's BMC, opening one where there is
-// none or where the target's credentials or trust changed. It waits for its
-// turn with ctx. The Conn is fn's only until fn returns.
+// Do calls fn with the session of the target's BMC. It opens a session if there is none, or
+// if the target's credentials or trust changed. ctx bounds the wait for the caller's turn.
+// fn must not use the Conn after it has returned.
 //
-// A call that a session opened earlier answers with ErrUnauthorized is repeated
-// once on a new session: BMCs forget their sessions when they restart. Nothing
-// else is ever repeated (I17). A BMC that failed often in a row is left alone for
-// a while: Do then answers with a *RestError and calls nothing. Errors are those
-// of Dialer and Conn, the context's, *RestError and ErrPoolClosed.
+// If a session from an earlier Do returns ErrUnauthorized, Do repeats the call once on a
+// new session: BMCs forget their sessions when they restart. Nothing else is ever repeated
+// (I17). Do refuses calls to a BMC that failed often in a row for a while, with a
+// *RestError. Other errors are those of Dialer and Conn, the context's and ErrPoolClosed.
 func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Context, conn Conn) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(p.base, cancel)
 	defer stop()
 
-	place := placeOf(target.Address)
-	e, err := p.acquire(ctx, place)
+	origin := originOf(target.Address)
+	e, err := p.acquire(ctx, origin)
 	if err != nil {
 		return fmt.Errorf("wait for BMC %s: %w", target.Address, err)
 	}
-	defer p.release(place, e)
+	defer p.release(origin, e)
 	now := time.Now()
-	rests := e.dealings.admit(target, now)
-	if err := cmp.Or(p.logins.spare(place, target, now), rests); err != nil { // the account's rest is the longer one
+	paused := e.state.admit(target, now)
+	// The pause of the account is the longer one.
+	if err := cmp.Or(p.logins.check(origin, target, now), paused); err != nil {
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
-	tried, err := p.turnOf(ctx, e)
+	done, err := p.acquireRetry(ctx, e)
 	if err != nil {
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
-	defer tried()
-	if e.conn != nil && !e.serves(target) {
-		_ = p.closeSession(e) // told to the observer
+	defer done()
+	if e.conn != nil && !e.switchTo(target) {
+		_ = p.closeSession(e) // the observer has the error
 	}
 	e.target = target
-	lease := &lease{pool: p, entry: e, stale: e.conn != nil, answered: tried}
+	lease := &lease{pool: p, entry: e, stale: e.conn != nil, answered: done}
 	defer lease.end()
 	if e.conn == nil {
 		if err := p.open(ctx, e); err != nil {
@@ -190,26 +185,25 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 	return fn(ctx, lease)
 }
 
-// Close ends the pool: calls in flight may finish while ctx lasts and are then
-// cancelled; every session is ended at its BMC, also when ctx has ended. The
-// error names the BMCs whose session could not be ended.
+// Close ends the pool. Calls in flight may finish while ctx lasts and are then canceled.
+// Every session is closed at its BMC, even if ctx has ended. The error names the BMCs whose
+// session could not be closed.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	if !p.closed {
 		close(p.ended)
 	}
 	p.closed = true
-	entries := make(map[string]*entry, len(p.entries))
-	for address, e := range p.entries {
-		e.stopIdle()
-		entries[address] = e
-	}
+	entries := maps.Clone(p.entries)
 	clear(p.entries)
-	alone := map[string]*dealings{}
-	for address, d := range p.dealings {
-		if entries[address] == nil {
-			alone[address] = d
+	idle := map[string]*bmcState{}
+	for origin, s := range p.states {
+		if entries[origin] == nil {
+			idle[origin] = s
 		}
+	}
+	for _, e := range entries {
+		e.stopIdleTimer()
 	}
 	p.mu.Unlock()
 	defer p.cancel()
@@ -218,41 +212,40 @@ func (p *Pool) Close(ctx context.Context) error {
 
 	var wg sync.WaitGroup
 	failed := make(chan string, len(entries))
-	for address, e := range entries {
+	for origin, e := range entries {
 		wg.Go(func() {
 			if !p.lockForClose(ctx, e) {
-				failed <- address
+				failed <- origin
 				return
 			}
-			err := p.closeSession(e)
-			if err != nil {
-				failed <- address
+			if p.closeSession(e) != nil {
+				failed <- origin
 			} else {
-				p.endLeft(ctx, address, e.dealings, maxLeft)
+				p.closeOrphans(ctx, origin, e.state, maxOrphans)
 			}
-			e.lock <- struct{}{} // a retirement may be waiting for it
+			e.lock <- struct{}{} // a background close may be waiting for the lock
 		})
 	}
-	for address, d := range alone {
-		wg.Go(func() { p.endLeft(ctx, address, d, maxLeft) })
+	for origin, s := range idle {
+		wg.Go(func() { p.closeOrphans(ctx, origin, s, maxOrphans) })
 	}
 	wg.Wait()
 	p.closing.Wait()
 	close(failed)
 	var names []string
-	for address := range failed {
-		names = append(names, address)
+	for origin := range failed {
+		names = append(names, origin)
 	}
-	if len(names) > 0 {
-		slices.Sort(names)
-		return fmt.Errorf("close BMC sessions: left open at %s", strings.Join(names, ", "))
+	if len(names) == 0 {
+		return nil
 	}
-	return nil
+	slices.Sort(names)
+	return fmt.Errorf("close BMC sessions: left open at %s", strings.Join(names, ", "))
 }
 
-// lockForClose waits for a call in flight while ctx lasts, then, the call being
-// cancelled, a little longer: a function that ignores its context must not hold
-// up the process's end.
+// lockForClose waits for a call in flight while ctx lasts. The call is canceled then, and
+// lockForClose waits a little longer: a function that ignores its context must not block
+// the end of the process.
 func (p *Pool) lockForClose(ctx context.Context, e *entry) bool {
 	select {
 	case <-e.lock:
@@ -269,99 +262,96 @@ func (p *Pool) lockForClose(ctx context.Context, e *entry) bool {
 	}
 }
 
-// Closed reports that Close was called: no BMC is asked any more.
+// Closed reports whether Close was called; no BMC is called after that.
 func (p *Pool) Closed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.closed
 }
 
-func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
+// acquire returns the locked entry of a BMC.
+func (p *Pool) acquire(ctx context.Context, origin string) (*entry, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return nil, ErrPoolClosed
 	}
-	e, ok := p.entries[address]
+	e, ok := p.entries[origin]
 	if !ok {
-		d, known := p.dealings[address]
+		s, known := p.states[origin]
 		if !known {
-			d = &dealings{limiter: p.opts.Pace.limiter()}
-			p.dealings[address] = d
+			s = &bmcState{limiter: p.opts.Pace.limiter()}
+			p.states[origin] = s
 		}
-		e = newEntry(d)
-		p.entries[address] = e
+		e = newEntry(s)
+		p.entries[origin] = e
 	}
 	e.waiting++
-	e.stopIdle()
+	e.stopIdleTimer()
 	p.mu.Unlock()
 
-	if err := p.await(ctx, e); err != nil {
-		p.leave(address, e)
+	if err := p.lock(ctx, e); err != nil {
+		p.stopWaiting(origin, e)
 		return nil, err
 	}
 	if p.Closed() {
-		p.leave(address, e)
+		p.stopWaiting(origin, e)
 		e.lock <- struct{}{}
 		return nil, ErrPoolClosed
 	}
 	return e, nil
 }
 
-// release gives the lock back and starts the idle clock.
-func (p *Pool) release(address string, e *entry) {
+func (p *Pool) release(origin string, e *entry) {
 	if p.opts.IdleTimeout < 0 && e.conn != nil && !p.isHeld(e) {
-		_ = p.closeSession(e) // told to the observer
+		_ = p.closeSession(e) // the observer has the error
 	}
-	p.leave(address, e)
+	p.stopWaiting(origin, e)
 	e.lock <- struct{}{}
 }
 
-// leave is the end of an interest in the entry. The last to leave starts the
-// idle clock.
-func (p *Pool) leave(address string, e *entry) {
+func (p *Pool) stopWaiting(origin string, e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.waiting--
-	p.rest(address, e)
+	p.startIdleTimer(origin, e)
 }
 
-// rest starts the idle clock of an entry that nobody wants. Pool.mu is held.
-func (p *Pool) rest(address string, e *entry) {
-	if e.waiting > 0 || p.closed {
+// startIdleTimer schedules the end of an entry that no caller wants. Pool.mu is held.
+func (p *Pool) startIdleTimer(origin string, e *entry) {
+	switch {
+	case e.waiting > 0 || p.closed:
 		return
-	}
-	if e.forgotten {
-		p.retire(address, e)
+	case e.forgotten:
+		p.retire(origin, e)
 		return
-	}
-	if e.held > 0 {
+	case e.held > 0:
 		return
 	}
 	e.idle = time.AfterFunc(max(p.opts.IdleTimeout, 0), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.opts.IdleTimeout > 0 && e.dealings.fails() {
-			// It would not hear the end of the session, which would then be lost there: it
-			// is kept for when the BMC is well again.
-			p.rest(address, e)
+		if p.opts.IdleTimeout > 0 && e.state.isFailing() {
+			// The BMC would not receive the end of the session. Ingot keeps the session until
+			// the BMC answers again.
+			p.startIdleTimer(origin, e)
 			return
 		}
-		p.retire(address, e)
+		p.retire(origin, e)
 	})
 }
 
-// retire ends the session of an entry that nobody wants and drops it, on a
-// goroutine that Close waits for. It holds the entry's lock meanwhile, so that
-// who comes now waits, and never has a second session. Pool.mu is held.
-func (p *Pool) retire(address string, e *entry) {
+// retire closes the session of an entry that no caller wants, and drops the entry, on a
+// goroutine that Close waits for. It holds the entry's lock meanwhile, so that new callers
+// wait and never open a second session. Pool.mu is held.
+func (p *Pool) retire(origin string, e *entry) {
 	if e.waiting > 0 || p.closed {
 		return
 	}
 	p.closing.Go(func() {
 		select {
 		case <-e.lock:
-		case <-p.ended: // Close ends the session
+		case <-p.ended: // Close closes the session
 			return
 		}
 		defer func() { e.lock <- struct{}{} }()
@@ -371,26 +361,26 @@ func (p *Pool) retire(address string, e *entry) {
 		if wanted {
 			return
 		}
-		_ = p.closeSession(e) // told to the observer
+		_ = p.closeSession(e) // the observer has the error
 		p.mu.Lock()
-		gone := e.forgotten && p.dealings[address] != e.dealings
+		unused := e.forgotten && p.states[origin] != e.state
 		p.mu.Unlock()
-		if gone {
-			p.partWith(address, e.dealings)
+		if unused {
+			p.closeForgotten(origin, e.state)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		e.forgotten = false
-		if e.waiting == 0 && p.entries[address] == e {
-			delete(p.entries, address)
-			if e.dealings.void(time.Now()) && p.dealings[address] == e.dealings {
-				delete(p.dealings, address)
+		if e.waiting == 0 && p.entries[origin] == e {
+			delete(p.entries, origin)
+			if e.state.isEmpty(time.Now()) && p.states[origin] == e.state {
+				delete(p.states, origin)
 			}
 		}
 	})
 }
 
-func (e *entry) stopIdle() {
+func (e *entry) stopIdleTimer() {
 	if e.idle != nil {
 		e.idle.Stop()
 		e.idle = nil
@@ -399,14 +389,13 @@ func (e *entry) stopIdle() {
 
 // open dials. The entry's lock is held.
 func (p *Pool) open(ctx context.Context, e *entry) error {
-	gate := &gate{pool: p, target: e.target}
-	e.gate = gate
+	e.gate = &gate{pool: p, target: e.target}
 	err := p.observe(ctx, e, CallDial, p.opts.CallTimeout, func(ctx context.Context) error {
 		target := e.target
-		target.Mark, target.Connecting = p.opts.Mark, gate.connecting
+		target.Mark, target.Connecting = p.opts.Mark, e.gate.connecting
 		conn, err := p.dial(ctx, target)
 		if left, ok := errors.AsType[*LeftOpen](err); ok {
-			e.dealings.leave(leftover{conn: left.Conn})
+			e.state.addOrphan(orphanSession{conn: left.Conn})
 		}
 		if err != nil {
 			return err
@@ -414,7 +403,7 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 		e.conn = conn
 		return nil
 	})
-	p.noteLogin(gate, err)
+	p.recordLogin(e.gate, err)
 	if err != nil {
 		return err
 	}
@@ -423,24 +412,24 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 	e.session = p.opened
 	p.mu.Unlock()
 	p.sweep(ctx, e)
-	p.endLeft(ctx, e.target.Address, e.dealings, endsAtOnce)
+	p.closeOrphans(ctx, e.target.Address, e.state, maxOrphansPerLogin)
 	return nil
 }
 
-// noteLogin remembers how a login went, at each peer that it was sent to.
-func (p *Pool) noteLogin(g *gate, err error) {
-	peers := g.reached()
-	if _, spared := errors.AsType[*RestError](err); spared {
-		return // it was not sent
+// recordLogin remembers the result of a login at each peer that it was sent to.
+func (p *Pool) recordLogin(g *gate, err error) {
+	if _, unsent := errors.AsType[*RestError](err); unsent {
+		return
 	}
+	peers := g.loginPeers()
 	p.mu.Lock()
 	p.peers[g.target.Place()] = peers[1:]
 	p.mu.Unlock()
-	p.logins.note(peers, g.target, err, time.Now(), rand.Float64(), p.opts.Rest)
+	p.logins.record(peers, g.target, err, time.Now(), rand.Float64(), p.opts.Rest)
 }
 
-// closeSession ends the session, if there is one, whatever became of the
-// contexts of its calls. The entry's lock is held.
+// closeSession closes the session, if there is one, independently of the contexts of its
+// calls. The entry's lock is held.
 func (p *Pool) closeSession(e *entry) error {
 	if e.conn == nil {
 		return nil
@@ -448,47 +437,47 @@ func (p *Pool) closeSession(e *entry) error {
 	conn := e.conn
 	e.conn = nil
 	err := p.observe(context.Background(), e, CallClose, p.opts.CloseTimeout, conn.Close)
-	if lingers(conn, err) {
-		e.dealings.leave(leftover{conn: conn})
+	if mayBeOpen(conn, err) {
+		e.state.addOrphan(orphanSession{conn: conn})
 	}
 	return err
 }
 
-// observe runs one call under its deadline, tells the observer, and remembers how
-// it went, if that says how the BMC fares.
+// observe runs one call with its deadline, passes it to the observer, and records its
+// result if the result reflects the state of the BMC.
 func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, e.dealings.limiter), timeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, rateLimitKey{}, e.state.limiter), timeout)
 	defer cancel()
-	if name.mayBeCut() && !isUnhurried(ctx) {
-		limited := p.patience.watch(ctx, e.dealings.fails())
+	if name.mayEndEarly() && !isUnhurried(ctx) {
+		limited := p.slowCalls.watch(ctx, e.state.isFailing())
 		defer limited.close()
 		ctx = limited
 	}
 	start := time.Now()
-	err := e.gate.explain(f(ctx))
-	if _, spared := errors.AsType[*RestError](err); name.speaks() && !spared {
-		e.dealings.note(err, time.Now(), p.opts.Rest)
+	err := e.gate.replaceRefusal(f(ctx))
+	if _, unsent := errors.AsType[*RestError](err); name.affectsContact() && !unsent {
+		e.state.record(err, time.Now(), p.opts.Rest)
 	}
 	p.opts.Observer(Call{Address: e.target.Address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
 	return err
 }
 
-// Contact tells how the calls to a BMC fare.
+// affectsContact reports whether the result of a call reflects the state of the BMC. The
+// end of a session does not, and neither does a BMC without a free stream or with old
+// sessions that cannot be read.
+func (n CallName) affectsContact() bool {
+	return n != CallClose && n != CallOpenEvents && n != CallSweep
+}
+
+// Contact summarizes the recent calls to a BMC.
 func (p *Pool) Contact(address string) Contact {
 	p.mu.Lock()
-	d, ok := p.dealings[placeOf(address)]
+	s, ok := p.states[originOf(address)]
 	p.mu.Unlock()
 	if !ok {
 		return Contact{}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.contact
-}
-
-// equal says whether a session opened for one target serves the other.
-func (t Target) equal(other Target) bool {
-	return t.Address == other.Address && t.Username == other.Username && t.Password == other.Password &&
-		t.InsecureSkipVerify == other.InsecureSkipVerify && t.Fingerprint == other.Fingerprint &&
-		string(t.CABundle) == string(other.CABundle)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.contact
 }

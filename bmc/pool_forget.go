@@ -3,68 +3,66 @@
 
 package bmc
 
-// What a Pool knows of a BMC, and when it lets go of it.
-
-// Forget ends the session with a BMC that is no longer wanted. It does not wait:
-// calls in flight go on, and the session ends after the last of them. Whoever wants
-// another system of the same BMC opens a new one with the next call; what is known of
-// the BMC is kept for those who have called another.
+// Forget closes the session with a BMC that is no longer needed, without waiting: calls in
+// flight finish first. Callers of another system of the same BMC open a new session with
+// their next call. The state of the BMC is kept while another of its systems is in use.
 func (p *Pool) Forget(address string) {
-	place := placeOf(address)
+	origin := originOf(address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := p.dealings[place]
-	last := d == nil || d.leaves(address)
+	s := p.states[origin]
+	last := s == nil || s.removeUser(address)
 	if last {
-		delete(p.dealings, place)
-		delete(p.swept, place)
-		delete(p.peers, place)
+		delete(p.states, origin)
+		delete(p.swept, origin)
+		delete(p.peers, origin)
 	}
-	e, ok := p.entries[place]
+	e, ok := p.entries[origin]
 	switch {
 	case p.closed:
 	case ok:
 		e.forgotten = true
 		if e.waiting == 0 {
-			e.stopIdle()
-			p.retire(place, e)
+			e.stopIdleTimer()
+			p.retire(origin, e)
 		}
-	case last && d != nil && d.owes():
-		e = newEntry(d)
+	case last && s != nil && s.hasOrphans():
+		e = newEntry(s)
 		e.forgotten = true
-		p.entries[place] = e
-		p.retire(place, e)
+		p.entries[origin] = e
+		p.retire(origin, e)
 	}
 }
 
-// partWith ends the sessions that were left at a BMC which nobody uses any more. Those
-// that it does not end are kept for whoever uses it next, and for Close. The caller has
-// the BMC to itself.
-func (p *Pool) partWith(place string, d *dealings) {
-	p.endLeft(p.base, place, d, maxLeft)
+// closeForgotten closes the orphan sessions of a BMC that is no longer in use. It keeps
+// those that the BMC does not close for the next user of the BMC, and for Pool.Close. The
+// caller holds the entry's lock.
+func (p *Pool) closeForgotten(origin string, s *bmcState) {
+	p.closeOrphans(p.base, origin, s, maxOrphans)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rest := d.remains()
-	if known := p.dealings[place]; rest != nil && known != nil {
-		for _, l := range rest.left {
-			known.leave(l)
-		}
-	} else if rest != nil {
-		p.dealings[place] = rest
+	orphans := s.takeOrphans()
+	if len(orphans) == 0 {
+		return
+	}
+	if p.states[origin] == nil {
+		p.states[origin] = &bmcState{limiter: s.limiter}
+	}
+	for _, o := range orphans {
+		p.states[origin].addOrphan(o)
 	}
 }
 
-// Forgive has a target's BMC asked with the next call, also while it rests, and its
-// credentials sent once more though they were refused: a person may have corrected at the
-// BMC what was wrong. The first such login is sent at once. If it is refused, the next one
-// waits, as one with another password does.
+// Forgive allows the next call to a target's BMC at once, even during a pause, and allows its
+// refused credentials to be sent once more: an operator may have corrected the problem at the BMC.
+// If that login is refused, the next one waits like a login with a new password.
 func (p *Pool) Forgive(target Target) {
-	place := target.Place()
+	origin := target.Place()
 	p.mu.Lock()
-	d, peers := p.dealings[place], append([]string{place}, p.peers[place]...)
+	s, peers := p.states[origin], append([]string{origin}, p.peers[origin]...)
 	p.mu.Unlock()
-	p.logins.forgive(peers, target.Username)
-	if d != nil {
-		d.forgive()
+	p.logins.allowRetry(peers, target.Username)
+	if s != nil {
+		s.endPause()
 	}
 }

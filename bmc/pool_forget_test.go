@@ -18,49 +18,47 @@ const (
 	node2 = "redfish://a/redfish/v1/Systems/2"
 )
 
-// TestForgetLeavesTheOthers: what is known of the BMC of a chassis is not lost with one of
-// its nodes, and what its account was refused is not lost with the last of them.
-func TestForgetLeavesTheOthers(t *testing.T) {
+// TestForgetKeepsTheBMCOfOtherSystems shows that a BMC's failures are kept until its last
+// system is forgotten, and that refused logins are kept beyond that.
+func TestForgetKeepsTheBMCOfOtherSystems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "another", most: 1000}
-		pool := bmc.NewPool(l.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+		pool := newPool(t, l.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
 		for range bmc.DefaultLockAfter {
 			for _, address := range []string{node1, node2} {
 				_ = pool.Do(t.Context(), target(address), readState)
 			}
 		}
-		spared := func(want bool) {
+		wantNoLogin := func() {
 			t.Helper()
 			before := len(l.logins)
 			err := pool.Do(t.Context(), target(node2), readState)
-			if !errors.Is(err, bmc.ErrUnauthorized) || (len(l.logins) == before) != want {
-				t.Errorf("the account is spared: %v, want %v: %v", !want, want, err)
+			if !errors.Is(err, bmc.ErrUnauthorized) || len(l.logins) != before {
+				t.Errorf("%d logins: %v", len(l.logins)-before, err)
 			}
 		}
-		spared(true)
+		wantNoLogin()
 		pool.Forget(node1)
 		synctest.Wait()
 		if c := pool.Contact(node2); c.Failures == 0 {
 			t.Error("the other node's failures are forgotten")
 		}
-		spared(true)
+		wantNoLogin()
 		pool.Forget(node2)
 		synctest.Wait()
 		if c := pool.Contact(node2); c.Failures != 0 {
-			t.Errorf("%d failures of a BMC that nobody wants", c.Failures)
+			t.Errorf("%d failures of a forgotten BMC", c.Failures)
 		}
-		spared(true) // the BMC counts on, whoever is registered there
-		must(t, pool.Close(t.Context()))
+		wantNoLogin() // the BMC still counts the refusals
 	})
 }
 
-// TestForgetEndsWhatWasLeft: a session that could not be ended yet is not lost with the
-// host, whether the BMC is in use at that moment or not; what the BMC does not end then is
-// ended with the next session, or by Close.
-func TestForgetEndsWhatWasLeft(t *testing.T) {
+// TestForgetClosesOrphans shows that an orphan session is closed when its host is deleted,
+// or else with the next session or by Pool.Close.
+func TestForgetClosesOrphans(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// idle is how long a session is kept; refusals are the ends that fail.
+		// idle is IdleTimeout; refusals is the number of failing closes.
 		idle     time.Duration
 		refusals int
 		then     func(t *testing.T, pool *bmc.Pool)
@@ -91,16 +89,15 @@ func TestForgetEndsWhatWasLeft(t *testing.T) {
 				tc.then(t, pool)
 				must(t, pool.Close(t.Context()))
 				if n := f.count("close 1"); n != tc.want {
-					t.Errorf("the end of the session was tried %d times, want %d", n, tc.want)
+					t.Errorf("closed %d times, want %d", n, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// TestOpenEndsTwoAtMost: whoever needs the BMC does not wait for the end of all that was
-// left there.
-func TestOpenEndsTwoAtMost(t *testing.T) {
+// TestOpenClosesTwoOrphans shows that a call waits for the close of at most two sessions.
+func TestOpenClosesTwoOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, callErr: func(_ *fakeConn, name string) error {
 			if name == "close" {
@@ -108,7 +105,7 @@ func TestOpenEndsTwoAtMost(t *testing.T) {
 			}
 			return nil
 		}}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+		pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: -1})
 		for range 4 {
 			must(t, pool.Do(t.Context(), target("a"), readState))
 		}
@@ -123,23 +120,22 @@ func TestOpenEndsTwoAtMost(t *testing.T) {
 		start := time.Now()
 		must(t, pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) error {
 			if waited := time.Since(start); waited != 18*time.Second {
-				t.Errorf("waited %s for the ends of other sessions, want two of them", waited)
+				t.Errorf("waited %s for other sessions, want two closes", waited)
 			}
 			return readState(ctx, c)
 		}))
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestCloseOfThePoolKeepsItsTime: sessions that were left at a BMC that hangs do not hold
-// up the end of the process.
-func TestCloseOfThePoolKeepsItsTime(t *testing.T) {
+// TestPoolCloseIsBounded shows that orphan sessions of a hanging BMC do not block the end of
+// the process.
+func TestPoolCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ill := false
+		hangs := false
 		f := &fakeBMC{t: t}
 		f.callErr = func(_ *fakeConn, name string) error {
-			if name == "close" && ill {
-				time.Sleep(5 * time.Second) // the driver's own time for an end whose context has ended
+			if name == "close" && hangs {
+				time.Sleep(5 * time.Second) // a driver's own limit for a close without a context
 			}
 			if name == "close" {
 				return bmc.ErrTimeout
@@ -151,14 +147,14 @@ func TestCloseOfThePoolKeepsItsTime(t *testing.T) {
 			must(t, pool.Do(t.Context(), target("a"), readState))
 		}
 		f.mu.Lock()
-		ill = true
+		hangs = true
 		f.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
 		_ = pool.Close(ctx)
 		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("took %s beyond its time", took)
+			t.Errorf("took %s", took)
 		}
 	})
 }

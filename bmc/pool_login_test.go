@@ -14,27 +14,22 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// A session that was ended on purpose is opened anew by the next call, and a refusal
-// of that is final: a password that has just become wrong is sent once, or the account
-// is soon locked.
-func TestPoolLogsInAfresh(t *testing.T) {
+// TestPoolSendsAWrongPasswordOnce shows that the call after Conn.Close opens a session
+// without a retry, since repeated refusals lock the account.
+func TestPoolSendsAWrongPasswordOnce(t *testing.T) {
 	f := &fakeBMC{t: t}
 	pool := bmc.NewPool(f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
 	defer func() { _ = pool.Close(context.Background()) }()
 	target := bmc.Target{Address: "redfish://bmc"}
-	afresh := func(ctx context.Context, conn bmc.Conn) error {
+	reopen := func(ctx context.Context, conn bmc.Conn) error {
 		if err := conn.Close(ctx); err != nil {
 			return err
 		}
 		_, err := conn.PowerState(ctx)
 		return err
 	}
-	if err := pool.Do(t.Context(), target, readState); err != nil {
-		t.Fatal(err)
-	}
-	if err := pool.Do(t.Context(), target, afresh); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pool.Do(t.Context(), target, readState))
+	must(t, pool.Do(t.Context(), target, reopen))
 	if diff := cmp.Diff([]string{"dial 1", "state 1", "close 1", "dial 2", "state 2"}, f.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -47,10 +42,8 @@ func TestPoolLogsInAfresh(t *testing.T) {
 		return f.dial(ctx, target)
 	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
 	defer func() { _ = counted.Close(context.Background()) }()
-	if err := counted.Do(t.Context(), target, readState); err != nil {
-		t.Fatal(err)
-	}
-	if err := counted.Do(t.Context(), target, afresh); !errors.Is(err, bmc.ErrUnauthorized) || logins != 2 {
+	must(t, counted.Do(t.Context(), target, readState))
+	if err := counted.Do(t.Context(), target, reopen); !errors.Is(err, bmc.ErrUnauthorized) || logins != 2 {
 		t.Errorf("error %v after %d logins, want a refusal of the second", err, logins)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// fakeBMC counts what is done to it, and fails the test when two calls overlap.
+// fakeBMC records its calls and fails the test when two calls overlap.
 type fakeBMC struct {
 	t *testing.T
 
@@ -29,9 +29,9 @@ type fakeBMC struct {
 	peak    int
 	calls   []string
 	dialErr error
-	// callErr is asked for the error of each call.
+	// callErr returns the error of a call; nil: no call fails.
 	callErr func(c *fakeConn, call string) error
-	// block, where not nil, holds calls up until it is closed or their ctx ends.
+	// block, if not nil, blocks calls until it is closed or their ctx ends.
 	block chan struct{}
 
 	inFlight atomic.Int32
@@ -155,6 +155,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// newPool returns a pool that is closed when the test ends.
+func newPool(t *testing.T, dial bmc.Dialer, opts bmc.PoolOptions) *bmc.Pool {
+	pool := bmc.NewPool(dial, opts)
+	t.Cleanup(func() { must(t, pool.Close(context.Background())) })
+	return pool
+}
+
 func target(address string) bmc.Target {
 	return bmc.Target{Address: address, Username: "admin", Password: "secret"}
 }
@@ -202,7 +209,7 @@ func TestPoolReusesTheSession(t *testing.T) {
 	if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrPoolClosed) {
 		t.Errorf("Do after Close: %v", err)
 	}
-	must(t, pool.Close(t.Context())) // again: nothing
+	must(t, pool.Close(t.Context())) // a second Close does nothing
 }
 
 func TestPoolRedials(t *testing.T) {
@@ -215,13 +222,12 @@ func TestPoolRedials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBMC{t: t}
-			pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+			pool := newPool(t, f.dial, bmc.PoolOptions{})
 			tgt := target("a")
 			must(t, pool.Do(t.Context(), tgt, readState))
 			change(&tgt)
 			must(t, pool.Do(t.Context(), tgt, readState))
 			wantCalls(t, f, 1, "dial 1", "state 1", "close 1", "dial 2", "state 2")
-			must(t, pool.Close(t.Context()))
 		})
 	}
 }
@@ -239,27 +245,25 @@ func TestPoolReplacesAForgottenSession(t *testing.T) {
 	}
 	t.Run("stale", func(t *testing.T) {
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		f.callErr = refuse(1)
 		must(t, pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) error {
 			return errors.Join(setPower(ctx, c), readState(ctx, c))
 		}))
 		wantCalls(t, f, 1, "dial 1", "state 1", "power 1", "close 1", "dial 2", "power 2", "state 2")
-		must(t, pool.Close(t.Context()))
 	})
-	t.Run("fresh ones are not replaced, nor kept", func(t *testing.T) {
+	t.Run("new session", func(t *testing.T) {
 		f := &fakeBMC{t: t, callErr: refuse(1, 2)}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) {
 			t.Errorf("error %v", err)
 		}
 		wantCalls(t, f, 0, "dial 1", "state 1", "close 1")
-		must(t, pool.Close(t.Context()))
 	})
-	t.Run("other errors repeat nothing", func(t *testing.T) {
+	t.Run("other error", func(t *testing.T) {
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		f.callErr = func(_ *fakeConn, name string) error {
 			if name == "power" {
@@ -271,7 +275,6 @@ func TestPoolReplacesAForgottenSession(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		wantCalls(t, f, 1, "dial 1", "state 1", "power 1")
-		must(t, pool.Close(t.Context()))
 	})
 }
 
@@ -290,10 +293,10 @@ func TestPoolDialError(t *testing.T) {
 func TestPoolIdleAndDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Minute, CallTimeout: 30 * time.Second})
+		pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: time.Minute, CallTimeout: 30 * time.Second})
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		time.Sleep(59 * time.Second)
-		must(t, pool.Do(t.Context(), target("a"), readState)) // the clock starts again
+		must(t, pool.Do(t.Context(), target("a"), readState)) // restarts the idle timer
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
 		wantCalls(t, f, 1, "dial 1", "state 1", "state 1")
@@ -301,7 +304,7 @@ func TestPoolIdleAndDeadlines(t *testing.T) {
 		synctest.Wait()
 		wantCalls(t, f, 0, "dial 1", "state 1", "state 1", "close 1")
 
-		// A BMC that hangs costs the call its deadline, and who waits its own.
+		// A hanging BMC blocks the call until its deadline, and a waiting caller until its own.
 		f.mu.Lock()
 		f.block = make(chan struct{})
 		f.mu.Unlock()
@@ -323,16 +326,15 @@ func TestPoolIdleAndDeadlines(t *testing.T) {
 		if took := time.Since(start); took != 30*time.Second {
 			t.Errorf("the call ended after %s, want 30 s", took)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// A session is not ended while its BMC fails, since it would not hear of it, and is
-// used again when it answers: one that is open there is never forgotten here.
+// TestPoolKeepsTheSessionOfAFailingBMC shows that the idle timer does not close a session
+// while its BMC fails, because the BMC would not receive the close.
 func TestPoolKeepsTheSessionOfAFailingBMC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Minute, CallTimeout: time.Second})
+		pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: time.Minute, CallTimeout: time.Second})
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		f.mu.Lock()
 		f.block = make(chan struct{})
@@ -350,38 +352,35 @@ func TestPoolKeepsTheSessionOfAFailingBMC(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		wantCalls(t, f, 0, "dial 1", "state 1", "state 1", "state 1", "close 1")
-		must(t, pool.Close(t.Context()))
 	})
 }
 
 func TestPoolWithoutIdleTime(t *testing.T) {
 	f := &fakeBMC{t: t}
-	pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+	pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: -1})
 	must(t, pool.Do(t.Context(), target("a"), readState))
 	wantCalls(t, f, 0, "dial 1", "state 1", "close 1")
-	must(t, pool.Close(t.Context()))
 }
 
 func TestPoolForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		pool.Forget("a") // unknown: nothing
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		pool.Forget("a")
 		synctest.Wait()
 		wantCalls(t, f, 0, "dial 1", "state 1", "close 1")
 		must(t, pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) error {
-			pool.Forget("a") // in use: ends after
+			pool.Forget("a") // in use: ends afterwards
 			return readState(ctx, c)
 		}))
 		synctest.Wait()
 		wantCalls(t, f, 0, "dial 1", "state 1", "close 1", "dial 2", "state 2", "close 2")
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-func TestPoolCloseEndsSessionsWhateverHappens(t *testing.T) {
+func TestPoolCloseClosesEverySession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, block: make(chan struct{})}
 		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
@@ -390,13 +389,13 @@ func TestPoolCloseEndsSessionsWhateverHappens(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		must(t, pool.Close(ctx)) // cancels the call in flight, and still logs out
+		must(t, pool.Close(ctx)) // cancels the call in flight and still logs out
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("call in flight: %v", err)
 		}
 		wantCalls(t, f, 0, "dial 1", "state 1", "close 1")
 	})
-	t.Run("and says what it could not", func(t *testing.T) {
+	t.Run("reports sessions left open", func(t *testing.T) {
 		f := &fakeBMC{t: t, callErr: func(*fakeConn, string) error { return nil }}
 		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
 		must(t, pool.Do(t.Context(), target("a"), readState))
@@ -409,18 +408,17 @@ func TestPoolCloseEndsSessionsWhateverHappens(t *testing.T) {
 
 func TestLeaseEnds(t *testing.T) {
 	f := &fakeBMC{t: t}
-	pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+	pool := newPool(t, f.dial, bmc.PoolOptions{})
 	var kept bmc.Conn
 	must(t, pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) error {
 		kept = c
 		must(t, c.Close(ctx))
-		return readState(ctx, c) // opens another
+		return readState(ctx, c) // opens another session
 	}))
 	if err := readState(t.Context(), kept); !errors.Is(err, bmc.ErrLeaseEnded) {
 		t.Errorf("kept connection: %v", err)
 	}
 	wantCalls(t, f, 1, "dial 1", "close 1", "dial 2", "state 2")
-	must(t, pool.Close(t.Context()))
 }
 
 func TestObserver(t *testing.T) {
@@ -463,10 +461,9 @@ func TestPasswordHides(t *testing.T) {
 	}
 }
 
-// TestPoolCloseMeetsARetirement: Close comes while a session that nobody wants is
-// about to be ended by its idle clock. Both want the lock; neither may wait for
-// the other for ever.
-func TestPoolCloseMeetsARetirement(t *testing.T) {
+// TestPoolCloseDuringRetirement shows that Close and the background close of an idle
+// session, which need the same lock, do not deadlock.
+func TestPoolCloseDuringRetirement(t *testing.T) {
 	for range 500 {
 		f := &fakeBMC{t: t}
 		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Nanosecond})
@@ -478,7 +475,7 @@ func TestPoolCloseMeetsARetirement(t *testing.T) {
 		case err := <-done:
 			must(t, err)
 		case <-time.After(time.Minute):
-			t.Fatal("Close waits for the retirement, and the retirement for Close")
+			t.Fatal("Close deadlocks with the background close")
 		}
 		if _, open := f.snapshot(); open != 0 {
 			t.Fatalf("%d sessions left open", open)

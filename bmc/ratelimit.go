@@ -4,6 +4,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -12,30 +13,24 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Defaults of PaceOptions: a BMC at rest gets a request a minute, and the reading
-// of an inventory fits into one burst.
+// Defaults of PaceOptions: an idle BMC gets one request per minute, and the reading of an
+// inventory fits into one burst.
 const (
 	DefaultPaceRate  = 20
 	DefaultPaceBurst = 60
 )
 
-// PaceOptions bound the requests to one BMC: many in a short time freeze weak
-// ones. Zero fields mean the defaults.
+// PaceOptions bound the request rate per BMC, because many requests in a short time freeze
+// weak BMCs. Zero fields mean the defaults.
 type PaceOptions struct {
-	// Rate in requests per second; negative: unbounded.
+	// Rate is in requests per second; negative: unbounded.
 	Rate float64
-	// Burst is how many may follow one another at once after a pause.
+	// Burst is the number of requests that may follow each other at once after a pause.
 	Burst int
 }
 
 func (o PaceOptions) filled() PaceOptions {
-	if o.Rate == 0 {
-		o.Rate = DefaultPaceRate
-	}
-	if o.Burst <= 0 {
-		o.Burst = DefaultPaceBurst
-	}
-	return o
+	return PaceOptions{Rate: cmp.Or(o.Rate, DefaultPaceRate), Burst: cmp.Or(max(o.Burst, 0), DefaultPaceBurst)}
 }
 
 // limiter returns a limiter for one BMC; its burst is available at once.
@@ -46,118 +41,100 @@ func (o PaceOptions) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(o.Rate), o.Burst)
 }
 
-// dealings are what a Pool remembers of a BMC beyond its session.
-type dealings struct {
+// bmcState is the state that a Pool keeps per BMC across sessions.
+type bmcState struct {
 	limiter *rate.Limiter // of requests; safe for concurrent use
 
 	mu      sync.Mutex
 	contact Contact
-	// target of the last call: failures of other credentials say nothing.
+	// target of the last call: failures with other credentials do not count.
 	target Target
-	// left are sessions that could not be ended, oldest first.
-	left []leftover
-	// users are the addresses, each of a system of the BMC, that were called and not
-	// forgotten since.
+	// orphans are sessions that could not be closed, oldest first.
+	orphans []orphanSession
+	// users are the addresses that were called and not forgotten since. Each names one
+	// system of the BMC.
 	users map[string]bool
 }
 
-// admit refuses while the BMC rests. Another target, such as corrected
-// credentials, gets its chance at once.
-func (d *dealings) admit(target Target, now time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.target.sameBMC(target) {
-		d.contact = Contact{}
+// admit refuses a call while calls to the BMC are paused. It admits another target, such
+// as corrected credentials, at once.
+func (s *bmcState) admit(target Target, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.target.sameBMC(target) {
+		s.contact = Contact{}
 	}
-	d.target = target
-	if d.users == nil {
-		d.users = map[string]bool{}
+	s.target = target
+	if s.users == nil {
+		s.users = map[string]bool{}
 	}
-	d.users[target.Address] = true
-	if c := d.contact; c.Rests(now) {
+	s.users[target.Address] = true
+	if c := s.contact; c.Rests(now) {
 		return &RestError{RetryAfter: c.RestsUntil.Sub(now), Failures: c.Failures, Err: c.Err}
 	}
 	return nil
 }
 
-// note remembers how a call went.
-func (d *dealings) note(err error, now time.Time, o RestOptions) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.contact = d.contact.after(err, now, rand.Float64(), o)
+// record remembers the result of a call.
+func (s *bmcState) record(err error, now time.Time, o RestOptions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.contact = s.contact.after(err, now, rand.Float64(), o)
 }
 
-// forgive lets the BMC be asked at once.
-func (d *dealings) forgive() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.contact.RestsUntil = time.Time{}
+// endPause allows calls to the BMC at once.
+func (s *bmcState) endPause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.contact.RestsUntil = time.Time{}
 }
 
-// leaves says whether nobody uses the BMC any more once an address does not.
-func (d *dealings) leaves(address string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.users, address)
-	return len(d.users) == 0
+// removeUser forgets an address and reports whether no other address uses the BMC.
+func (s *bmcState) removeUser(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.users, address)
+	return len(s.users) == 0
 }
 
-// owes says whether sessions are left to be ended.
-func (d *dealings) owes() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.left) > 0
+func (s *bmcState) hasOrphans() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.orphans) > 0
 }
 
-// remains are the dealings with a BMC that nobody uses any more: the sessions that could
-// not be ended yet; nil: none.
-func (d *dealings) remains() *dealings {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.left) == 0 {
-		return nil
-	}
-	rest := &dealings{limiter: d.limiter, left: d.left}
-	d.left = nil
-	return rest
+// isFailing reports whether the last call failed.
+func (s *bmcState) isFailing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.contact.Failures > 0
 }
 
-// fails says whether the last call failed.
-func (d *dealings) fails() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.contact.Failures > 0
+// isEmpty reports whether there is nothing to remember.
+func (s *bmcState) isEmpty(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.contact.Failures == 0 && len(s.orphans) == 0 && s.limiter.TokensAt(now) >= float64(s.limiter.Burst())
 }
 
-// void says that there is nothing to remember.
-func (d *dealings) void(now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.contact.Failures == 0 && len(d.left) == 0 && d.limiter.TokensAt(now) >= float64(d.limiter.Burst())
-}
+type rateLimitKey struct{}
 
-type paceKey struct{}
-
-// Pace waits until the BMC of a call may get another request, or until the call's
-// context ends, whose error it then returns. Drivers call it before each request;
-// outside a Pool it does not wait.
+// Pace waits until the BMC of a call may get another request, or until the call's context
+// ends, and then returns the context's error. Drivers call it before each request. Outside
+// of a Pool it does not wait.
 func Pace(ctx context.Context) error {
-	limiter, ok := ctx.Value(paceKey{}).(*rate.Limiter)
+	limiter, ok := ctx.Value(rateLimitKey{}).(*rate.Limiter)
 	if !ok {
 		return nil
 	}
-	turn := limiter.Reserve() // Wait would fail at once where the deadline comes first
-	if turn.Delay() == 0 {
+	reservation := limiter.Reserve() // Wait would fail at once if the deadline came first
+	if reservation.Delay() == 0 {
 		return nil
 	}
-	t := time.NewTimer(turn.Delay())
-	defer t.Stop()
-	select {
-	case <-t.C:
-		Heard(ctx) // it was not asked while we waited
-		return nil
-	case <-ctx.Done():
-		turn.Cancel()
+	if !sleep(ctx, reservation.Delay()) {
+		reservation.Cancel()
 		return ctx.Err()
 	}
+	Heard(ctx) // the wait was Ingot's, so the BMC was not silent
+	return nil
 }

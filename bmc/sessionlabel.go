@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Mark is by whom a session was opened, in a form that a BMC keeps with the session
-// and shows to who lists them (Redfish Session.Context). It is no secret. What a
-// process that was killed left open is known by it.
+// Mark labels a session with the process that opened it, in a form that a BMC stores with
+// the session and lists (Redfish Session.Context). It is no secret. Ingot uses it to find
+// the sessions that a killed process left open.
 type Mark struct {
-	// Owner is the installation: the same over restarts, and different for every other
-	// that may use the same account. Empty: sessions get no mark.
+	// Owner identifies the installation. It survives restarts and differs between
+	// installations that may use the same account. Empty: sessions get no label.
 	Owner string
-	// Life is this life of it: every process has another.
+	// Life identifies the process.
 	Life string
 }
 
 const markScheme = "ingot/"
 
-// String is the mark as a BMC keeps it; empty: none.
+// String returns the label as a BMC stores it; empty: none.
 func (m Mark) String() string {
 	if m.Owner == "" {
 		return ""
@@ -29,30 +29,30 @@ func (m Mark) String() string {
 	return markScheme + m.Owner + "/" + m.Life
 }
 
-// Earlier says whether a mark that a BMC shows is of another life of the same owner.
+// Earlier reports whether a label that a BMC lists belongs to another process of the same owner.
 func (m Mark) Earlier(shown string) bool {
 	life, ours := strings.CutPrefix(shown, markScheme+m.Owner+"/")
 	return ours && m.Owner != "" && life != "" && life != m.Life
 }
 
-// Sweeper is a Conn that can end the sessions which earlier lives of the caller, by
-// its mark and user name, have left behind: never another's.
+// Sweeper is a Conn that can close the sessions of earlier processes. It closes only
+// sessions with the caller's label and user name.
 type Sweeper interface {
-	// SweepSessions returns how many it ended.
+	// SweepSessions returns the number of closed sessions.
 	SweepSessions(ctx context.Context) (int, error)
 }
 
-// sweep looks once, with the first session at a BMC. It is a courtesy: that it fails
-// is told to the observer only. The entry's lock is held.
+// sweep closes the sessions of earlier processes once, with the first session at a BMC.
+// Only the observer sees its errors. The entry's lock is held.
 func (p *Pool) sweep(ctx context.Context, e *entry) {
-	sweeper, can := e.conn.(Sweeper)
-	if !can || p.opts.Mark.Owner == "" {
+	sweeper, ok := e.conn.(Sweeper)
+	if !ok || p.opts.Mark.Owner == "" {
 		return
 	}
-	place := placeOf(e.target.Address)
+	origin := originOf(e.target.Address)
 	p.mu.Lock()
-	done := p.swept[place]
-	p.swept[place] = true
+	done := p.swept[origin]
+	p.swept[origin] = true
 	p.mu.Unlock()
 	if done {
 		return

@@ -19,17 +19,16 @@ const (
 	DefaultSlow = 12
 )
 
-// PatienceOptions bound how many callers wait for BMCs that say nothing, so that a
-// caller with few workers has some left for the BMCs that answer, however many hang
-// (docs/decisions/0142). Zero fields mean the defaults.
+// PatienceOptions bound how many callers wait for silent BMCs, so that a caller with few workers
+// keeps some for the BMCs that answer, however many hang (I13). Zero fields mean the defaults.
 type PatienceOptions struct {
-	// Silence is how long a call may wait for a sign of life of its BMC, and how long a
-	// caller waits for its turn, before it counts as slow.
+	// Silence is how long a call may wait for a response of its BMC, and a caller for its
+	// turn, before the call counts as slow.
 	Silence time.Duration
-	// Slow is how many calls, of all BMCs, may be slow at once; more of them end as by
-	// their deadline. BMCs that failed the last time get half of these places at most,
-	// and no more than Slow of them are called at all at a time: the others rest a little
-	// longer. Give 2 at least: the half of 1 is all of it. Negative: any number.
+	// Slow is how many calls of all BMCs may be slow at once; further ones end as by their
+	// deadline. BMCs whose last call failed may use half of these slots, and at most Slow of
+	// them are called at a time; for the others the pause is prolonged. Use at least 2: half
+	// of 1 is all of it. Negative: unlimited.
 	Slow int
 }
 
@@ -37,26 +36,24 @@ func (o PatienceOptions) filled() PatienceOptions {
 	return PatienceOptions{Silence: cmp.Or(o.Silence, DefaultSilence), Slow: cmp.Or(o.Slow, DefaultSlow)}
 }
 
-// patience hands out the places for slow calls.
-type patience struct {
+// slowCallLimiter manages the slots for slow calls.
+type slowCallLimiter struct {
 	opts PatienceOptions
 
 	mu sync.Mutex
-	// slow is how many places are taken, failing how many of them by BMCs that failed
-	// the last time.
+	// slow counts the used slots, and failing those used for BMCs whose last call failed.
 	slow, failing int
-	// trying is how many BMCs that failed the last time are being called, and lingering
-	// how many of them by those who keep no worker.
-	trying, lingering int
+	// retries counts the failing BMCs that are being called by workers, and
+	// unhurriedRetries those that are called with Unhurried.
+	retries, unhurriedRetries int
 }
 
 type unhurriedKey struct{}
 
-// Unhurried marks the calls of one who keeps no worker while it waits, as a stream of
-// events or a push of firmware does. They take no place from those who do, and are not
-// ended early for the want of one: a call has its whole time, and a wait for the BMC's
-// turn as long as ctx lasts. Of BMCs that failed the last time, they call a quarter of
-// PatienceOptions.Slow at once.
+// Unhurried marks the calls of a caller that occupies no worker while it waits, such as an
+// event stream or a firmware push. These calls use no slots of PatienceOptions.Slow and do
+// not end early: a call has its whole deadline, and the wait for a busy BMC lasts as long
+// as ctx. They call at most a quarter of PatienceOptions.Slow failing BMCs at once.
 func Unhurried(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unhurriedKey{}, true)
 }
@@ -66,40 +63,36 @@ func isUnhurried(ctx context.Context) bool {
 	return unhurried
 }
 
-func newPatience(o PatienceOptions) *patience { return &patience{opts: o} }
-
-func (p *patience) take(failing bool) bool {
+// acquire takes a slot for a slow call, beyond the limit if forced.
+func (p *slowCallLimiter) acquire(failing, forced bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.slow >= p.opts.Slow || failing && p.failing >= max(1, p.opts.Slow/2) {
+	if !forced && (p.slow >= p.opts.Slow || failing && p.failing >= max(1, p.opts.Slow/2)) {
 		return false
 	}
-	p.add(failing)
-	return true
-}
-
-// add takes a place, above the limit too. The lock is held.
-func (p *patience) add(failing bool) {
 	p.slow++
 	if failing {
 		p.failing++
 	}
+	return true
 }
 
-// exceed takes a place for what may not be cut.
-func (p *patience) exceed(failing bool) {
+func (p *slowCallLimiter) release(failing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.add(failing)
+	p.slow--
+	if failing {
+		p.failing--
+	}
 }
 
-// try takes a place for a BMC that failed the last time, until done.
-func (p *patience) try(unhurried bool) (done func(), ok bool) {
+// acquireRetry takes a slot for a failing BMC, until done.
+func (p *slowCallLimiter) acquireRetry(unhurried bool) (done func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	count, limit := &p.trying, p.opts.Slow
+	count, limit := &p.retries, p.opts.Slow
 	if unhurried {
-		count, limit = &p.lingering, max(1, p.opts.Slow/4)
+		count, limit = &p.unhurriedRetries, max(1, p.opts.Slow/4)
 	}
 	if p.opts.Slow >= 0 && *count >= limit {
 		return nil, false
@@ -112,144 +105,106 @@ func (p *patience) try(unhurried bool) (done func(), ok bool) {
 	}), true
 }
 
-// turnOf takes a place for a BMC that failed the last time, until done; others need
-// none. Without a place the BMC rests a little longer.
-func (p *Pool) turnOf(ctx context.Context, e *entry) (done func(), _ error) {
-	if !e.dealings.fails() {
+// acquireRetry takes a slot if the last call to the BMC failed, until done. Without a free
+// slot it prolongs the BMC's pause.
+func (p *Pool) acquireRetry(ctx context.Context, e *entry) (done func(), _ error) {
+	if !e.state.isFailing() {
 		return func() {}, nil
 	}
-	if done, ok := p.patience.try(isUnhurried(ctx)); ok {
+	if done, ok := p.slowCalls.acquireRetry(isUnhurried(ctx)); ok {
 		return done, nil
 	}
-	d := e.dealings
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	s := e.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	wait := p.opts.Rest.Max
-	return nil, &RestError{RetryAfter: wait/2 + rand.N(wait/2+1), Failures: d.contact.Failures, Err: d.contact.Err}
+	return nil, &RestError{RetryAfter: wait/2 + rand.N(wait/2+1), Failures: s.contact.Failures, Err: s.contact.Err}
 }
 
-func (p *patience) giveBack(failing bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slow--
-	if failing {
-		p.failing--
-	}
-}
-
-// limited is the context of a call that ends early, as by its deadline, when its BMC
-// is silent and there is no place for slow calls. Drivers tell the two apart by nothing:
-// a BMC that does not answer is silent, however long it was waited for.
-type limited struct {
+// slowCallContext is the context of a call that ends early, as by its deadline, when its
+// BMC is silent and no slot for slow calls is free. Drivers do not distinguish the two: the
+// BMC did not answer.
+type slowCallContext struct {
 	context.Context
-	patience *patience
-	failing  bool
-	done     chan struct{}
+	limiter *slowCallLimiter
+	failing bool
+	done    chan struct{}
 	// stop ends the watch of the outer context.
 	stop func() bool
 
 	mu    sync.Mutex
 	err   error
-	timer *time.Timer // nil: the call is over, or may be slow without limit
+	timer *time.Timer // nil: the call has ended, or slow calls are unlimited
 	slow  bool
-	// sign is when the last sign of life came.
-	sign time.Time
-	// committed: what is under way may not be cut, up to the next sign of life.
+	// heardAt is the time of the last response.
+	heardAt time.Time
+	// committed means that the call must not be ended before the next response.
 	committed bool
 }
 
-type patienceKey struct{}
+type slowCallKey struct{}
 
-// watch limits a call. Its end is close.
-func (p *patience) watch(ctx context.Context, failing bool) *limited {
-	c := &limited{Context: ctx, patience: p, failing: failing, done: make(chan struct{})}
-	c.stop = context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
+// watch limits a call until close.
+func (p *slowCallLimiter) watch(ctx context.Context, failing bool) *slowCallContext {
+	c := &slowCallContext{Context: ctx, limiter: p, failing: failing, done: make(chan struct{})}
+	c.stop = context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.endLocked(ctx.Err())
+	})
 	if p.opts.Slow >= 0 {
 		c.mu.Lock()
-		c.sign = time.Now()
-		c.timer = time.AfterFunc(p.opts.Silence, c.silent)
+		c.heardAt = time.Now()
+		c.timer = time.AfterFunc(p.opts.Silence, c.onSilence)
 		c.mu.Unlock()
 	}
 	return c
 }
 
-// Done implements context.Context.
-func (c *limited) Done() <-chan struct{} { return c.done }
+func (c *slowCallContext) Done() <-chan struct{} { return c.done }
 
-// Err implements context.Context.
-func (c *limited) Err() error {
+func (c *slowCallContext) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Value implements context.Context.
-func (c *limited) Value(key any) any {
-	if _, ok := key.(patienceKey); ok {
+func (c *slowCallContext) Value(key any) any {
+	if _, ok := key.(slowCallKey); ok {
 		return c
 	}
 	return c.Context.Value(key)
 }
 
-func (c *limited) end(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endLocked(err)
-}
-
-func (c *limited) endLocked(err error) {
+func (c *slowCallContext) endLocked(err error) {
 	if c.err == nil {
 		c.err = err
 		close(c.done)
 	}
 }
 
-// silent is called when there was no sign of life for too long.
-func (c *limited) silent() {
+func (c *slowCallContext) onSilence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.timer == nil || c.slow:
-	case time.Since(c.sign) < c.patience.opts.Silence: // a sign came at the last moment, and set the timer anew
-	case c.patience.take(c.failing):
-		c.slow = true
-	case c.committed:
-		c.patience.exceed(c.failing)
+	case time.Since(c.heardAt) < c.limiter.opts.Silence: // a late response has reset the timer
+	case c.limiter.acquire(c.failing, c.committed):
 		c.slow = true
 	default:
 		c.endLocked(context.DeadlineExceeded)
 	}
 }
 
-// commit spares what is sent next.
-func (c *limited) commit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.committed = true
-}
-
-// heard is a sign of life.
-func (c *limited) heard() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer == nil {
-		return
-	}
-	c.committed, c.sign = false, time.Now()
-	c.giveBack()
-	c.timer.Reset(c.patience.opts.Silence)
-}
-
-// giveBack is called with the lock held.
-func (c *limited) giveBack() {
+func (c *slowCallContext) releaseLocked() {
 	if c.slow {
 		c.slow = false
-		c.patience.giveBack(c.failing)
+		c.limiter.release(c.failing)
 	}
 }
 
-// close is the end of the call, and of all that hangs on its context.
-func (c *limited) close() {
+// close ends the call and everything that uses its context.
+func (c *slowCallContext) close() {
 	c.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,35 +212,43 @@ func (c *limited) close() {
 		c.timer.Stop()
 		c.timer = nil
 	}
-	c.giveBack()
+	c.releaseLocked()
 	c.endLocked(context.Canceled)
 }
 
-// Heard tells that the BMC of a call gave a sign of life. Drivers call it with each
-// answer: a call of many requests may take long without being slow. Outside a Pool it
-// does nothing.
+// Heard reports that the BMC of a call has sent a response. Drivers call it with each response, so
+// that a call of many requests does not count as slow. Outside of a Pool it does nothing.
 func Heard(ctx context.Context) {
-	if c, ok := ctx.Value(patienceKey{}).(*limited); ok {
-		c.heard()
+	c, ok := ctx.Value(slowCallKey{}).(*slowCallContext)
+	if !ok {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil {
+		return
+	}
+	c.committed, c.heardAt = false, time.Now()
+	c.releaseLocked()
+	c.timer.Reset(c.limiter.opts.Silence)
 }
 
-// Committed tells that what the driver sends next changes something at the BMC that only
-// the answer tells how to undo, as a login does: a session of which we have no token stays
-// open until the BMC ends it. Though its BMC is silent and all places are taken, the call
-// is not ended early before the next Heard; it takes a place above their number then.
-// Its deadline stays. Outside a Pool it does nothing.
+// Committed reports that the driver's next request changes something at the BMC that can be undone
+// only with the response, as a login does: a session without a token stays open until the BMC ends
+// it. The call then does not end early before the next Heard, even without a free slot; it exceeds
+// the limit instead. Its deadline stays. Outside of a Pool it does nothing.
 func Committed(ctx context.Context) {
-	if c, ok := ctx.Value(patienceKey{}).(*limited); ok {
-		c.commit()
+	if c, ok := ctx.Value(slowCallKey{}).(*slowCallContext); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.committed = true
 	}
 }
 
-// mayBeCut says whether a call may be ended before its deadline when its BMC is silent.
-// A write never is: what became of it would be unknown (I17); nor is the login of a dial
-// (Committed), nor the question how far an update is: BMCs answer slowly while they write
-// firmware; nor is what is not asked by those who wait in a queue.
-func (n CallName) mayBeCut() bool {
+// mayEndEarly reports whether a call may end before its deadline when its BMC is silent. Only calls
+// that workers wait for may: writes would have an unknown outcome (I17), and BMCs answer slowly
+// about an update while they write firmware. Committed protects the login of a dial.
+func (n CallName) mayEndEarly() bool {
 	switch n {
 	case CallDial, CallPowerState, CallVitals, CallBootOverride, CallIdentity, CallInventory, CallMediaSlots, CallSettings,
 		CallSettingSchemas, CallPendingSettings, CallFirmwareInventory, CallUpdateWays, CallHealth, CallEventLog, CallSecureBoot, CallIndicator:
@@ -294,31 +257,27 @@ func (n CallName) mayBeCut() bool {
 	return false
 }
 
-// await waits for the caller's turn at a BMC. One that another call of ours keeps for
-// long is busy.
-func (p *Pool) await(ctx context.Context, e *entry) error {
+// lock waits for the caller's turn at a BMC. It returns ErrBusy if another call keeps the
+// BMC for long.
+func (p *Pool) lock(ctx context.Context, e *entry) error {
 	select {
-	case <-e.lock: // at once
+	case <-e.lock: // even if ctx has ended
 		return nil
 	default:
 	}
-	if isUnhurried(ctx) {
-		select {
-		case <-e.lock:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	wait := ctx
+	if !isUnhurried(ctx) {
+		limited := p.slowCalls.watch(ctx, e.state.isFailing())
+		defer limited.close()
+		wait = limited
 	}
-	limited := p.patience.watch(ctx, e.dealings.fails())
-	defer limited.close()
 	select {
 	case <-e.lock:
 		return nil
-	case <-limited.Done():
+	case <-wait.Done():
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: another call of Ingot's has had it for %s", ErrBusy, p.patience.opts.Silence)
+	return fmt.Errorf("%w: another Ingot call has used it for %s", ErrBusy, p.opts.Patience.Silence)
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// hanging is a BMC that says nothing.
+// hanging is the Dialer of a silent BMC.
 func hanging(ctx context.Context, _ bmc.Target) (bmc.Conn, error) {
 	<-ctx.Done()
 	return nil, fmt.Errorf("dial: %w: %w", bmc.ErrTimeout, ctx.Err())
 }
 
-// TestHangingBMCsLeaveWorkers: 500 BMCs hang from one moment on, 50 workers serve them
-// and 200 that are well, as a controller's queue does: first come, first served; who
-// failed comes again after 5 s to 5 min. Nobody who is well waits for long.
+// TestHangingBMCsLeaveWorkers simulates a controller: 50 workers serve 500 hanging and 200
+// healthy BMCs in the order of arrival, and failures are retried after 5 s to 5 min. No
+// healthy BMC waits for long.
 func TestHangingBMCsLeaveWorkers(t *testing.T) {
-	const workers, ill, well, poll = 50, 500, 200, 3 * time.Minute
+	const workers, nHanging, nHealthy, poll = 50, 500, 200, 3 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		healthy := map[string]*fakeBMC{}
-		for i := range well {
-			healthy[fmt.Sprintf("well-%d", i)] = &fakeBMC{t: t}
+		for i := range nHealthy {
+			healthy[fmt.Sprintf("healthy-%d", i)] = &fakeBMC{t: t}
 		}
 		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if f := healthy[target.Address]; f != nil {
@@ -41,7 +41,7 @@ func TestHangingBMCsLeaveWorkers(t *testing.T) {
 		}, bmc.PoolOptions{IdleTimeout: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		queue := make(chan job, ill+well)
+		queue := make(chan job, nHanging+nHealthy)
 		var mu sync.Mutex
 		var longest, longestLater time.Duration
 		served := 0
@@ -68,26 +68,26 @@ func TestHangingBMCsLeaveWorkers(t *testing.T) {
 							}
 						}
 						mu.Unlock()
-						j.again(ctx, queue, err, poll)
+						j.requeue(ctx, queue, err, poll)
 					}
 				}
 			})
 		}
-		for i := range ill + well { // mixed, each at its time within a poll
-			name := fmt.Sprintf("ill-%d", i)
+		for i := range nHanging + nHealthy { // mixed and spread over one poll interval
+			name := fmt.Sprintf("hanging-%d", i)
 			if i%7 < 2 {
-				name = fmt.Sprintf("well-%d", i/7*2+i%7)
+				name = fmt.Sprintf("healthy-%d", i/7*2+i%7)
 			}
 			j := job{address: name}
-			j.after(ctx, queue, poll*time.Duration(i)/(ill+well))
+			j.enqueueAfter(ctx, queue, poll*time.Duration(i)/(nHanging+nHealthy))
 		}
 		wg.Wait()
-		t.Logf("%d calls of %d BMCs that are well; the longest wait for a worker %s, after 10 minutes %s", served, well, longest, longestLater)
-		if want := well * int(time.Hour/poll) * 9 / 10; served < want {
-			t.Errorf("%d calls, want %d at least", served, want)
+		t.Logf("%d calls to %d healthy BMCs; the longest wait for a worker %s, after 10 minutes %s", served, nHealthy, longest, longestLater)
+		if want := nHealthy * int(time.Hour/poll) * 9 / 10; served < want {
+			t.Errorf("%d calls, want at least %d", served, want)
 		}
 		if longest > 15*time.Second || longestLater > time.Second {
-			t.Errorf("a host that is well waited %s for a worker, and %s after 10 minutes", longest, longestLater)
+			t.Errorf("a healthy host waited %s for a worker, and %s after 10 minutes", longest, longestLater)
 		}
 		must(t, pool.Close(context.Background()))
 	})
@@ -100,17 +100,17 @@ type job struct {
 	delay   time.Duration
 }
 
-func (j job) again(ctx context.Context, queue chan<- job, err error, poll time.Duration) {
+func (j job) requeue(ctx context.Context, queue chan<- job, err error, poll time.Duration) {
 	if err == nil {
 		j.delay = 0
-		j.after(ctx, queue, poll)
+		j.enqueueAfter(ctx, queue, poll)
 		return
 	}
 	j.delay = min(max(2*j.delay, 5*time.Second), 5*time.Minute)
-	j.after(ctx, queue, max(j.delay, bmc.RetryAfter(err)))
+	j.enqueueAfter(ctx, queue, max(j.delay, bmc.RetryAfter(err)))
 }
 
-func (j job) after(ctx context.Context, queue chan<- job, wait time.Duration) {
+func (j job) enqueueAfter(ctx context.Context, queue chan<- job, wait time.Duration) {
 	time.AfterFunc(wait, func() {
 		j.due = time.Now()
 		select {
@@ -120,12 +120,12 @@ func (j job) after(ctx context.Context, queue chan<- job, wait time.Duration) {
 	})
 }
 
-// TestFailingBMCsTakeTurns: of those that failed the last time a few at most are asked
-// at once; the others are left alone for a little while, and nothing is sent.
+// TestFailingBMCsTakeTurns shows that only a few failing BMCs are called at once, and that
+// the pause of the others is prolonged.
 func TestFailingBMCsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if asked.Add(1) <= 3 {
 				return nil, bmc.ErrTimeout
 			}
@@ -142,7 +142,7 @@ func TestFailingBMCsTakeTurns(t *testing.T) {
 		err := pool.Do(t.Context(), target("c"), readState)
 		var rest *bmc.RestError
 		if !errors.As(err, &rest) || rest.Failures != 1 || !errors.Is(err, bmc.ErrTimeout) || rest.RetryAfter <= 0 || rest.RetryAfter > time.Minute || asked.Load() != 5 {
-			t.Errorf("the third: %v, %d dials; want it left alone", err, asked.Load())
+			t.Errorf("the third: %v, %d dials; want a pause", err, asked.Load())
 		}
 		if c := pool.Contact("c"); c.Failures != 1 {
 			t.Errorf("contact %+v", c)
@@ -150,43 +150,42 @@ func TestFailingBMCsTakeTurns(t *testing.T) {
 		wg.Wait()
 		_ = pool.Do(t.Context(), target("c"), readState)
 		if n := asked.Load(); n != 6 {
-			t.Errorf("%d dials, want the third asked when there is a place", n)
+			t.Errorf("%d dials, want a call to the third when a slot is free", n)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPatience: a silent BMC has the call's whole time while there is a place for it;
-// one that gives signs of life needs no place.
-func TestPatience(t *testing.T) {
+// TestSlowCallsEndEarly shows that a silent BMC gets the call's whole deadline while a slot
+// is free, and that a BMC that responds needs no slot.
+func TestSlowCallsEndEarly(t *testing.T) {
 	type call struct {
 		name string
-		// signs of life, then silence until the end.
-		signs int
-		fail  bool
-		want  time.Duration
+		// responses every 4 s, then silence until the end.
+		responses int
+		fail      bool
+		want      time.Duration
 	}
 	for _, tc := range []struct {
 		name  string
 		slow  int
-		calls []call // each in its own time, a second after the one before
+		calls []call // each starts a second after the one before
 	}{
 		{"alone", 2, []call{{"a", 0, false, 30 * time.Second}}},
-		{"a place each", 2, []call{{"a", 0, false, 30 * time.Second}, {"b", 0, false, 30 * time.Second}}},
-		{"no place for the third", 2, []call{{"a", 0, false, 30 * time.Second}, {"b", 0, false, 30 * time.Second}, {"c", 0, false, 5 * time.Second}}},
-		{"signs of life need none", 1, []call{{"a", 0, false, 30 * time.Second}, {"b", 4, false, (4*4 + 5) * time.Second}}},
-		{"half for those that failed", 2, []call{{"a", 0, true, 30 * time.Second}, {"b", 0, true, 5 * time.Second}, {"c", 0, false, 30 * time.Second}}},
-		{"without limit", -1, []call{{"a", 0, false, 30 * time.Second}, {"b", 0, false, 30 * time.Second}}},
+		{"a slot each", 2, []call{{"a", 0, false, 30 * time.Second}, {"b", 0, false, 30 * time.Second}}},
+		{"no slot for the third", 2, []call{{"a", 0, false, 30 * time.Second}, {"b", 0, false, 30 * time.Second}, {"c", 0, false, 5 * time.Second}}},
+		{"responses need no slot", 1, []call{{"a", 0, false, 30 * time.Second}, {"b", 4, false, (4*4 + 5) * time.Second}}},
+		{"half for failing BMCs", 2, []call{{"a", 0, true, 30 * time.Second}, {"b", 0, true, 5 * time.Second}, {"c", 0, false, 30 * time.Second}}},
+		{"unlimited", -1, []call{{"a", 0, false, 30 * time.Second}, {"b", 0, false, 30 * time.Second}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				signs := map[string]int{}
+				responses := map[string]int{}
 				failing := map[string]bool{}
 				for _, c := range tc.calls {
-					signs[c.name], failing[c.name] = c.signs, c.fail
+					responses[c.name], failing[c.name] = c.responses, c.fail
 				}
 				var mu sync.Mutex
-				pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+				pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 					mu.Lock()
 					fail := failing[target.Address]
 					failing[target.Address] = false
@@ -194,7 +193,7 @@ func TestPatience(t *testing.T) {
 					if fail {
 						return nil, bmc.ErrUnreachable
 					}
-					for range signs[target.Address] {
+					for range responses[target.Address] {
 						time.Sleep(4 * time.Second)
 						bmc.Heard(ctx)
 					}
@@ -215,18 +214,16 @@ func TestPatience(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				must(t, pool.Close(t.Context()))
 			})
 		})
 	}
 }
 
-// TestPatienceLeavesWritesAlone: what became of a write that is cut off would be unknown
-// (I17).
-func TestPatienceLeavesWritesAlone(t *testing.T) {
+// TestWritesDoNotEndEarly: the outcome of such a write would be unknown (I17).
+func TestWritesDoNotEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if target.Address == "a" {
 				return f.dial(ctx, target)
 			}
@@ -241,13 +238,11 @@ func TestPatienceLeavesWritesAlone(t *testing.T) {
 			t.Errorf("a write ended after %s: %v", took, err)
 		}
 		close(f.block)
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestPatienceLeavesLoginsAlone: a BMC that is sent credentials opens the session also
-// when nobody waits for the answer any more; and then nobody can end it.
-func TestPatienceLeavesLoginsAlone(t *testing.T) {
+// TestLoginsDoNotEndEarly: the BMC would open a session that Ingot has no token to close.
+func TestLoginsDoNotEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answersAfter := map[string]time.Duration{"answers": 8 * time.Second, "never": time.Hour}
 		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
@@ -270,56 +265,54 @@ func TestPatienceLeavesLoginsAlone(t *testing.T) {
 			}
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { takes("has the place", 30*time.Second) })
+		wg.Go(func() { takes("has the slot", 30*time.Second) })
 		time.Sleep(time.Second)
-		wg.Go(func() { takes("answers", 13*time.Second) }) // and is then like any other
+		wg.Go(func() { takes("answers", 13*time.Second) }) // then like any other call
 		wg.Go(func() { takes("never", 30*time.Second) })
 		wg.Go(func() { takes("no login", 5*time.Second) })
 		wg.Wait()
 		wg.Go(func() { takes("never", 30*time.Second) })
 		time.Sleep(6 * time.Second)
-		takes("beside one above the limit", 5*time.Second) // a login that is slow takes a place
+		takes("second", 5*time.Second) // the slow login beyond the limit counts
 		wg.Wait()
-		takes("all places are free", 30*time.Second)
+		takes("slots are free", 30*time.Second)
 		must(t, pool.Close(t.Context()))
-		bmc.Committed(t.Context()) // outside a pool
+		bmc.Committed(t.Context()) // does nothing outside of a pool
 	})
 }
 
-// TestPatienceInTheQueue: who waits long for a BMC that another call of ours keeps is
-// told that it is busy, where there is no place for more who wait.
-func TestPatienceInTheQueue(t *testing.T) {
+// TestWaitForABusyBMCEndsEarly shows that a caller gets ErrBusy if another call keeps the
+// BMC for long and no slot is free.
+func TestWaitForABusyBMCEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, block: make(chan struct{})}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 1}})
+		pool := newPool(t, f.dial, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 1}})
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = pool.Do(t.Context(), target("a"), setPower) })
 		synctest.Wait()
-		wg.Go(func() { _ = pool.Do(t.Context(), target("a"), readState) }) // has the place
+		wg.Go(func() { _ = pool.Do(t.Context(), target("a"), readState) }) // takes the slot
 		time.Sleep(time.Second)
 		err := pool.Do(t.Context(), target("a"), readState)
-		if !errors.Is(err, bmc.ErrBusy) || !strings.Contains(err.Error(), "another call") {
+		if !errors.Is(err, bmc.ErrBusy) || !strings.Contains(err.Error(), "another Ingot call") {
 			t.Errorf("error %v, want ErrBusy", err)
 		}
 		close(f.block)
 		wg.Wait()
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestUnhurriedTakeNoPlaces: who keeps no worker takes nothing from those who do, neither
-// in the queue for a BMC nor at one that is silent, and waits its time.
-func TestUnhurriedTakeNoPlaces(t *testing.T) {
+// TestUnhurriedUsesNoSlots covers the wait for a BMC and the call of a silent one.
+func TestUnhurriedUsesNoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, block: make(chan struct{})}
-		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if target.Address == "works" {
 				return f.dial(ctx, target)
 			}
 			return hanging(ctx, target)
 		}, bmc.PoolOptions{CallTimeout: time.Hour, Patience: bmc.PatienceOptions{Slow: 1}, Rest: bmc.RestOptions{After: -1}})
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = pool.Do(t.Context(), target("works"), setPower) }) // as long as a push of firmware
+		wg.Go(func() { _ = pool.Do(t.Context(), target("works"), setPower) }) // as long as a firmware push
 		synctest.Wait()
 		unhurried := bmc.Unhurried(t.Context())
 		wg.Go(func() {
@@ -332,22 +325,21 @@ func TestUnhurriedTakeNoPlaces(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
-		err := pool.Do(ctx, target("ill"), readState)
+		err := pool.Do(ctx, target("hanging"), readState)
 		if took := time.Since(start); took != 25*time.Second {
-			t.Errorf("the only place was taken: a call had %s: %v", took, err)
+			t.Errorf("the only slot was in use: a call had %s: %v", took, err)
 		}
 		close(f.block)
 		wg.Wait()
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestUnhurriedLeaveFailingBMCsToOthers: of the BMCs that failed they call a few, and never
-// those that a worker would have called.
-func TestUnhurriedLeaveFailingBMCsToOthers(t *testing.T) {
+// TestUnhurriedCallsFewFailingBMCs shows that Unhurried calls do not use the slots of
+// workers for failing BMCs.
+func TestUnhurriedCallsFewFailingBMCs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if asked.Add(1) <= 10 {
 				return nil, bmc.ErrTimeout
 			}
@@ -366,20 +358,19 @@ func TestUnhurriedLeaveFailingBMCsToOthers(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := asked.Load() - 10; n != 1+4 {
-			t.Errorf("%d are asked, want one of the unhurried and four of the others", n)
+			t.Errorf("%d calls, want 1 unhurried and 4 others", n)
 		}
 		wg.Wait()
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestCallsEndWhatHangsOnThem: what a driver leaves behind ends with its call.
-func TestCallsEndWhatHangsOnThem(t *testing.T) {
+// TestCallEndsItsContext shows that the context of a call ends with the call.
+func TestCallEndsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
 		f := &fakeBMC{t: t}
-		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
-			context.AfterFunc(ctx, func() { ended.Store(true) }) // and forgotten
+		pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+			context.AfterFunc(ctx, func() { ended.Store(true) }) // never stopped
 			return f.dial(ctx, target)
 		}, bmc.PoolOptions{IdleTimeout: time.Hour})
 		must(t, pool.Do(t.Context(), target("a"), readState))
@@ -387,6 +378,5 @@ func TestCallsEndWhatHangsOnThem(t *testing.T) {
 		if !ended.Load() {
 			t.Error("the context of a call outlives it")
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }

@@ -27,9 +27,9 @@ func TestSourcesAllow(t *testing.T) {
 		{"one network", "10.20.0.0/16", "10.20.0.9", "10.21.0.9 192.0.2.1 127.0.0.1 2001:db8::9 64:ff9b::a14:9"},
 		{"all", "0.0.0.0/0 ::/0", "10.20.0.9 2001:db8::9", "127.0.0.1 ::1 169.254.169.254 10.96.0.1 fe80::1"},
 		{"loopback", "0.0.0.0/0 127.0.0.0/8 ::1", "10.20.0.9 127.0.0.1 ::1 ::ffff:127.0.0.1", "169.254.1.1 10.96.0.1 :: 2001:db8::9"},
-		{"a part of the services' network", "10.0.0.0/8 10.100.0.0/16", "10.20.0.9 10.100.0.1", "10.96.0.1"},
+		{"a part of the service network", "10.0.0.0/8 10.100.0.0/16", "10.20.0.9 10.100.0.1", "10.96.0.1"},
 		{"excluded", "!10.20.0.0/24 !2001:db8::9", "10.20.1.9 2001:db8::8", "10.20.0.9 2001:db8::9"},
-		{"NAT64 by intent", "64:ff9b::7f00:1", "64:ff9b::7f00:1", "127.0.0.1"},
+		{"NAT64 on purpose", "64:ff9b::7f00:1", "64:ff9b::7f00:1", "127.0.0.1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sources, err := bmc.ParseSources(strings.Fields(tc.entries))
@@ -48,25 +48,25 @@ func TestSourcesAllow(t *testing.T) {
 				}
 			}
 			if err := sources.Check("bmc.example"); err != nil {
-				t.Errorf("a name is looked at before it is resolved: %v", err)
+				t.Errorf("a name is checked before it is resolved: %v", err)
 			}
 		})
 	}
 }
 
-func TestSourcesRefuseNonsense(t *testing.T) {
+func TestParseSourcesRejectsInvalidEntries(t *testing.T) {
 	for _, entry := range []string{"", "bmc.example", "10.0.0.0/33", "10.0.0.1:443", "fe80::1%eth0", "!", "!!10.0.0.1", "::ffff:10.0.0.0/104"} {
 		if _, err := bmc.ParseSources([]string{"10.0.0.0/8", entry}); err == nil || !strings.Contains(err.Error(), "write 10.20.0.0/16") {
-			t.Errorf("%q: %v, want a refusal with its remedy", entry, err)
+			t.Errorf("%q: %v, want an error that shows valid entries", entry, err)
 		}
 	}
 }
 
-// TestPoolExplainsARefusedAddress: whatever a driver makes of a refused connection, the
-// caller learns that it was refused, and nothing is counted against the BMC.
-func TestPoolExplainsARefusedAddress(t *testing.T) {
+// TestPoolReportsARefusedAddress shows that the caller gets the refusal of a connection
+// instead of the driver's error, and that it does not count as a failure of the BMC.
+func TestPoolReportsARefusedAddress(t *testing.T) {
 	sources := bmc.Sources{}
-	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	pool := newPool(t, func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		_, err := target.DialContext(ctx, "tcp", "127.0.0.1:9")
 		return nil, errors.Join(bmc.ErrUnreachable, err)
 	}, bmc.PoolOptions{Sources: &sources})
@@ -77,7 +77,6 @@ func TestPoolExplainsARefusedAddress(t *testing.T) {
 		}
 	}
 	if c := pool.Contact("redfish://127.0.0.1:9"); c.Failures != 0 {
-		t.Errorf("%d failures of a BMC that was not asked", c.Failures)
+		t.Errorf("%d failures of a BMC that was not called", c.Failures)
 	}
-	must(t, pool.Close(t.Context()))
 }

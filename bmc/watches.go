@@ -4,6 +4,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -24,74 +25,62 @@ const (
 	DefaultWatchBurst    = 3
 )
 
-// NewsKind is what Watches tell of.
+// NewsKind is the kind of a Watches notification.
 type NewsKind string
 
-// The kinds of news.
 const (
-	// NewsBegun: from now on the BMC tells by itself.
+	// NewsBegun: a stream was opened; the BMC reports changes from now on.
 	NewsBegun NewsKind = "Begun"
-	// NewsHappened: it told something; look.
+	// NewsHappened: the BMC sent an event; read its state.
 	NewsHappened NewsKind = "Happened"
-	// NewsEnded: it tells nothing any more.
+	// NewsEnded: the stream ended.
 	NewsEnded NewsKind = "Ended"
 )
 
-// WatchOptions tune Watches; zero fields mean the defaults.
+// WatchOptions configure Watches; zero fields mean the defaults.
 type WatchOptions struct {
-	// Notify gets all news, of the key that wanted them, from a goroutine of the
-	// watch's: it must not block. Required.
+	// Notify receives all notifications with the key given to Want. It is called from a
+	// goroutine of the watch and must not block. Required.
 	Notify func(key string, kind NewsKind)
-	// First is the pause before a stream that ended is opened again, doubled up to
-	// Max, and shortened at random by up to a half. A stream that lived for Settled
-	// starts afresh.
+	// First is the pause before an ended stream is opened again. Each further pause doubles,
+	// up to Max, and is shortened at random by up to a half. A stream that lasted for
+	// Settled resets the pause.
 	First, Max, Settled time.Duration
-	// Rate bounds the streams that are opened, of all BMCs, per second: a network that
-	// comes back must not meet thousands of handshakes at once.
+	// Rate bounds the streams that are opened per second, for all BMCs, so that a network
+	// outage does not end with thousands of handshakes at once.
 	Rate float64
-	// Recheck is when a BMC that has no events is asked again.
+	// Recheck is the pause before a BMC without event streams is tried again.
 	Recheck time.Duration
-	// Burst news of one BMC come at once, then one per Interval: a sensor at its
-	// threshold must not have its BMC asked without end. News that wait are one.
+	// Burst is the number of notifications per BMC that are delivered at once; then one per
+	// Interval is, so that a sensor at its threshold does not cause endless reads. Pending
+	// notifications are merged.
 	Burst    int
 	Interval time.Duration
 }
 
-// DefaultWatchOptions are what zero fields mean, without Notify.
+// DefaultWatchOptions returns the options that zero fields stand for, without Notify.
 func DefaultWatchOptions() WatchOptions { return WatchOptions{}.filled() }
 
 func (o WatchOptions) filled() WatchOptions {
-	fill := func(d *time.Duration, otherwise time.Duration) {
-		if *d <= 0 {
-			*d = otherwise
-		}
-	}
-	fill(&o.First, DefaultWatchFirst)
-	fill(&o.Max, DefaultWatchMax)
-	fill(&o.Settled, DefaultWatchSettled)
-	fill(&o.Recheck, DefaultWatchRecheck)
-	fill(&o.Interval, DefaultWatchInterval)
+	o.First, o.Max = cmp.Or(max(o.First, 0), DefaultWatchFirst), cmp.Or(max(o.Max, 0), DefaultWatchMax)
 	o.Max = max(o.Max, o.First)
-	if o.Rate <= 0 {
-		o.Rate = DefaultWatchRate
-	}
-	if o.Burst <= 0 {
-		o.Burst = DefaultWatchBurst
-	}
+	o.Settled, o.Recheck = cmp.Or(max(o.Settled, 0), DefaultWatchSettled), cmp.Or(max(o.Recheck, 0), DefaultWatchRecheck)
+	o.Rate, o.Burst = cmp.Or(max(o.Rate, 0), DefaultWatchRate), cmp.Or(max(o.Burst, 0), DefaultWatchBurst)
+	o.Interval = cmp.Or(max(o.Interval, 0), DefaultWatchInterval)
 	return o
 }
 
-// WatchCounts say how the watches fare, for metrics.
+// WatchCounts are the numbers of streams and events, for metrics.
 type WatchCounts struct {
-	// Live streams are open; Waiting ones are about to be opened, or opened again;
-	// Unsupported BMCs have no events.
+	// Live streams are open, and Waiting streams are about to be opened. Unsupported counts
+	// the BMCs without event streams.
 	Live, Waiting, Unsupported int
-	// Events told, and streams Ended, so far.
+	// Events and Ended count the received events and the ended streams.
 	Events, Ended uint64
 }
 
-// Watches keep one stream of events with each BMC that is wanted. Each is one
-// goroutine, which ends with Drop or Close. They are safe for concurrent use.
+// Watches keeps one event stream open to each BMC that is wanted. Each stream has one
+// goroutine, which ends with Drop or Close. It is safe for concurrent use.
 type Watches struct {
 	pool *Pool
 	opts WatchOptions
@@ -102,19 +91,18 @@ type Watches struct {
 	mu            sync.Mutex
 	closed        bool
 	watches       map[string]*watch
-	slot          time.Time // when the next stream may be opened
+	nextOpen      time.Time // when the next stream may be opened
 	events, ended uint64
 }
 
-// watch is one BMC. Its fields, but for those that do not change, are guarded by
-// Watches.mu.
+// watch is one BMC. Watches.mu guards the fields that change.
 type watch struct {
 	key    string
 	target Target
 	cancel context.CancelFunc
 
 	live bool
-	// recheck is when a BMC without events is asked again; zero: it may have some.
+	// recheck is when a BMC without event streams is tried again; zero: it may have some.
 	recheck time.Time
 	limiter *rate.Limiter
 	pending *time.Timer
@@ -126,26 +114,26 @@ func NewWatches(pool *Pool, opts WatchOptions) *Watches {
 	return &Watches{pool: pool, opts: opts.filled(), base: base, end: end, watches: map[string]*watch{}}
 }
 
-// Want has a BMC watched until Drop. It does nothing where it is watched already,
-// by the same target, or where it has no events.
+// Want watches a BMC until Drop. It does nothing if the key is watched already with the
+// same target, or if the BMC has no event streams.
 func (w *Watches) Want(key string, target Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return
 	}
-	if have := w.watches[key]; have != nil {
-		if have.target.equal(target) && (have.recheck.IsZero() || time.Now().Before(have.recheck)) {
+	if old := w.watches[key]; old != nil {
+		if old.target.equal(target) && (old.recheck.IsZero() || time.Now().Before(old.recheck)) {
 			return
 		}
-		w.stop(have)
+		w.stopLocked(old)
 	}
 	ctx, cancel := context.WithCancel(w.base)
-	fresh := &watch{key: key, target: target, cancel: cancel, limiter: rate.NewLimiter(rate.Every(w.opts.Interval), w.opts.Burst)}
-	w.watches[key] = fresh
+	n := &watch{key: key, target: target, cancel: cancel, limiter: rate.NewLimiter(rate.Every(w.opts.Interval), w.opts.Burst)}
+	w.watches[key] = n
 	w.work.Go(func() {
 		defer cancel()
-		w.run(ctx, fresh)
+		w.run(ctx, n)
 	})
 }
 
@@ -153,39 +141,39 @@ func (w *Watches) Want(key string, target Target) {
 func (w *Watches) Drop(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if have := w.watches[key]; have != nil {
-		w.stop(have)
+	if n := w.watches[key]; n != nil {
+		w.stopLocked(n)
 	}
 }
 
-// stop is called with the lock held. There is no news of a watch that was stopped.
-func (w *Watches) stop(have *watch) {
-	have.cancel()
-	have.live = false
-	if have.pending != nil {
-		have.pending.Stop()
+// stopLocked ends a watch; it sends no notification after that.
+func (w *Watches) stopLocked(n *watch) {
+	n.cancel()
+	n.live = false
+	if n.pending != nil {
+		n.pending.Stop()
 	}
-	delete(w.watches, have.key)
+	delete(w.watches, n.key)
 }
 
-// Watched says whether the stream of a key is open.
+// Watched reports whether the stream of a key is open.
 func (w *Watches) Watched(key string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	have := w.watches[key]
-	return have != nil && have.live
+	n := w.watches[key]
+	return n != nil && n.live
 }
 
-// Counts for metrics.
+// Counts returns the current numbers.
 func (w *Watches) Counts() WatchCounts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := WatchCounts{Events: w.events, Ended: w.ended}
-	for _, have := range w.watches {
+	for _, n := range w.watches {
 		switch {
-		case have.live:
+		case n.live:
 			c.Live++
-		case !have.recheck.IsZero():
+		case !n.recheck.IsZero():
 			c.Unsupported++
 		default:
 			c.Waiting++
@@ -198,8 +186,8 @@ func (w *Watches) Counts() WatchCounts {
 func (w *Watches) Close() {
 	w.mu.Lock()
 	w.closed = true
-	for _, have := range w.watches {
-		w.stop(have)
+	for _, n := range w.watches {
+		w.stopLocked(n)
 	}
 	w.end()
 	w.mu.Unlock()
@@ -207,23 +195,23 @@ func (w *Watches) Close() {
 }
 
 // run keeps a stream open.
-func (w *Watches) run(ctx context.Context, have *watch) {
+func (w *Watches) run(ctx context.Context, n *watch) {
 	for delay := w.opts.First; ; delay = min(2*delay, w.opts.Max) {
-		if !sleep(ctx, w.turn()) {
+		if !sleep(ctx, w.untilNextOpen()) {
 			return
 		}
-		lived, err := w.stream(ctx, have)
+		lasted, err := w.stream(ctx, n)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, ErrPoolClosed):
 			return
 		case errors.Is(err, ErrNotSupported):
 			w.mu.Lock()
-			have.recheck = time.Now().Add(w.opts.Recheck)
+			n.recheck = time.Now().Add(w.opts.Recheck)
 			w.mu.Unlock()
 			return
-		case lived >= w.opts.Settled:
+		case lasted >= w.opts.Settled:
 			delay = w.opts.First
-		case errors.Is(err, ErrAddress): // a person corrects it; or its systems are not there yet
+		case errors.Is(err, ErrAddress): // an operator must correct it, or the BMC is still starting
 			delay = w.opts.Max
 		}
 		wait := max(delay, RetryAfter(err))
@@ -233,20 +221,20 @@ func (w *Watches) run(ctx context.Context, have *watch) {
 	}
 }
 
-// turn is how long it is to the caller's turn to open a stream.
-func (w *Watches) turn() time.Duration {
+// untilNextOpen reserves the next time at which a stream may be opened.
+func (w *Watches) untilNextOpen() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if w.slot.Before(now) {
-		w.slot = now
+	if w.nextOpen.Before(now) {
+		w.nextOpen = now
 	}
-	wait := w.slot.Sub(now)
-	w.slot = w.slot.Add(time.Duration(float64(time.Second) / w.opts.Rate))
+	wait := w.nextOpen.Sub(now)
+	w.nextOpen = w.nextOpen.Add(time.Duration(float64(time.Second) / w.opts.Rate))
 	return wait
 }
 
-// sleep returns false when ctx has ended.
+// sleep returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -258,10 +246,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// stream opens a stream and reads it to its end.
-func (w *Watches) stream(ctx context.Context, have *watch) (lived time.Duration, err error) {
+// stream opens a stream, reads it until it ends, and returns how long it lasted.
+func (w *Watches) stream(ctx context.Context, n *watch) (lasted time.Duration, err error) {
 	var stream EventStream
-	err = w.pool.Do(Unhurried(ctx), have.target, func(ctx context.Context, conn Conn) (err error) {
+	err = w.pool.Do(Unhurried(ctx), n.target, func(ctx context.Context, conn Conn) (err error) {
 		stream, err = conn.OpenEvents(ctx)
 		return err
 	})
@@ -274,69 +262,61 @@ func (w *Watches) stream(ctx context.Context, have *watch) (lived time.Duration,
 		_ = stream.Close()
 	}()
 	start := time.Now()
-	if !w.begun(have) {
+	if !w.setLive(n, true) {
 		return 0, context.Canceled
 	}
 	for {
-		event, err := stream.Next()
-		if err != nil {
-			w.over(have)
+		if _, err := stream.Next(); err != nil {
+			w.setLive(n, false)
 			return time.Since(start), err
 		}
-		w.happened(have, event)
+		w.onEvent(n)
 	}
 }
 
-// begun returns false when the watch was stopped meanwhile.
-func (w *Watches) begun(have *watch) bool {
+// setLive records the start or the end of a stream and notifies about it. It returns false
+// if the watch was stopped meanwhile.
+func (w *Watches) setLive(n *watch, live bool) bool {
 	w.mu.Lock()
-	ours := w.watches[have.key] == have
-	have.live = ours
-	w.mu.Unlock()
-	if ours {
-		w.opts.Notify(have.key, NewsBegun)
-	}
-	return ours
-}
-
-func (w *Watches) over(have *watch) {
-	w.mu.Lock()
-	ours := w.watches[have.key] == have
-	have.live = false
-	if ours {
+	current := w.watches[n.key] == n
+	n.live = current && live
+	if current && !live {
 		w.ended++
 	}
 	w.mu.Unlock()
-	if ours {
-		w.opts.Notify(have.key, NewsEnded)
+	switch {
+	case current && live:
+		w.opts.Notify(n.key, NewsBegun)
+	case current:
+		w.opts.Notify(n.key, NewsEnded)
 	}
+	return current
 }
 
-// happened tells of an event, at once or when its turn has come.
-func (w *Watches) happened(have *watch, _ Event) {
+// onEvent notifies about an event, at once or when the limiter allows it.
+func (w *Watches) onEvent(n *watch) {
 	w.mu.Lock()
 	w.events++
-	if w.watches[have.key] != have || have.pending != nil {
+	if w.watches[n.key] != n || n.pending != nil {
 		w.mu.Unlock()
 		return
 	}
-	wait := have.limiter.Reserve().Delay()
+	wait := n.limiter.Reserve().Delay()
 	if wait > 0 {
-		have.pending = time.AfterFunc(wait, func() { w.due(have) })
+		n.pending = time.AfterFunc(wait, func() { w.notifyPending(n) })
 	}
 	w.mu.Unlock()
 	if wait == 0 {
-		w.opts.Notify(have.key, NewsHappened)
+		w.opts.Notify(n.key, NewsHappened)
 	}
 }
 
-// due tells of what waited.
-func (w *Watches) due(have *watch) {
+func (w *Watches) notifyPending(n *watch) {
 	w.mu.Lock()
-	ours := w.watches[have.key] == have
-	have.pending = nil
+	current := w.watches[n.key] == n
+	n.pending = nil
 	w.mu.Unlock()
-	if ours {
-		w.opts.Notify(have.key, NewsHappened)
+	if current {
+		w.opts.Notify(n.key, NewsHappened)
 	}
 }

@@ -18,32 +18,32 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// teller is a BMC with events: each opening takes the next answer.
-type teller struct {
+// eventConn is a session of an eventBMC.
+type eventConn struct {
 	bmc.Unsupported
-	f *tellers
-	// streams of this session.
-	streams []*told
+	f       *eventBMC
+	streams []*testStream
 }
 
-type tellers struct {
+// eventBMC is a BMC with event streams.
+type eventBMC struct {
 	mu sync.Mutex
-	// refuse is the answer to an opening; nil: a stream.
+	// refuse is the error of OpenEvents; nil: it opens a stream.
 	refuse  error
 	opened  []time.Time
-	streams []*told
+	streams []*testStream
 	closed  int
 	target  bmc.Target
 }
 
-// told is a stream that a test speaks on.
-type told struct {
+// testStream is a stream that a test sends events on.
+type testStream struct {
 	events chan bmc.Event
 	end    chan struct{}
 	once   sync.Once
 }
 
-func (s *told) Next() (bmc.Event, error) {
+func (s *testStream) Next() (bmc.Event, error) {
 	select {
 	case e := <-s.events:
 		return e, nil
@@ -52,41 +52,41 @@ func (s *told) Next() (bmc.Event, error) {
 	}
 }
 
-func (s *told) Close() error {
+func (s *testStream) Close() error {
 	s.once.Do(func() { close(s.end) })
 	return nil
 }
 
-func (f *tellers) dial(_ context.Context, target bmc.Target) (bmc.Conn, error) {
+func (f *eventBMC) dial(_ context.Context, target bmc.Target) (bmc.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.target = target
-	return &teller{f: f}, nil
+	return &eventConn{f: f}, nil
 }
 
-func (t *teller) OpenEvents(context.Context) (bmc.EventStream, error) {
+func (t *eventConn) OpenEvents(context.Context) (bmc.EventStream, error) {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
 	t.f.opened = append(t.f.opened, time.Now())
 	if t.f.refuse != nil {
 		return nil, t.f.refuse
 	}
-	s := &told{events: make(chan bmc.Event), end: make(chan struct{})}
+	s := &testStream{events: make(chan bmc.Event), end: make(chan struct{})}
 	t.f.streams, t.streams = append(t.f.streams, s), append(t.streams, s)
 	return s, nil
 }
 
-func (t *teller) PowerState(context.Context) (bmc.PowerState, error) { return bmc.PowerOn, nil }
-func (t *teller) SetPower(context.Context, bmc.PowerAction) error    { return nil }
-func (t *teller) BootOverride(context.Context) (bmc.BootOverride, error) {
+func (t *eventConn) PowerState(context.Context) (bmc.PowerState, error) { return bmc.PowerOn, nil }
+func (t *eventConn) SetPower(context.Context, bmc.PowerAction) error    { return nil }
+func (t *eventConn) BootOverride(context.Context) (bmc.BootOverride, error) {
 	return bmc.BootOverride{}, nil
 }
-func (t *teller) SetBootOverride(context.Context, bmc.BootOverride) error { return nil }
-func (t *teller) Identity(context.Context) (bmc.Identity, error)          { return bmc.Identity{}, nil }
-func (t *teller) Inventory(context.Context) (bmc.Inventory, error)        { return bmc.Inventory{}, nil }
+func (t *eventConn) SetBootOverride(context.Context, bmc.BootOverride) error { return nil }
+func (t *eventConn) Identity(context.Context) (bmc.Identity, error)          { return bmc.Identity{}, nil }
+func (t *eventConn) Inventory(context.Context) (bmc.Inventory, error)        { return bmc.Inventory{}, nil }
 
-// Close ends the streams of the session, as a driver's does.
-func (t *teller) Close(context.Context) error {
+// Close ends the streams of the session, as a driver does.
+func (t *eventConn) Close(context.Context) error {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
 	t.f.closed++
@@ -96,36 +96,36 @@ func (t *teller) Close(context.Context) error {
 	return nil
 }
 
-// last is the newest stream.
-func (f *tellers) last() *told {
+// last returns the newest stream.
+func (f *eventBMC) last() *testStream {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.streams[len(f.streams)-1]
 }
 
-func (f *tellers) openings() []time.Time {
+func (f *eventBMC) openings() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.opened)
 }
 
-// news collects what watches tell.
+// news collects the notifications of Watches.
 type news struct {
-	mu   sync.Mutex
-	told []string
+	mu    sync.Mutex
+	notes []string
 }
 
 func (n *news) notify(key string, kind bmc.NewsKind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = append(n.told, key+" "+string(kind))
+	n.notes = append(n.notes, key+" "+string(kind))
 }
 
 func (n *news) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := n.told
-	n.told = nil
+	out := n.notes
+	n.notes = nil
 	return out
 }
 
@@ -137,11 +137,11 @@ func wantNews(t *testing.T, n *news, want ...string) {
 	}
 }
 
-// TestWatchLife: a stream is opened once, keeps the session, tells, is opened again after it ended,
-// and ends with Drop.
-func TestWatchLife(t *testing.T) {
+// TestWatchLifecycle shows that a stream is opened once, keeps the session, notifies, is
+// opened again after it ended, and ends with Drop.
+func TestWatchLifecycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, n := &tellers{}, &news{}
+		f, n := &eventBMC{}, &news{}
 		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Minute})
 		w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
 		for range 3 {
@@ -172,7 +172,7 @@ func TestWatchLife(t *testing.T) {
 		other := target("a")
 		other.Password = "another"
 		w.Want("h", other)      // rotated credentials
-		time.Sleep(time.Second) // its turn, which may be a moment after the other's
+		time.Sleep(time.Second) // the rate limit may delay it
 		wantNews(t, n, "h Begun")
 		w.Drop("h")
 		w.Drop("h")
@@ -183,18 +183,18 @@ func TestWatchLife(t *testing.T) {
 			t.Errorf("after the drop: watched %v, %d sessions closed, %d streams opened", w.Watched("h"), f.closed, len(f.openings()))
 		}
 		w.Close()
-		w.Want("h", target("a")) // too late: nothing
+		w.Want("h", target("a")) // does nothing after Close
 		must(t, pool.Close(t.Context()))
 		wantNews(t, n)
 	})
 }
 
-// TestWatchPaces: a BMC that tells without end wakes nobody more than once a minute,
-// and its last word is heard.
-func TestWatchPaces(t *testing.T) {
+// TestWatchLimitsNotifications shows that a BMC with endless events notifies at most once a
+// minute, and that the last event is not lost.
+func TestWatchLimitsNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, n := &tellers{}, &news{}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		f, n := &eventBMC{}, &news{}
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
 		w.Want("h", target("a"))
 		wantNews(t, n, "h Begun")
@@ -203,17 +203,16 @@ func TestWatchPaces(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if got := len(n.take()); got < 11 || got > 13 {
-			t.Errorf("woken %d times in ten minutes, want 3 and one a minute", got)
+			t.Errorf("%d notifications in ten minutes, want 3 and one per minute", got)
 		}
 		time.Sleep(2 * time.Minute)
-		wantNews(t, n, "h Happened") // what waited
+		wantNews(t, n, "h Happened") // the pending one
 		w.Close()
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestWatchBacksOff: what a BMC refuses is not asked for in a hurry, and what it has
-// not, once a day.
+// TestWatchBacksOff shows that refused streams are retried with growing pauses, and BMCs
+// without streams once a day.
 func TestWatchBacksOff(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuse    error
@@ -221,14 +220,14 @@ func TestWatchBacksOff(t *testing.T) {
 	}{
 		"busy":        {&bmc.BusyError{}, 6, 16},
 		"unreachable": {bmc.ErrUnreachable, 6, 16},
-		// An address to correct, or a BMC whose system is not there yet.
+		// An address to correct, or a BMC that has not found its system yet.
 		"no system": {bmc.ErrAddress, 5, 14},
 		"has none":  {bmc.ErrNotSupported, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, n := &tellers{refuse: tc.refuse}, &news{}
-				pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+				f, n := &eventBMC{refuse: tc.refuse}, &news{}
+				pool := newPool(t, f.dial, bmc.PoolOptions{})
 				w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
 				for range 60 { // an hour of polls, which succeed
 					w.Want("h", target("a"))
@@ -240,7 +239,7 @@ func TestWatchBacksOff(t *testing.T) {
 					t.Errorf("asked %d times in an hour, want %d to %d", got, tc.least, tc.up)
 				}
 				if c := pool.Contact("a"); c.Failures != 0 {
-					t.Errorf("a BMC without a stream to spare counts as failing: %+v", c)
+					t.Errorf("a BMC without a free stream counts as failing: %+v", c)
 				}
 				if errors.Is(tc.refuse, bmc.ErrNotSupported) {
 					if got := w.Counts(); got.Unsupported != 1 {
@@ -250,23 +249,22 @@ func TestWatchBacksOff(t *testing.T) {
 					w.Want("h", target("a"))
 					synctest.Wait()
 					if len(f.openings()) != 2 {
-						t.Error("not asked again after a day")
+						t.Error("not tried again after a day")
 					}
 				}
 				w.Close()
-				must(t, pool.Close(t.Context()))
 			})
 		})
 	}
 }
 
-// TestWatchNoStorm: 5,000 streams that end at the same moment are opened again at the
-// rate, not at once.
-func TestWatchNoStorm(t *testing.T) {
+// TestWatchLimitsReopening shows that 5,000 streams that end together are opened again at
+// the configured rate.
+func TestWatchLimitsReopening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts = 5000
-		f, n := &tellers{}, &news{}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		f, n := &eventBMC{}, &news{}
+		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
 		for i := range hosts {
 			w.Want(fmt.Sprint(i), target(fmt.Sprint(i)))
@@ -295,16 +293,15 @@ func TestWatchNoStorm(t *testing.T) {
 			}
 		}
 		w.Close()
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestForgetEndsAStream: a host that is deleted leaves no session for the sake of its
-// stream, nor does a pool that keeps none.
+// TestForgetEndsAStream shows that neither a deleted host nor a pool without idle sessions
+// keeps a session for its stream.
 func TestForgetEndsAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &tellers{}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+		f := &eventBMC{}
+		pool := newPool(t, f.dial, bmc.PoolOptions{IdleTimeout: -1})
 		var stream bmc.EventStream
 		open := func(ctx context.Context, c bmc.Conn) (err error) {
 			stream, err = c.OpenEvents(ctx)
@@ -323,18 +320,17 @@ func TestForgetEndsAStream(t *testing.T) {
 		must(t, stream.Close())
 		must(t, pool.Do(t.Context(), target("a"), open))
 		must(t, stream.Close())
-		must(t, stream.Close()) // once
+		must(t, stream.Close()) // does nothing
 		synctest.Wait()
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		if f.closed != 3 {
-			t.Errorf("%d sessions closed, want 3: none is kept without a stream", f.closed)
+			t.Errorf("%d sessions closed, want 3", f.closed)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
-// TestMark: what is ours is known by owner and life, and nothing else is.
-func TestMark(t *testing.T) {
+// TestMarkEarlier shows that only sessions of the same owner and another process match.
+func TestMarkEarlier(t *testing.T) {
 	m := bmc.Mark{Owner: "us", Life: "2"}
 	for shown, want := range map[string]bool{
 		"ingot/us/1": true, "ingot/us/2": false, "ingot/us/": false, "ingot/other/1": false, "ingot/us2/1": false,
@@ -345,15 +341,15 @@ func TestMark(t *testing.T) {
 		}
 	}
 	if (bmc.Mark{Life: "2"}).Earlier("ingot//1") || (bmc.Mark{Life: "2"}).String() != "" {
-		t.Error("nobody owns a session")
+		t.Error("a label without an owner")
 	}
 }
 
-// TestVitalsFallBack: a driver without vitals is asked for the power state, as one
-// call, so that its failures are counted.
+// TestVitalsFallBack shows that a driver without Vitals is asked for the power state as part
+// of the same call.
 func TestVitalsFallBack(t *testing.T) {
 	f := &fakeBMC{t: t}
-	pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+	pool := newPool(t, f.dial, bmc.PoolOptions{})
 	ask := func() (v bmc.Vitals, err error) {
 		err = pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) (err error) {
 			v, err = c.Vitals(ctx)
@@ -378,5 +374,4 @@ func TestVitalsFallBack(t *testing.T) {
 	if c := pool.Contact("a"); c.Failures != 2 {
 		t.Errorf("%d failures counted, want 2", c.Failures)
 	}
-	must(t, pool.Close(t.Context()))
 }

@@ -16,44 +16,44 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Beyond is the truth about what not every BMC can. Matrix takes
-// the test of a field that is set instead of its own of that feature.
+// Beyond holds the expected values of optional capabilities. For a field that is set, Matrix
+// replaces its own test of the feature.
 type Beyond struct {
-	// Health that the BMC has to tell, its components in any order.
+	// Health is the expected report, with its components in any order.
 	Health *bmc.HealthReport
-	// AddEvents puts that many entries into the log, which is empty before.
+	// AddEvents adds n entries to the log, which is empty before.
 	AddEvents func(t *testing.T, n int)
-	// Echo says that the serial line sends back what it gets.
+	// Echo means that the serial line echoes its input.
 	Echo bool
-	// NewPassword is one that the BMC takes, LongPassword one that no BMC of the
-	// protocol has room for; empty: there is no limit.
+	// NewPassword is acceptable to the BMC. LongPassword is too long for the protocol; empty:
+	// there is no limit.
 	NewPassword, LongPassword bmc.Password
-	// Reset says whether the BMC was restarted.
+	// Reset reports whether the BMC was restarted.
 	Reset func() bool
-	// Lit says whether the indicator is.
+	// Lit reports whether the indicator is on.
 	Lit func() bool
-	// BMCVersion is the version among the firmware that is the BMC's own.
+	// BMCVersion is the firmware version of the BMC itself.
 	BMCVersion string
-	// Blind is set where the boot override can be set and not read.
+	// Blind is set if the boot override can be set but not read.
 	Blind *Blind
-	// Stays: each boot override holds until another is set, whatever is asked.
+	// Stays means that every boot override holds until the next one is set.
 	Stays bool
-	// AtOnce: Secure Boot takes effect without a boot.
+	// AtOnce means that Secure Boot takes effect without a boot.
 	AtOnce bool
 }
 
-// Blind is a boot override that can be set and not read: BootOverride answers
-// ErrNotSupported, and what the server boots from is the proof.
+// Blind describes a boot override that can be set but not read: BootOverride returns
+// ErrNotSupported, and only the boots of the server show it.
 type Blind struct {
-	// Once are the targets that the next boot can start from, and Persistent says
-	// whether every boot can.
+	// Once are the targets for the next boot. Persistent reports whether an override for every
+	// boot is possible.
 	Once       []bmc.BootTarget
 	Persistent bool
-	// Mode is the server's for the next boot.
+	// Mode returns the server's mode for the next boot.
 	Mode func() bmc.BootMode
 }
 
-// cell is the test of one feature for a rig that knows the truth about it.
+// cell is the test of one feature for a rig with expected values.
 type cell struct {
 	feature Feature
 	has     func(b Beyond) bool
@@ -81,7 +81,7 @@ func cells() []cell {
 }
 
 func testHealth(t *testing.T, r Rig, conn bmc.Conn) {
-	for range 2 { // the second reading may come from what the first has learnt
+	for range 2 { // the second reading may use cached records
 		got, err := conn.Health(t.Context())
 		must(t, err)
 		byName := cmpopts.SortSlices(func(a, b bmc.ComponentHealth) bool { return a.Kind+a.Name < b.Kind+b.Name })
@@ -102,7 +102,7 @@ func testEventLog(t *testing.T, r Rig, conn bmc.Conn) {
 		seen := map[string]bool{}
 		for i, e := range log {
 			if seen[e.ID] || e.Message == "" || (i > 0 && e.Created.After(log[i-1].Created)) {
-				t.Errorf("entry %d: twice, empty, or newer than the one before: %+v", i, e)
+				t.Errorf("entry %d: repeated, empty, or newer than the one before: %+v", i, e)
 			}
 			seen[e.ID] = true
 		}
@@ -116,8 +116,8 @@ func testEventLog(t *testing.T, r Rig, conn bmc.Conn) {
 	wantLog(10, 0)
 }
 
-// testConsole: what is written comes back; the connection stays usable beside it;
-// the stream ends with Close, and with its context.
+// testConsole uses an echoing line. The connection stays usable meanwhile, and the stream ends
+// with Close and with its context.
 func testConsole(t *testing.T, r Rig, conn bmc.Conn) {
 	for _, ends := range []string{"close", "context"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +141,7 @@ func testConsole(t *testing.T, r Rig, conn bmc.Conn) {
 			t.Errorf("console (-want +got):\n%s", diff)
 		}
 		if _, err := conn.PowerState(t.Context()); err != nil {
-			t.Errorf("PowerState beside the console: %v", err)
+			t.Errorf("PowerState with an open console: %v", err)
 		}
 		if ends == "close" {
 			must(t, stream.Close())
@@ -170,14 +170,13 @@ func testAccounts(t *testing.T, r Rig, conn bmc.Conn) {
 	again, err := r.Dial(t.Context(), r.Target)
 	must(t, err)
 	must(t, again.Close(t.Context()))
-	r.Target.Password = "neither" // and anything but the new one is refused
+	r.Target.Password = "neither" // any other password is refused
 	for _, target := range []bmc.Target{old, r.Target} {
 		refusedCredentials(t, r.Dial, target)
 	}
 }
 
-// testReset: the BMC restarts, the server does not, and the connection recovers,
-// or a new one takes its place.
+// testReset restarts the BMC but not the server. The connection, or a new one, works again.
 func testReset(t *testing.T, r Rig, conn bmc.Conn) {
 	must(t, conn.SetPower(t.Context(), bmc.ActionOn))
 	boots := len(r.Server.Boots())

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,13 +20,13 @@ import (
 
 const (
 	bootURI = "http://192.0.2.7:8080/boot/image.iso"
-	// imageURI is of the scheme that all media slots take: OpenBMC refuses http.
+	// imageURI uses https, which all media slots accept: OpenBMC refuses http.
 	imageURI = "https://192.0.2.7:8443/boot/image.iso"
-	// patience bounds what a BMC does in its own time.
-	patience = 10 * time.Second
+	// timeout bounds the BMC's own activities.
+	timeout = 10 * time.Second
 )
 
-// checks are the tests of each feature, where the rig knows no better one (Beyond).
+// checks are the default tests of each feature; see Beyond.
 var checks = map[Feature][]check{
 	Power:      {testPower, testRestart, testVitals},
 	Boot:       {testBootOnce, testBootPersistent},
@@ -48,9 +49,9 @@ var checks = map[Feature][]check{
 	Indicator:  {checkIndicator},
 }
 
-// patiently repeats a call that the BMC asks to repeat later, as controllers do;
-// an emulated BMC counts the calls, not the time.
-func patiently(t *testing.T, f func() error) {
+// whileBusy repeats a call while the BMC is busy, like the controllers do. An emulated BMC
+// counts the calls, not the time.
+func whileBusy(t *testing.T, f func() error) {
 	t.Helper()
 	var err error
 	for range 8 {
@@ -63,12 +64,12 @@ func patiently(t *testing.T, f func() error) {
 
 func setPower(t *testing.T, conn bmc.Conn, action bmc.PowerAction) {
 	t.Helper()
-	patiently(t, func() error { return conn.SetPower(t.Context(), action) })
+	whileBusy(t, func() error { return conn.SetPower(t.Context(), action) })
 }
 
 func setBoot(t *testing.T, conn bmc.Conn, o bmc.BootOverride) {
 	t.Helper()
-	patiently(t, func() error { return conn.SetBootOverride(t.Context(), o) })
+	whileBusy(t, func() error { return conn.SetBootOverride(t.Context(), o) })
 }
 
 func testBootFrom(o bmc.BootOverride) check {
@@ -104,7 +105,7 @@ func testMedia(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 	want("at first")
 	var slot bmc.MediaSlot
-	for _, image := range []string{imageURI, imageURI + ".2", imageURI + ".2"} { // another ejects the former; the same is no error
+	for _, image := range []string{imageURI, imageURI + ".2", imageURI + ".2"} { // another image, and the same one again
 		var err error
 		slot, err = conn.InsertMedia(t.Context(), bmc.MediaCD, image)
 		must(t, err)
@@ -122,7 +123,7 @@ func testMedia(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 }
 
-// change is a value for a setting other than the one in force.
+// change returns another value for a setting than the one in force.
 func change(s bmc.SettingSchema, now bmc.Value) (bmc.Value, bool) {
 	v := bmc.Value{Kind: now.Kind}
 	switch s.Kind {
@@ -144,8 +145,7 @@ func change(s bmc.SettingSchema, now bmc.Value) (bmc.Value, bool) {
 	return v, true
 }
 
-// testSettings changes one setting of each kind. How the machine boots is left
-// alone.
+// testSettings changes one setting of each kind, except how the machine boots.
 func testSettings(t *testing.T, _ Rig, conn bmc.Conn) {
 	before, err := conn.Settings(t.Context())
 	must(t, err)
@@ -165,13 +165,13 @@ func testSettings(t *testing.T, _ Rig, conn bmc.Conn) {
 	if len(kinds) < 4 {
 		t.Errorf("settings of the kinds %v, want all four", kinds)
 	}
-	patiently(t, func() error { return conn.SetSettings(t.Context(), texts) })
+	whileBusy(t, func() error { return conn.SetSettings(t.Context(), texts) })
 	pending, err := conn.PendingSettings(t.Context())
 	must(t, err)
 	if diff := cmp.Diff(wanted, pending); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
-	must(t, conn.SetSettings(t.Context(), texts)) // what is asked for already is no error
+	must(t, conn.SetSettings(t.Context(), texts)) // already pending
 	setPower(t, conn, bmc.ActionOn)
 	after := maps.Clone(before)
 	maps.Copy(after, wanted)
@@ -195,7 +195,7 @@ func wantSettings(t *testing.T, conn bmc.Conn, when string, want map[string]bmc.
 	}
 }
 
-// testSettingsRefused: what does not fit is told, and nothing is written.
+// testSettingsRefused shows that an invalid setting is reported and nothing is written.
 func testSettingsRefused(t *testing.T, r Rig, conn bmc.Conn) {
 	schemas, err := conn.SettingSchemas(t.Context())
 	must(t, err)
@@ -239,23 +239,16 @@ func checkVersions(t *testing.T, _ Rig, conn bmc.Conn) {
 			t.Errorf("incomplete: %+v", i)
 		}
 	}
-	if !slices.IsSortedFunc(items, func(a, b bmc.FirmwareItem) int { return cmpString(a.ID, b.ID) }) {
-		t.Error("not in the order of IDs")
+	if !slices.IsSortedFunc(items, func(a, b bmc.FirmwareItem) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Error("not sorted by ID")
 	}
-}
-
-func cmpString(a, b string) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 func testUpdateURL(t *testing.T, r Rig, conn bmc.Conn) {
 	ways, err := conn.UpdateWays(t.Context())
 	must(t, err)
 	if !ways.Fetch || len(ways.Protocols) > 0 && !slices.Contains(ways.Protocols, "HTTP") {
-		t.Errorf("the BMC is said to fetch nothing by HTTP: %+v", ways)
+		t.Errorf("the BMC does not report fetching over HTTP: %+v", ways)
 	}
 	url, version := r.Server.FirmwareURL(t)
 	follow(t, conn, version, func() (bmc.Task, error) {
@@ -267,7 +260,7 @@ func testUpdatePush(t *testing.T, r Rig, conn bmc.Conn) {
 	ways, err := conn.UpdateWays(t.Context())
 	must(t, err)
 	if !ways.Push {
-		t.Errorf("the BMC is said to take no push: %+v", ways)
+		t.Errorf("the BMC does not report push: %+v", ways)
 	}
 	image, size, version := r.Server.FirmwareImage(t)
 	follow(t, conn, version, func() (bmc.Task, error) {
@@ -275,21 +268,21 @@ func testUpdatePush(t *testing.T, r Rig, conn bmc.Conn) {
 	})
 }
 
-// follow starts an update and follows it until the inventory shows the version,
-// restarting the server when the task waits for that.
+// follow starts an update and follows it until the inventory shows the version. It restarts the
+// server if the task waits for that.
 func follow(t *testing.T, conn bmc.Conn, version string, start func() (bmc.Task, error)) {
 	t.Helper()
 	setPower(t, conn, bmc.ActionOn)
 	task, err := start()
 	must(t, err)
-	deadline, last := time.Now().Add(patience), task.Percent
+	deadline, last := time.Now().Add(timeout), task.Percent
 	for task.ID != "" && (task.State == bmc.TaskRunning) {
 		if time.Now().After(deadline) {
 			t.Fatalf("task still %+v", task)
 		}
 		task, err = conn.Task(t.Context(), task.ID)
 		must(t, err)
-		// Dell's scheduled job begins anew at 0 %, whatever its image's way here took.
+		// Dell's scheduled job starts again at 0 %.
 		if task.Percent < last && task.Percent >= 0 && task.State == bmc.TaskRunning {
 			t.Errorf("task went back from %d to %d %%", last, task.Percent)
 		}
@@ -310,7 +303,7 @@ func follow(t *testing.T, conn bmc.Conn, version string, start func() (bmc.Task,
 		if time.Now().After(deadline) {
 			t.Fatalf("version %s never shows: %+v", version, items)
 		}
-		if task.ID == "" { // nothing tells that a restart is wanted
+		if task.ID == "" { // the BMC does not report that a restart is needed
 			setPower(t, conn, bmc.ActionForceRestart)
 		}
 	}
@@ -333,7 +326,7 @@ func checkHealth(t *testing.T, _ Rig, conn bmc.Conn) {
 }
 
 func checkEventLog(t *testing.T, _ Rig, conn bmc.Conn) {
-	for range 3 { // something to log
+	for range 3 { // creates entries
 		setPower(t, conn, bmc.ActionOn)
 		setPower(t, conn, bmc.ActionForceOff)
 	}
@@ -358,14 +351,14 @@ func checkEventLog(t *testing.T, _ Rig, conn bmc.Conn) {
 	must(t, conn.ClearEventLog(t.Context()))
 	left, err := conn.EventLog(t.Context(), 1000)
 	must(t, err)
-	if len(left) > 1 { // some log that it was cleared
+	if len(left) > 1 { // some BMCs log the clearing
 		t.Errorf("%d entries after the clearing", len(left))
 	}
 }
 
-// checkConsole: what the server's console says arrives, and what is typed reaches it.
+// checkConsole checks both directions of the console.
 func checkConsole(t *testing.T, r Rig, conn bmc.Conn) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	stream, err := conn.OpenConsole(ctx)
 	must(t, err)
@@ -391,7 +384,7 @@ func testSecureBoot(t *testing.T, r Rig, conn bmc.Conn) {
 	for i, enabled := range []bool{true, false, false} {
 		before, err := conn.SecureBoot(t.Context())
 		must(t, err)
-		patiently(t, func() error { return conn.SetSecureBoot(t.Context(), enabled) })
+		whileBusy(t, func() error { return conn.SetSecureBoot(t.Context(), enabled) })
 		want := bmc.SecureBootState{Enabled: enabled, Active: before.Active, Mode: before.Mode, Setting: before.Setting}
 		if r.Beyond.AtOnce {
 			want.Active = enabled
@@ -409,16 +402,15 @@ func testSecureBoot(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
-// checkReset: the BMC comes back and the server never noticed.
+// checkReset shows that the BMC restarts and the server does not.
 func checkReset(t *testing.T, r Rig, conn bmc.Conn) {
 	setPower(t, conn, bmc.ActionOn)
 	boots := len(r.Server.Boots())
 	if err := conn.ResetBMC(t.Context()); err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}
-	// A restart forgets the sessions: that is the proof of it. Where there are none, the BMC
-	// was away and is back.
-	deadline := time.Now().Add(patience)
+	// A restart drops the sessions. Without sessions, the BMC was away and is back.
+	deadline := time.Now().Add(timeout)
 	for away := false; ; {
 		_, err := conn.PowerState(t.Context())
 		if errors.Is(err, bmc.ErrUnauthorized) || away && err == nil {
@@ -428,7 +420,7 @@ func checkReset(t *testing.T, r Rig, conn bmc.Conn) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the BMC did not restart: %v", err)
 		}
-		time.Sleep(10 * time.Millisecond) // it restarts in its own time
+		time.Sleep(10 * time.Millisecond)
 	}
 	fresh, err := r.Dial(t.Context(), r.Target)
 	must(t, err)
@@ -454,25 +446,21 @@ func checkIndicator(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 }
 
-// NoExtras is embedded by Servers that lack what only some features need.
+// NoExtras implements Extras for Servers that lack them.
 type NoExtras struct{}
 
-// Writes counts nothing.
 func (NoExtras) Writes() int { return 0 }
 
-// FirmwareURL fails the test.
 func (NoExtras) FirmwareURL(t *testing.T) (url, version string) {
 	t.Fatal("the rig has no firmware to fetch")
 	return "", ""
 }
 
-// FirmwareImage fails the test.
 func (NoExtras) FirmwareImage(t *testing.T) (image io.Reader, size int64, version string) {
 	t.Fatal("the rig has no firmware to push")
 	return nil, 0, ""
 }
 
-// Console says that there is none.
 func (NoExtras) Console(context.Context, io.ReadWriter) error {
 	return errors.New("the rig has no console")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// reportEnv names the directory into which Matrix writes what became of each cell:
-// a file per driver and personality, of lines that hack/bmc-matrix.sh reads.
+// reportEnv names the directory of the reports: a file per driver and personality, with the
+// lines that hack/bmc-matrix.sh reads.
 const reportEnv = "INGOT_BMC_REPORT"
 
 // The results of a cell in a report.
@@ -28,12 +28,11 @@ const (
 	resultSkipped     = "skipped"
 )
 
-// check is one test of a feature, on a rig of its own.
+// check is one test of a feature, with its own rig.
 type check func(t *testing.T, r Rig, conn bmc.Conn)
 
-// Matrix runs every feature of a driver against one personality. A cell that
-// Unsupported names must answer ErrNotSupported; all others must hold. newRig is
-// called for each test.
+// Matrix runs every feature of a driver on one personality. A cell that Unsupported returns must
+// report ErrNotSupported, and all others must work. It calls newRig for each test.
 func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T) Rig) {
 	report := newReport(t, driver, p)
 	for _, f := range Features() {
@@ -64,7 +63,7 @@ func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T
 				if better, ok := beyond(f, r.Beyond); ok && i == 0 {
 					c = better
 				} else if (isBlind(r.Beyond) || stays(r.Beyond)) && CapabilityOf(f) == bmc.CapBootDevice {
-					continue // these read what they have set, or that it is used up
+					continue // these read the override back
 				}
 				withConn(t, r, c)
 			}
@@ -75,7 +74,7 @@ func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T
 	}
 }
 
-// beyond is the test of a feature for a rig that knows the truth about it.
+// beyond returns the test of a feature for a rig with expected values.
 func beyond(f Feature, truth Beyond) (check, bool) {
 	for _, c := range cells() {
 		if c.feature == f && c.has(truth) {
@@ -85,8 +84,7 @@ func beyond(f Feature, truth Beyond) (check, bool) {
 	return nil, false
 }
 
-// withConn runs a test on a session, which must be ended after it, also by a
-// caller that has run out of time.
+// withConn runs a test with a session. Closing the session must work with a canceled context.
 func withConn(t *testing.T, r Rig, test check) {
 	t.Helper()
 	conn, err := r.Dial(t.Context(), r.Target)
@@ -106,16 +104,16 @@ func withConn(t *testing.T, r Rig, test check) {
 	test(t, r, conn)
 }
 
-// refuses checks a cell that is "not supported": the driver says so.
+// refuses checks that a driver reports a missing capability.
 func refuses(t *testing.T, r Rig, conn bmc.Conn, f Feature) {
 	err := try(t.Context(), r, conn, f)
-	// A BMC that takes a boot setting and forgets it is found out by reading back.
+	// A BMC that accepts a boot setting and loses it is detected by reading back.
 	if !errors.Is(err, bmc.ErrNotSupported) && (CapabilityOf(f) != bmc.CapBootDevice || !errors.Is(err, bmc.ErrNotApplied)) {
 		t.Errorf("error %v, want ErrNotSupported", err)
 	}
 }
 
-// try uses the first verb of a feature.
+// try uses the first call of a feature.
 func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	switch f {
 	case Power:
@@ -123,7 +121,7 @@ func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	case Boot:
 		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
 	case BootMode:
-		for _, mode := range []bmc.BootMode{bmc.ModeBIOS, bmc.ModeUEFI} { // some have one of them
+		for _, mode := range []bmc.BootMode{bmc.ModeBIOS, bmc.ModeUEFI} { // some support one of them
 			if err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: mode}); err != nil {
 				break
 			}
@@ -159,7 +157,7 @@ func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	case Reset:
 		err = conn.ResetBMC(ctx)
 	case Indicator:
-		// Some take it and do not tell it.
+		// Some accept it and do not report it.
 		if err = conn.SetIndicator(ctx, true); err == nil {
 			_, err = conn.Indicator(ctx)
 		}
@@ -167,14 +165,13 @@ func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	return err
 }
 
-// report is the file of one driver and personality; without reportEnv there is
-// none.
+// report is the file of one driver and personality; without reportEnv there is none.
 type report struct {
 	t            *testing.T
 	path, prefix string
 }
 
-// newReport appends to what another run of the same personality has written.
+// newReport appends to the report of another run with the same personality.
 func newReport(t *testing.T, driver string, p Personality) *report {
 	dir := os.Getenv(reportEnv)
 	if dir == "" {
@@ -198,8 +195,8 @@ func (r *report) add(f Feature, result string) {
 	}
 }
 
-// lacksWay is the driver's error to an update of a kind that its BMC does not take; nil
-// where the BMC is said to take it.
+// lacksWay returns the driver's error for an unsupported kind of update, or nil if the BMC
+// supports it.
 func lacksWay(ctx context.Context, conn bmc.Conn, update bmc.Update) error {
 	ways, err := conn.UpdateWays(ctx)
 	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {

@@ -15,25 +15,24 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Server is the truth about the server behind the BMC.
+// Server is the server behind the BMC as it really is.
 type Server interface {
 	Powered() bool
-	// Boots lists what each boot so far started from.
+	// Boots lists the sources of all boots so far.
 	Boots() []bmc.BootTarget
 	// Restart restarts the server as its own operating system would.
 	Restart()
-	// Sessions counts what is open at the BMC.
+	// Sessions counts the open sessions of the BMC.
 	Sessions() int
 	Extras
 }
 
-// Extras are what only some features need; see NoExtras.
+// Extras are methods for only some features; see NoExtras.
 type Extras interface {
-	// Writes counts the requests to the BMC that were no reads; 0 where they are
-	// not counted.
+	// Writes counts the requests to the BMC other than reads; 0 if it does not count them.
 	Writes() int
-	// FirmwareURL is an image for UpdateURL, and FirmwareImage for UpdatePush, with
-	// the version that it brings.
+	// FirmwareURL and FirmwareImage return images for UpdateURL and UpdatePush, and the version
+	// that they install.
 	FirmwareURL(t *testing.T) (url, version string)
 	FirmwareImage(t *testing.T) (image io.Reader, size int64, version string)
 	// Console checks both directions of an open console.
@@ -45,16 +44,15 @@ type Rig struct {
 	Dial   bmc.Dialer
 	Target bmc.Target
 	Server Server
-	// Inventory is what the BMC has to tell.
+	// Inventory is the expected inventory.
 	Inventory bmc.Inventory
-	// Lacks are power actions that the protocol has not: they must answer
-	// ErrNotSupported.
+	// Lacks are power actions that the protocol does not have; they must return ErrNotSupported.
 	Lacks []bmc.PowerAction
-	// Beyond is the truth that only some rigs know.
+	// Beyond holds the expected values of optional capabilities.
 	Beyond Beyond
 }
 
-// Run runs what every driver must do on every BMC; each test gets a rig of its own.
+// Run runs the tests for every driver and BMC; each test gets its own rig.
 func Run(t *testing.T, newRig func(t *testing.T) Rig) {
 	for _, tc := range []struct {
 		name string
@@ -78,7 +76,7 @@ func testPower(t *testing.T, r Rig, conn bmc.Conn) {
 		want   bmc.PowerState
 	}{
 		{bmc.ActionOn, bmc.PowerOn},
-		{bmc.ActionOn, bmc.PowerOn}, // again: no error, no change
+		{bmc.ActionOn, bmc.PowerOn}, // again without an effect
 		{bmc.ActionForceRestart, bmc.PowerOn},
 		{bmc.ActionForceOff, bmc.PowerOff},
 		{bmc.ActionForceOff, bmc.PowerOff},
@@ -99,8 +97,7 @@ func testPower(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
-// testVitals: what a poll asks for is what the longer ways tell. A driver without it
-// says so, and is asked for the power state instead (bmc.Pool).
+// testVitals compares a poll with the detailed reads. A driver may return ErrNotSupported.
 func testVitals(t *testing.T, _ Rig, conn bmc.Conn) {
 	for _, action := range []bmc.PowerAction{bmc.ActionOn, bmc.ActionForceOff} {
 		setPower(t, conn, action)
@@ -115,14 +112,14 @@ func testVitals(t *testing.T, _ Rig, conn bmc.Conn) {
 		if vitals.Power != power {
 			t.Errorf("vitals after %s: power %s, want %s", action, vitals.Power, power)
 		}
-		// The sum of a poll may leave out sensors, and makes nothing up.
+		// A poll may ignore sensors, but must not report a worse state.
 		report, err := conn.Health(t.Context())
 		if err != nil {
 			report.Overall = bmc.HealthUnknown
 		}
-		told := []bmc.HealthState{bmc.HealthUnknown, bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical}
-		if slices.Index(told, vitals.Health) > slices.Index(told, report.Overall) {
-			t.Errorf("vitals after %s: health %s, and in detail %s", action, vitals.Health, report.Overall)
+		order := []bmc.HealthState{bmc.HealthUnknown, bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical}
+		if slices.Index(order, vitals.Health) > slices.Index(order, report.Overall) {
+			t.Errorf("vitals after %s: health %s, in detail %s", action, vitals.Health, report.Overall)
 		}
 	}
 }
@@ -175,7 +172,7 @@ func testBootPersistent(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
-// testBootMode: a mode that was set stays when an override without one follows.
+// testBootMode shows that an override without a mode keeps the mode.
 func testBootMode(t *testing.T, _ Rig, conn bmc.Conn) {
 	for _, mode := range []bmc.BootMode{bmc.ModeBIOS, bmc.ModeUEFI} {
 		setBoot(t, conn, bmc.BootOverride{Target: bmc.BootPXE, Mode: mode})
@@ -206,12 +203,12 @@ func testWrongPassword(t *testing.T, r Rig) {
 	refusedCredentials(t, r.Dial, r.Target)
 }
 
-// refusedCredentials: the BMC refuses the target's credentials.
+// refusedCredentials checks that the BMC refuses the target's credentials.
 func refusedCredentials(t *testing.T, dial bmc.Dialer, target bmc.Target) {
 	t.Helper()
 	conn, err := dial(t.Context(), target)
 	if err == nil {
-		// A protocol without sessions may find out with the first call.
+		// A protocol without sessions may refuse them at the first call.
 		_, err = conn.PowerState(t.Context())
 		_ = conn.Close(t.Context())
 	}
@@ -220,7 +217,7 @@ func refusedCredentials(t *testing.T, dial bmc.Dialer, target bmc.Target) {
 	}
 }
 
-// wantOverride compares without the mode, which the firmware may fill in.
+// wantOverride ignores the mode unless it is given, because the firmware may set one.
 func wantOverride(t *testing.T, conn bmc.Conn, want bmc.BootOverride) {
 	t.Helper()
 	got, err := conn.BootOverride(t.Context())

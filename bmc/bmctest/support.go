@@ -9,11 +9,10 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Personality names how a BMC behaves: a maker's reading of its protocol, or one
-// of the independent implementations of IPMI.
+// Personality names the behavior of a BMC: a vendor's Redfish, or an independent implementation
+// of IPMI.
 type Personality string
 
-// The personalities of Redfish and IPMI.
 const (
 	Standard      Personality = "standard"
 	IDRAC9        Personality = "iDRAC9"
@@ -25,25 +24,25 @@ const (
 	LenovoXCC     Personality = "LenovoXCC"
 	OpenBMC       Personality = "OpenBMC"
 	AMI           Personality = "AMI"
-	// IDRAC9Early and OpenBMCEarly have no MultipartHttpPushUri yet, and take images at
-	// their HttpPushUri (DSP2062, HTTP push updates), each in its own form.
+	// IDRAC9Early and OpenBMCEarly lack MultipartHttpPushUri and accept images at their
+	// HttpPushUri (DSP2062, HTTP push updates), each in its own form.
 	IDRAC9Early  Personality = "iDRAC9-3.36"
 	OpenBMCEarly Personality = "OpenBMC-2.8"
-	// BasicOnly has no session service, as sushy-tools: Basic authentication is all there is.
+	// BasicOnly has no session service, only Basic authentication, like sushy-tools.
 	BasicOnly Personality = "BasicOnly"
-	// MegaRAC is AMI's firmware on other makers' boards, with weak ETags and without a
+	// MegaRAC is AMI's firmware on boards of other vendors, with weak ETags and without a
 	// settings object in Bios.
 	MegaRAC Personality = "MegaRAC"
-	// SushyTools is the Redfish emulator of many labs, with its fake driver.
+	// SushyTools is a Redfish emulator, with its fake driver.
 	SushyTools Personality = "sushy-tools"
-	// IPMISim is OpenIPMI's ipmi_sim, GoIPMI the simulator of go-ipmi, and Pyghmi the server
-	// of pyghmi, of which VirtualBMC is made.
+	// IPMISim is OpenIPMI's ipmi_sim, GoIPMI the simulator of go-ipmi, and Pyghmi the server of
+	// pyghmi, which VirtualBMC uses.
 	IPMISim Personality = "ipmi_sim"
 	GoIPMI  Personality = "go-ipmi"
 	Pyghmi  Personality = "pyghmi"
 )
 
-// Personalities of a driver, in the order of the matrix.
+// Personalities returns those of a driver, in the order of the matrix.
 func Personalities(driver string) []Personality {
 	switch driver {
 	case DriverRedfish:
@@ -62,11 +61,10 @@ const (
 	DriverIPMI    = "ipmi"
 )
 
-// Feature is a column of the matrix: a capability, or the part of one that some
-// BMCs lack while they have the rest.
+// Feature is a column of the matrix: a capability, or a part of one that some BMCs lack.
 type Feature string
 
-// The features, with the capability of each where the name does not tell.
+// The features, with their capability if the names differ.
 const (
 	Power     Feature = "Power"
 	Boot      Feature = "Boot"     // BootDevice: PXE and disk; once, continuous, off
@@ -98,7 +96,7 @@ func Features() []Feature {
 	}
 }
 
-// CapabilityOf is the capability that a feature is, or is part of.
+// CapabilityOf returns the capability that a feature belongs to.
 func CapabilityOf(f Feature) bmc.Capability {
 	switch f {
 	case Boot, BootMode, BootCD, BootSetup, BootHTTP:
@@ -116,15 +114,14 @@ func CapabilityOf(f Feature) bmc.Capability {
 // Gap is a cell of the matrix that may be "not supported".
 type Gap struct {
 	Driver string
-	// Personalities; empty: all of the driver.
+	// Personalities are the affected ones; empty: all of the driver.
 	Personalities []Personality
 	Feature       Feature
-	// Why, with where it is written.
+	// Why is the reason with its source.
 	Why string
 }
 
-// Unsupported returns why a cell may be "not supported". All other cells must
-// hold: what is not in the tables below is the driver's debt.
+// Unsupported returns why a cell may be "not supported". All cells without a Gap must work.
 func Unsupported(driver string, p Personality, f Feature) (why string, ok bool) {
 	for _, g := range slices.Concat(redfishGaps, sushyGaps, ipmiGaps, pyghmiGaps, vendorGaps) {
 		same := g.Driver == driver || g.Driver == DriverRedfish && overRedfish(driver, f)
@@ -135,46 +132,16 @@ func Unsupported(driver string, p Personality, f Feature) (why string, ok bool) 
 	return "", false
 }
 
-// redfishGaps are what BMCs lack by Redfish.
-var redfishGaps = []Gap{
-	{
-		Driver: DriverRedfish, Feature: Console,
-		Why: "DSP2046 Manager.SerialConsole and ComputerSystem.SerialConsole name SSH, Telnet and IPMI only: Redfish itself carries no console",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{IDRAC9, IDRAC10, IDRAC9Early}, Feature: BootMode,
-		Why: "docs/field-notes.md, iDRAC: the boot mode changes only through a reboot job, by the BIOS attribute BootMode (capability Settings)",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{ILO5}, Feature: BootMode,
-		Why: "docs/field-notes.md, iLO 5: some iLO 5 cannot switch the boot mode; the personality is one of them",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: BootHTTP,
-		Why: "bmcweb maps BootSourceOverrideTarget to None, Pxe, Hdd, Diags, Cd, BiosSetup and Usb (redfish-core/lib/systems.hpp)",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: Settings,
-		Why: "bmcweb Redfish.md: Systems/system/Bios has Actions, Description and Links only, no Attributes",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: SecureBoot,
-		Why: "bmcweb Redfish.md: Systems/system has no SecureBoot",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: UpdateURL,
-		Why: "bmcweb has SimpleUpdate only where built with insecure-tftp-update or for HTTPS pulls; the usual build pushes (redfish-core/lib/update_service.hpp)",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: BootHTTP,
-		Why: "X11 lists None, Pxe, Hdd, Diags, CD/DVD, BiosSetup, Floppy, UsbKey, UsbHdd, UsbCd and their UEFI forms as boot targets, no UefiHttp",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: SecureBoot,
-		Why: "X11 speaks Redfish 1.0.1; the SecureBoot resource came with DSP8010 2016.1",
-	},
-	{
-		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: UpdatePush,
-		Why: "MultipartHttpPushUri came with UpdateService 1.6 (DSP2046, 2019.2); X11 has neither that nor HttpPushUri, SimpleUpdate alone",
-	},
-}
+// redfishGaps are features that BMCs lack with Redfish.
+var redfishGaps = slices.Concat(
+	gaps(DriverRedfish, nil, "DSP2046 Manager.SerialConsole and ComputerSystem.SerialConsole name only SSH, Telnet and IPMI: Redfish itself has no console", Console),
+	gaps(DriverRedfish, []Personality{IDRAC9, IDRAC10, IDRAC9Early}, "docs/field-notes.md, iDRAC: the boot mode changes only through a reboot job, by the BIOS attribute BootMode (capability Settings)", BootMode),
+	gaps(DriverRedfish, []Personality{ILO5}, "docs/field-notes.md, iLO 5: some iLO 5 cannot change the boot mode; this personality simulates one of them", BootMode),
+	gaps(DriverRedfish, []Personality{OpenBMC, OpenBMCEarly}, "bmcweb maps BootSourceOverrideTarget to None, Pxe, Hdd, Diags, Cd, BiosSetup and Usb (redfish-core/lib/systems.hpp)", BootHTTP),
+	gaps(DriverRedfish, []Personality{OpenBMC, OpenBMCEarly}, "bmcweb Redfish.md: Systems/system/Bios has only Actions, Description and Links, no Attributes", Settings),
+	gaps(DriverRedfish, []Personality{OpenBMC, OpenBMCEarly}, "bmcweb Redfish.md: Systems/system has no SecureBoot", SecureBoot),
+	gaps(DriverRedfish, []Personality{OpenBMC, OpenBMCEarly}, "bmcweb has SimpleUpdate only if built with insecure-tftp-update or for HTTPS pulls; the usual build supports push (redfish-core/lib/update_service.hpp)", UpdateURL),
+	gaps(DriverRedfish, []Personality{SupermicroX11}, "X11 lists None, Pxe, Hdd, Diags, CD/DVD, BiosSetup, Floppy, UsbKey, UsbHdd, UsbCd and their UEFI forms as boot targets, no UefiHttp", BootHTTP),
+	gaps(DriverRedfish, []Personality{SupermicroX11}, "X11 has Redfish 1.0.1; the SecureBoot resource came with DSP8010 2016.1", SecureBoot),
+	gaps(DriverRedfish, []Personality{SupermicroX11}, "MultipartHttpPushUri came with UpdateService 1.6 (DSP2046, 2019.2); X11 has only SimpleUpdate, and no HttpPushUri", UpdatePush),
+)

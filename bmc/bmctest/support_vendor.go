@@ -5,8 +5,8 @@ package bmctest
 
 import "slices"
 
-// The makers' own ways, each by one driver of bmclib v2.3.5 ("bmclib" below; paths
-// are of its source).
+// The vendor drivers, each with one driver of bmclib v2.3.5 ("bmclib" below; paths are of its
+// source).
 const (
 	DriverDell       = "vendor+dell"
 	DriverSupermicro = "vendor+supermicro"
@@ -16,17 +16,17 @@ const (
 	DriverRPC        = "vendor+rpc"
 )
 
-// The BMCs that speak neither Redfish nor IPMI.
+// The BMCs without Redfish and IPMI.
 const (
 	// E3C246D4I is a board of ASRock Rack, with its own HTTP API.
 	E3C246D4I Personality = "E3C246D4I"
 	// AMT is Intel's Active Management Technology, over WS-Management.
 	AMT Personality = "AMT"
-	// Webhook is whatever answers bmclib's rpc notifications.
+	// Webhook is a receiver of bmclib's rpc notifications.
 	Webhook Personality = "webhook"
 )
 
-// vendorPersonalities of a driver, in the order of the matrix.
+// vendorPersonalities returns those of a driver, in the order of the matrix.
 func vendorPersonalities(driver string) []Personality {
 	switch driver {
 	case DriverDell:
@@ -45,40 +45,39 @@ func vendorPersonalities(driver string) []Personality {
 	return nil
 }
 
-// overRedfish says whether a driver speaks Redfish, by our own driver, for all but
-// the pushing of firmware: its BMCs then lack what they lack by Redfish, except
-// what the maker's way adds.
+// overRedfish reports whether a vendor driver uses Ingot's Redfish driver for a feature. Its BMCs
+// then have the same gaps as with Redfish.
 func overRedfish(driver string, f Feature) bool {
 	switch driver {
 	case DriverDell, DriverOpenBMC:
 		return true
 	case DriverSupermicro:
-		return f != UpdatePush // X11 boards take images through their web interface
+		return f != UpdatePush // X11 boards receive images through their web interface
 	}
 	return false
 }
 
-// vendorGaps are what BMCs lack by the makers' ways.
+// vendorGaps are features that BMCs lack with vendor drivers.
 var vendorGaps = slices.Concat(
-	gaps(DriverASRockRack, "providers/asrockrack has no such call; the board's API beside it is not documented by its maker",
+	gaps(DriverASRockRack, nil, "providers/asrockrack has no such call, and ASRock Rack does not document the board's other API",
 		Boot, BootMode, BootCD, BootSetup, BootHTTP, Media, Settings, UpdateURL, EventLog, Console, SecureBoot, Indicator),
-	gaps(DriverASRockRack, "providers/asrockrack/inventory.go sums the sensors up in one word and keeps none of them", Health),
-	gaps(DriverASRockRack, "providers/asrockrack/user.go writes role and rights of an account together with its password, and cannot tell what they were", Accounts),
+	gaps(DriverASRockRack, nil, "providers/asrockrack/inventory.go reduces the sensors to one state", Health),
+	gaps(DriverASRockRack, nil, "providers/asrockrack/user.go writes an account's role and rights together with its password, and cannot read them", Accounts),
 
-	gaps(DriverAMT, "Ingot drives power and the next boot from the network only, of what AMT has (bmc/vendor/amt.go)",
+	gaps(DriverAMT, nil, "of AMT, Ingot uses only power and the next network boot (bmc/vendor/amt.go)",
 		BootMode, BootCD, BootSetup, BootHTTP, Inventory, Media, Settings, Versions, UpdateURL, UpdatePush, Health, EventLog,
 		Console, Accounts, SecureBoot, Reset, Indicator),
 
-	gaps(DriverRPC, "providers/rpc/payload.go has the methods getPowerState, setPowerState, setBootDevice and ping, and setVirtualMedia, which nothing sends",
+	gaps(DriverRPC, nil, "providers/rpc/payload.go has the methods getPowerState, setPowerState, setBootDevice and ping, and setVirtualMedia, which has no sender",
 		Inventory, Media, Settings, Versions, UpdateURL, UpdatePush, Health, EventLog, Console, Accounts, SecureBoot, Reset, Indicator),
-	gaps(DriverRPC, "providers/rpc/payload.go BootDeviceParams has no place for a URL", BootHTTP),
+	gaps(DriverRPC, nil, "providers/rpc/payload.go BootDeviceParams has no URL", BootHTTP),
 )
 
-// gaps are features that all personalities of a driver lack for one reason.
-func gaps(driver, why string, features ...Feature) []Gap {
+// gaps returns the gaps of some personalities of a driver, or of all, with one reason.
+func gaps(driver string, ps []Personality, why string, features ...Feature) []Gap {
 	list := make([]Gap, len(features))
 	for i, f := range features {
-		list[i] = Gap{Driver: driver, Feature: f, Why: why}
+		list[i] = Gap{Driver: driver, Personalities: ps, Feature: f, Why: why}
 	}
 	return list
 }

@@ -13,24 +13,21 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Dialer dials BMCs by whatever driver their address asks for. It is safe for
-// concurrent use.
+// Dialer selects a driver by the address of a BMC. It is safe for concurrent use.
 type Dialer struct {
 	drivers []bmc.Driver
 	found   memory
 }
 
-// New returns a dialer of these drivers, whose names differ. A host alone is asked
-// for the protocols of those that can probe, in the order given: a BMC that speaks
-// several is driven by the first.
+// New returns a dialer for drivers with different names. For an address without a scheme it
+// probes the protocols in the given order and uses the first one that the BMC speaks.
 func New(drivers ...bmc.Driver) *Dialer {
 	return &Dialer{drivers: slices.Clone(drivers)}
 }
 
-// Dial implements bmc.Dialer. Beside the errors of the drivers it returns
-// bmc.ErrAddress for a scheme that no driver has, and for a host alone, where no
-// protocol was found, bmc.ErrNotSupported if somebody answered and bmc.ErrUnreachable
-// if nobody did.
+// Dial implements bmc.Dialer. In addition to the errors of the drivers it returns
+// bmc.ErrAddress for an unknown scheme. If it finds no protocol for an address without a
+// scheme, it returns bmc.ErrNotSupported if a server answered and bmc.ErrUnreachable if not.
 func (d *Dialer) Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	driver, bare, err := d.driver(target.Address)
 	switch {
@@ -42,9 +39,8 @@ func (d *Dialer) Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) 
 	return driver.Dial(ctx, target)
 }
 
-// Offers tells the capabilities that the driver of an address has at best, those of
-// every driver included. Not known: the address is a host alone, whose BMC has to be
-// asked, or none that any driver takes (see Check).
+// Offers returns the capabilities that the driver of an address supports at best. known is
+// false if the address has no scheme, or a scheme without a driver (see Check).
 func (d *Dialer) Offers(address string) (offers []bmc.Capability, known bool) {
 	driver, bare, err := d.driver(address)
 	if err != nil || bare {
@@ -53,41 +49,34 @@ func (d *Dialer) Offers(address string) (offers []bmc.Capability, known bool) {
 	return append([]bmc.Capability{bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory}, driver.Offers...), true
 }
 
-// Check refuses the scheme of an address that no driver has, with bmc.ErrAddress. It
-// looks at nothing else of the address.
+// Check returns bmc.ErrAddress if the scheme of an address has no driver. It checks no other
+// part of the address.
 func (d *Dialer) Check(address string) error {
 	_, _, err := d.driver(address)
 	return err
 }
 
-// schemePattern is RFC 3986, section 3.1, and never written to. What does not match is
-// not shown in an error: it may hold a password.
+// schemePattern is RFC 3986 section 3.1. Errors do not show other schemes, which may hold a
+// password.
 var schemePattern = regexp.MustCompile(`^[a-z][a-z0-9+.-]{0,63}$`)
 
-// driver finds the driver of an address by its scheme.
+// driver returns the driver of an address, or bare if the address has no scheme.
 func (d *Dialer) driver(address string) (driver bmc.Driver, bare bool, _ error) {
 	scheme, _, found := strings.Cut(address, "://")
 	if !found {
 		return bmc.Driver{}, true, nil
 	}
 	scheme = strings.ToLower(scheme)
+	names := make([]string, 0, len(d.drivers))
 	for _, driver := range d.drivers {
 		if driver.Name == scheme {
 			return driver, false, nil
 		}
+		names = append(names, driver.Name+"://")
 	}
 	shown := ""
 	if schemePattern.MatchString(scheme) {
 		shown = " for " + scheme + "://"
 	}
-	return bmc.Driver{}, false, fmt.Errorf("%w: there is no driver%s; write one of %s, or a host alone", bmc.ErrAddress, shown, d.schemes())
-}
-
-// schemes lists what can be written.
-func (d *Dialer) schemes() string {
-	names := make([]string, 0, len(d.drivers))
-	for _, driver := range d.drivers {
-		names = append(names, driver.Name+"://")
-	}
-	return strings.Join(names, ", ")
+	return bmc.Driver{}, false, fmt.Errorf("%w: there is no driver%s; use one of %s, or a host without a scheme", bmc.ErrAddress, shown, strings.Join(names, ", "))
 }

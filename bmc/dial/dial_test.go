@@ -16,20 +16,20 @@ import (
 	"github.com/ingot-metal/ingot/bmc/dial"
 )
 
-// canary is the password: no error may show it, and no probe see it.
+// canary is the password. No error may show it, and no probe may receive it.
 const canary = "c4nary-word"
 
-// fake is a driver that writes down what it is asked.
+// fake is a driver that records its calls.
 type fake struct {
 	name string
 	tls  bool
-	// probe and dial are what it answers with; dial nil: errDialled.
+	// probe and dial are its errors; a nil dial means errDialed.
 	probe, dial error
 	calls       *[]string
 }
 
-// errDialled stands for a connection, which these tests do not need.
-var errDialled = errors.New("dialled")
+// errDialed stands for a connection, which these tests do not need.
+var errDialed = errors.New("dialed")
 
 func (f *fake) driver() bmc.Driver {
 	return bmc.Driver{
@@ -39,7 +39,7 @@ func (f *fake) driver() bmc.Driver {
 			if f.dial != nil {
 				return nil, fmt.Errorf("log in: %w", f.dial)
 			}
-			return nil, errDialled
+			return nil, errDialed
 		},
 		Probe: func(_ context.Context, target bmc.Target) error {
 			*f.calls = append(*f.calls, strings.TrimSpace("probe "+target.Address+" "+target.Username+target.Password.Reveal()))
@@ -51,8 +51,7 @@ func (f *fake) driver() bmc.Driver {
 	}
 }
 
-// rack is a dialer of a protocol with certificates, one without, and one that is
-// never looked for.
+// rack is a dialer for a protocol with certificates, one without, and one without a probe.
 type rack struct {
 	first, second fake
 	calls         []string
@@ -63,16 +62,15 @@ func newRack(first, second error) *rack {
 	r := &rack{}
 	r.first = fake{name: "redfish", tls: true, probe: first, calls: &r.calls}
 	r.second = fake{name: "ipmi", probe: second, calls: &r.calls}
-	third := fake{name: "vendor+x", calls: &r.calls}
-	silent := third.driver()
-	silent.Probe = nil
+	noProbe := (&fake{name: "vendor+x", calls: &r.calls}).driver()
+	noProbe.Probe = nil
 	lazy := func(f *fake) bmc.Driver { // reads f when it is called
 		d := f.driver()
 		d.Dial = func(ctx context.Context, t bmc.Target) (bmc.Conn, error) { return f.driver().Dial(ctx, t) }
 		d.Probe = func(ctx context.Context, t bmc.Target) error { return f.driver().Probe(ctx, t) }
 		return d
 	}
-	r.dialer = dial.New(silent, lazy(&r.first), lazy(&r.second))
+	r.dialer = dial.New(noProbe, lazy(&r.first), lazy(&r.second))
 	return r
 }
 
@@ -133,8 +131,8 @@ func TestDialByAddress(t *testing.T) {
 	}
 }
 
-// TestFinding: who is asked, who is dialled, and what is said of nobody.
-func TestFinding(t *testing.T) {
+// TestProbing shows which protocols are probed and dialed for an address without a scheme.
+func TestProbing(t *testing.T) {
 	const logIn = " " + canary
 	for _, tt := range []struct {
 		name          string
@@ -144,27 +142,27 @@ func TestFinding(t *testing.T) {
 		want          error
 		text          string
 	}{
-		{"the first", nil, nil, nil, []string{"probe redfish://10.0.0.9", "dial redfish://10.0.0.9" + logIn}, errDialled, ""},
-		{"the second, the first being absent", bmc.ErrUnreachable, nil, nil,
-			[]string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9", "dial ipmi://10.0.0.9" + logIn}, errDialled, ""},
-		{"the second, somebody else being at the first's place", bmc.ErrNotSupported, nil, nil,
-			[]string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9", "dial ipmi://10.0.0.9" + logIn}, errDialled, ""},
-		{"nobody", bmc.ErrUnreachable, bmc.ErrUnreachable, nil, []string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9"}, bmc.ErrUnreachable,
-			"BMC is unreachable: no BMC was found at 10.0.0.9, asked for redfish://: look: BMC is unreachable; for ipmi://: look: BMC is unreachable"},
-		{"somebody else", bmc.ErrUnreachable, bmc.ErrNotSupported, nil, []string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9"}, bmc.ErrNotSupported,
-			"not supported by this BMC: no BMC was found at 10.0.0.9, asked for redfish://: look: BMC is unreachable; for ipmi://: look: not supported by this BMC"},
-		{"a certificate that is not trusted", bmc.ErrCertificate, nil, nil, []string{"probe redfish://10.0.0.9"}, bmc.ErrCertificate,
-			"ask 10.0.0.9 for redfish:// (write the scheme to skip that): look: BMC certificate is not trusted"},
-		{"it takes its time", bmc.ErrTimeout, nil, nil, []string{"probe redfish://10.0.0.9"}, bmc.ErrTimeout,
-			"ask 10.0.0.9 for redfish:// (write the scheme to skip that): look: BMC did not answer in time"},
-		{"it is busy", &bmc.BusyError{}, nil, nil, []string{"probe redfish://10.0.0.9"}, bmc.ErrBusy,
-			"ask 10.0.0.9 for redfish:// (write the scheme to skip that): look: BMC is busy"},
-		{"a CA, and no TLS", bmc.ErrUnreachable, nil, func(t *bmc.Target) { t.CABundle = []byte("x") }, []string{"probe redfish://10.0.0.9"}, bmc.ErrUnreachable,
-			"BMC is unreachable: no BMC was found at 10.0.0.9, asked for redfish://: look: BMC is unreachable; " +
-				"for ipmi://: not asked, because the host names the certificate that its BMC must show, and this has none"},
-		{"a pin, and no TLS", bmc.ErrNotSupported, nil, func(t *bmc.Target) { t.Fingerprint = "x" }, []string{"probe redfish://10.0.0.9"}, bmc.ErrNotSupported,
-			"not supported by this BMC: no BMC was found at 10.0.0.9, asked for redfish://: look: not supported by this BMC; " +
-				"for ipmi://: not asked, because the host names the certificate that its BMC must show, and this has none"},
+		{"first", nil, nil, nil, []string{"probe redfish://10.0.0.9", "dial redfish://10.0.0.9" + logIn}, errDialed, ""},
+		{"first unreachable", bmc.ErrUnreachable, nil, nil,
+			[]string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9", "dial ipmi://10.0.0.9" + logIn}, errDialed, ""},
+		{"first not supported", bmc.ErrNotSupported, nil, nil,
+			[]string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9", "dial ipmi://10.0.0.9" + logIn}, errDialed, ""},
+		{"both unreachable", bmc.ErrUnreachable, bmc.ErrUnreachable, nil, []string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9"}, bmc.ErrUnreachable,
+			"BMC is unreachable: no BMC was found at 10.0.0.9 with redfish://: look: BMC is unreachable; with ipmi://: look: BMC is unreachable"},
+		{"second not supported", bmc.ErrUnreachable, bmc.ErrNotSupported, nil, []string{"probe redfish://10.0.0.9", "probe ipmi://10.0.0.9"}, bmc.ErrNotSupported,
+			"not supported by this BMC: no BMC was found at 10.0.0.9 with redfish://: look: BMC is unreachable; with ipmi://: look: not supported by this BMC"},
+		{"untrusted certificate", bmc.ErrCertificate, nil, nil, []string{"probe redfish://10.0.0.9"}, bmc.ErrCertificate,
+			"probe 10.0.0.9 for redfish:// (add the scheme to skip the probe): look: BMC certificate is not trusted"},
+		{"timeout", bmc.ErrTimeout, nil, nil, []string{"probe redfish://10.0.0.9"}, bmc.ErrTimeout,
+			"probe 10.0.0.9 for redfish:// (add the scheme to skip the probe): look: BMC did not answer in time"},
+		{"busy", &bmc.BusyError{}, nil, nil, []string{"probe redfish://10.0.0.9"}, bmc.ErrBusy,
+			"probe 10.0.0.9 for redfish:// (add the scheme to skip the probe): look: BMC is busy"},
+		{"a CA bundle requires TLS", bmc.ErrUnreachable, nil, func(t *bmc.Target) { t.CABundle = []byte("x") }, []string{"probe redfish://10.0.0.9"}, bmc.ErrUnreachable,
+			"BMC is unreachable: no BMC was found at 10.0.0.9 with redfish://: look: BMC is unreachable; " +
+				"with ipmi://: skipped, because the host requires a certificate and this protocol has none"},
+		{"a pin requires TLS", bmc.ErrNotSupported, nil, func(t *bmc.Target) { t.Fingerprint = "x" }, []string{"probe redfish://10.0.0.9"}, bmc.ErrNotSupported,
+			"not supported by this BMC: no BMC was found at 10.0.0.9 with redfish://: look: not supported by this BMC; " +
+				"with ipmi://: skipped, because the host requires a certificate and this protocol has none"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRack(tt.first, tt.second)
@@ -182,8 +180,8 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// TestMemory: a BMC is asked once, until it is not there any more.
-func TestMemory(t *testing.T) {
+// TestProbeResultIsRemembered shows that a BMC is probed once, until a dial does not find it.
+func TestProbeResultIsRemembered(t *testing.T) {
 	r := newRack(bmc.ErrUnreachable, nil)
 	r.dial(t, nil)
 	r.took()
@@ -194,11 +192,11 @@ func TestMemory(t *testing.T) {
 		want   []string
 	}{
 		{"known", func() {}, nil, []string{"dial ipmi://10.0.0.9 " + canary}},
-		{"a wrong password does not change it", func() { r.second.dial = bmc.ErrUnauthorized }, nil, []string{"dial ipmi://10.0.0.9 " + canary}},
-		{"known still, and lost by this call", func() { r.second.dial = bmc.ErrUnreachable }, nil, []string{"dial ipmi://10.0.0.9 " + canary}},
-		{"another by now", func() { r.first.probe = nil }, nil, []string{"probe redfish://10.0.0.9", "dial redfish://10.0.0.9 " + canary}},
-		{"and that is known", func() {}, nil, []string{"dial redfish://10.0.0.9 " + canary}},
-		{"other addresses are not", func() {}, at("10.0.0.8"), []string{"probe redfish://10.0.0.8", "dial redfish://10.0.0.8 " + canary}},
+		{"known after a wrong password", func() { r.second.dial = bmc.ErrUnauthorized }, nil, []string{"dial ipmi://10.0.0.9 " + canary}},
+		{"known, and forgotten by this call", func() { r.second.dial = bmc.ErrUnreachable }, nil, []string{"dial ipmi://10.0.0.9 " + canary}},
+		{"another protocol", func() { r.first.probe = nil }, nil, []string{"probe redfish://10.0.0.9", "dial redfish://10.0.0.9 " + canary}},
+		{"known again", func() {}, nil, []string{"dial redfish://10.0.0.9 " + canary}},
+		{"another address", func() {}, at("10.0.0.8"), []string{"probe redfish://10.0.0.8", "dial redfish://10.0.0.8 " + canary}},
 	} {
 		step.before()
 		r.dial(t, step.change)
@@ -208,9 +206,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryIsNoWayAround: what was found without a certificate is not used once one
-// is wanted.
-func TestMemoryIsNoWayAround(t *testing.T) {
+// TestRememberedProtocolNeedsTLS shows that a remembered protocol without certificates is
+// not used after the target requires a certificate.
+func TestRememberedProtocolNeedsTLS(t *testing.T) {
 	r := newRack(bmc.ErrUnreachable, nil)
 	r.dial(t, nil)
 	r.took()
@@ -220,8 +218,8 @@ func TestMemoryIsNoWayAround(t *testing.T) {
 	}
 }
 
-// TestProbeHasItsShare: a probe that hangs leaves time for the next one.
-func TestProbeHasItsShare(t *testing.T) {
+// TestProbeIsBounded shows that a hanging probe leaves time for the next one.
+func TestProbeIsBounded(t *testing.T) {
 	hangs := bmc.Driver{Name: "a", Probe: func(ctx context.Context, _ bmc.Target) error {
 		<-ctx.Done()
 		return fmt.Errorf("%w: %w", bmc.ErrUnreachable, ctx.Err())
@@ -229,14 +227,14 @@ func TestProbeHasItsShare(t *testing.T) {
 	answers := bmc.Driver{
 		Name: "b", Probe: func(ctx context.Context, _ bmc.Target) error { return ctx.Err() },
 		Dial: func(ctx context.Context, _ bmc.Target) (bmc.Conn, error) {
-			return nil, errors.Join(ctx.Err(), errDialled)
+			return nil, errors.Join(ctx.Err(), errDialed)
 		},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300e6)
 	defer cancel()
 	_, err := dial.New(hangs, answers).Dial(ctx, bmc.Target{Address: "h"})
-	if !errors.Is(err, errDialled) || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want the second to be dialled in time", err)
+	if !errors.Is(err, errDialed) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the second to be dialed in time", err)
 	}
 }
 
@@ -253,8 +251,8 @@ func TestOffersAndCheck(t *testing.T) {
 		{"Vendor+X://h", all, true, ""},
 		{"h", nil, false, ""},
 		{"2001:db8::9", nil, false, ""},
-		{"vendor+y://h", nil, false, "BMC address is not usable: there is no driver for vendor+y://; write one of vendor+x://, redfish://, ipmi://, or a host alone"},
-		{"a:b@c://h", nil, false, "BMC address is not usable: there is no driver; write one of vendor+x://, redfish://, ipmi://, or a host alone"},
+		{"vendor+y://h", nil, false, "BMC address is not usable: there is no driver for vendor+y://; use one of vendor+x://, redfish://, ipmi://, or a host without a scheme"},
+		{"a:b@c://h", nil, false, "BMC address is not usable: there is no driver; use one of vendor+x://, redfish://, ipmi://, or a host without a scheme"},
 	} {
 		offers, known := d.Offers(tt.address)
 		if diff := cmp.Diff(tt.offers, offers); diff != "" || known != tt.known {
@@ -267,8 +265,8 @@ func TestOffersAndCheck(t *testing.T) {
 	}
 }
 
-// TestNoProbers: without drivers that can probe, a host alone cannot be dialled.
-func TestNoProbers(t *testing.T) {
+// TestNoProbes shows that an address without a scheme needs a driver with a probe.
+func TestNoProbes(t *testing.T) {
 	if _, err := dial.New(bmc.Driver{Name: "a"}).Dial(t.Context(), bmc.Target{Address: "h"}); !errors.Is(err, bmc.ErrAddress) {
 		t.Errorf("got %v, want ErrAddress", err)
 	}

@@ -1,12 +1,11 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dial chooses the driver for a BMC by its address: by the scheme where
-// there is one, and for a host alone by asking the BMC which protocol it speaks, in
-// the order of the drivers and without credentials. What was found is remembered.
+// Package dial selects the driver for a BMC by the scheme of its address. For an address
+// without a scheme it probes the BMC for each protocol, in the order of the drivers and
+// without credentials, and remembers the result.
 //
-// It must not know any driver, nor policy, hosts or Kubernetes: drivers come as
-// values.
+// The package knows no driver, policy, host or Kubernetes: drivers are passed as values.
 //
 //	dialer := dial.New(redfish.Driver(), redfish.PlainDriver(), ipmi.Driver())
 //	pool := bmc.NewPool(dialer.Dial, bmc.PoolOptions{})

@@ -25,8 +25,7 @@ func dialer() *dial.Dialer {
 	return dial.New(redfish.Driver(), redfish.PlainDriver(), ipmi.Driver())
 }
 
-// box is one server at 127.0.0.1 and one port: what of Redfish and IPMI it speaks is
-// up to the test.
+// box is one server at 127.0.0.1 with the same port for Redfish and IPMI.
 type box struct {
 	t       *testing.T
 	bench   *labbmc.Bench
@@ -96,7 +95,7 @@ func (b *box) withIPMI() *box {
 	return b
 }
 
-// withPage serves HTTPS that is no Redfish until the test ends.
+// withPage serves HTTPS without Redfish until the test ends.
 func (b *box) withPage(status int, body string) *box {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" || r.Method != http.MethodGet {
@@ -112,8 +111,7 @@ func (b *box) withPage(status int, body string) *box {
 	return b
 }
 
-// on dials, reads the power state of the server that the test has switched on, and
-// hangs up.
+// on dials, checks that the server is on, and closes the connection.
 func on(t *testing.T, d *dial.Dialer, target bmc.Target) error {
 	t.Helper()
 	conn, err := d.Dial(t.Context(), target)
@@ -142,8 +140,7 @@ func switchOn(t *testing.T, b *box) {
 	}
 }
 
-// TestRedfishIsPreferred: a BMC that speaks both is driven by Redfish, and by IPMI
-// nothing is asked.
+// TestRedfishIsPreferred shows that a BMC with both protocols receives no IPMI command.
 func TestRedfishIsPreferred(t *testing.T) {
 	b := newBox(t).withRedfish().withIPMI()
 	switchOn(t, b)
@@ -160,8 +157,8 @@ func TestRedfishIsPreferred(t *testing.T) {
 	}
 }
 
-// TestIPMIIsFound behind a closed port, and behind a page that is no Redfish, whose
-// certificate nobody trusts.
+// TestIPMIIsFound covers a closed HTTPS port, and a server with an untrusted certificate
+// that does not speak Redfish.
 func TestIPMIIsFound(t *testing.T) {
 	for name, build := range map[string]func(*testing.T) *box{
 		"nothing else": func(t *testing.T) *box {
@@ -169,10 +166,10 @@ func TestIPMIIsFound(t *testing.T) {
 			_ = b.tcp.Close()
 			return b.withIPMI()
 		},
-		"a page":               func(t *testing.T) *box { return newBox(t).withPage(http.StatusOK, "<html>log in</html>").withIPMI() },
-		"a page for all":       func(t *testing.T) *box { return newBox(t).withPage(http.StatusOK, `{"login":"/"}`).withIPMI() },
-		"no page":              func(t *testing.T) *box { return newBox(t).withPage(http.StatusNotFound, "no").withIPMI() },
-		"a page that leads on": func(t *testing.T) *box { return newBox(t).withPage(http.StatusFound, "").withIPMI() },
+		"a page":                 func(t *testing.T) *box { return newBox(t).withPage(http.StatusOK, "<html>log in</html>").withIPMI() },
+		"JSON at every path":     func(t *testing.T) *box { return newBox(t).withPage(http.StatusOK, `{"login":"/"}`).withIPMI() },
+		"not found":              func(t *testing.T) *box { return newBox(t).withPage(http.StatusNotFound, "no").withIPMI() },
+		"an incomplete redirect": func(t *testing.T) *box { return newBox(t).withPage(http.StatusFound, "").withIPMI() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := build(t)
@@ -187,9 +184,9 @@ func TestIPMIIsFound(t *testing.T) {
 	}
 }
 
-// TestCertificateStands: Redfish with a certificate that is not trusted is Redfish;
-// the login goes nowhere else, and not there.
-func TestCertificateStands(t *testing.T) {
+// TestUntrustedCertificateSendsNoLogin shows that a Redfish service with an untrusted
+// certificate gets no credentials, and that Ingot does not fall back to IPMI.
+func TestUntrustedCertificateSendsNoLogin(t *testing.T) {
 	b := newBox(t).withRedfish().withIPMI()
 	d := dialer()
 	for range 2 {
@@ -211,8 +208,8 @@ func TestCertificateStands(t *testing.T) {
 	}
 }
 
-// TestRedfishInDoubt: what may be a Redfish service in trouble is not driven by IPMI.
-func TestRedfishInDoubt(t *testing.T) {
+// TestFailingRedfishIsNotIPMI shows that a failing Redfish service is not driven with IPMI.
+func TestFailingRedfishIsNotIPMI(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		faults labbmc.Faults
@@ -220,7 +217,7 @@ func TestRedfishInDoubt(t *testing.T) {
 	}{
 		{"busy", labbmc.Faults{Status: http.StatusServiceUnavailable}, bmc.ErrBusy},
 		{"closed", labbmc.Faults{Drop: true}, bmc.ErrTimeout},
-		{"refuses", labbmc.Faults{Status: http.StatusUnauthorized}, bmc.ErrProtocol},
+		{"unauthorized", labbmc.Faults{Status: http.StatusUnauthorized}, bmc.ErrProtocol},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBox(t).withRedfish().withIPMI()
@@ -229,12 +226,12 @@ func TestRedfishInDoubt(t *testing.T) {
 			d, target := dialer(), b.target()
 			target.InsecureSkipVerify = true
 			err := on(t, d, target)
-			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), "write the scheme") {
-				t.Errorf("got %v, want %v and what to write", err, tt.want)
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), "add the scheme") {
+				t.Errorf("got %v, want %v and a hint", err, tt.want)
 			}
 			b.redfish.SetFaults()
 			if err := on(t, d, target); err != nil {
-				t.Errorf("once it is well: %v", err)
+				t.Errorf("after the fault: %v", err)
 			}
 			if n := len(b.ipmi.Commands()); n != 0 {
 				t.Errorf("%d IPMI commands, want none", n)
@@ -243,18 +240,18 @@ func TestRedfishInDoubt(t *testing.T) {
 	}
 }
 
-// TestNobody names both protocols.
-func TestNobody(t *testing.T) {
+// TestNoBMC shows that the error names both protocols.
+func TestNoBMC(t *testing.T) {
 	b := newBox(t)
 	_, _ = b.tcp.Close(), b.udp.Close()
 	err := on(t, dialer(), b.target())
 	if !errors.Is(err, bmc.ErrUnreachable) || !strings.Contains(err.Error(), "redfish://") || !strings.Contains(err.Error(), "ipmi://") {
-		t.Errorf("got %v, want ErrUnreachable and what was asked", err)
+		t.Errorf("got %v, want ErrUnreachable and both schemes", err)
 	}
 }
 
-// TestInClear: plain HTTP, only where the address says so.
-func TestInClear(t *testing.T) {
+// TestPlainHTTP shows that plain HTTP is used only with the scheme redfish+http.
+func TestPlainHTTP(t *testing.T) {
 	bench := &labbmc.Bench{}
 	ca, err := labbmc.NewAuthority()
 	if err != nil {
@@ -275,13 +272,13 @@ func TestInClear(t *testing.T) {
 	pinned := target
 	pinned.Fingerprint = "sha256:x"
 	if err := on(t, dialer(), pinned); !errors.Is(err, bmc.ErrAddress) {
-		t.Errorf("a pin, and no certificate: %v, want ErrAddress", err)
+		t.Errorf("a pin without a certificate: %v, want ErrAddress", err)
 	}
 	opened := b.OpenedSessions()
 	for _, address := range []string{"redfish://", ""} {
 		target.Address = address + strings.TrimPrefix(b.Address(), "redfish+http://")
 		if err := on(t, dialer(), target); err == nil {
-			t.Errorf("%s: was dialled in clear", target.Address)
+			t.Errorf("%s: was dialed with plain HTTP", target.Address)
 		}
 	}
 	if n := b.OpenedSessions(); n != opened {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestSecondChoice: a protocol that was not the first choice counts for a while.
-func TestSecondChoice(t *testing.T) {
+// TestSecondChoiceExpires shows that a protocol other than the first probed one is
+// remembered for a while.
+func TestSecondChoiceExpires(t *testing.T) {
 	var m memory
 	start := time.Unix(1_000_000, 0)
 	m.put("first", "redfish", true, start)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
@@ -17,32 +18,31 @@ const (
 	long        = 0x80 // 20 bytes instead of 16
 )
 
-// shortPassword is the longest that IPMI v1.5 had room for, in bytes.
+// shortPassword is the longest password of IPMI v1.5, in bytes.
 const shortPassword = 16
 
-// SetPassword implements bmc.Accounts for the user of the connection. A password
-// that IPMI has no room for is bmc.ErrNotSupported before anything is sent. The
-// session lives on; a new one is opened with the new password.
+// SetPassword implements bmc.Accounts for the user of the connection. It returns
+// bmc.ErrNotSupported, and sends nothing, for a password that is too long. The session
+// stays open, and later sessions use the new password.
 //
-// Some BMCs (ipmi_sim 2.0.33) take 20 bytes and keep 16. A password longer than
-// that is proven by a login; if it is refused, the old password is set again, and
-// the answer is bmc.ErrNotApplied.
+// Some BMCs (ipmi_sim 2.0.33) accept 20 bytes and store 16. A login verifies a longer password. If
+// the BMC refuses that login, SetPassword restores the old password and returns bmc.ErrNotApplied.
 func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	if err := checkPassword(password); err != nil {
 		return fmt.Errorf("set password: %w", err)
 	}
 	if password == "" {
-		return fmt.Errorf("set password: %w: an empty password is none", bmc.ErrNotSupported)
+		return fmt.Errorf("set password: %w: an empty password is not allowed", bmc.ErrNotSupported)
 	}
 	id, err := c.user(ctx)
 	if err != nil {
 		return fmt.Errorf("set password: %w", err)
 	}
-	if err := c.putPassword(ctx, id, password); err != nil {
+	if err := c.writePassword(ctx, id, password); err != nil {
 		return err
 	}
 	if len(password.Reveal()) > shortPassword {
-		if err := c.provePassword(ctx, id, password); err != nil {
+		if err := c.verifyPassword(ctx, id, password); err != nil {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	return nil
 }
 
-func (c *conn) putPassword(ctx context.Context, id byte, password bmc.Password) error {
+func (c *conn) writePassword(ctx context.Context, id byte, password bmc.Password) error {
 	data, size := []byte{id, setPassword}, shortPassword
 	if len(password.Reveal()) > size {
 		data[0], size = id|long, maxPassword
@@ -61,66 +61,53 @@ func (c *conn) putPassword(ctx context.Context, id byte, password bmc.Password) 
 	return err
 }
 
-// provePassword logs in with a new password, and goes back to the old one if that
-// is refused.
-func (c *conn) provePassword(ctx context.Context, id byte, password bmc.Password) error {
+// verifyPassword logs in with a new password. It restores the old one if the BMC refuses the login.
+func (c *conn) verifyPassword(ctx context.Context, id byte, password bmc.Password) error {
 	target := c.target
 	target.Password = password
 	s, err := openSession(ctx, c.host, target)
 	if err == nil {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 		defer cancel()
-		_ = s.close(end) // it has proven what it had to
+		_ = s.close(end) // the login was the proof
 		return nil
 	}
 	if !errors.Is(err, bmc.ErrUnauthorized) {
-		return fmt.Errorf("set password: %w: it was set, and no login could prove it: %w", bmc.ErrUnknownOutcome, err)
+		return fmt.Errorf("set password: %w: the login to verify it failed: %w", bmc.ErrUnknownOutcome, err)
 	}
-	if err := c.putPassword(ctx, id, c.target.Password); err != nil {
-		return fmt.Errorf("set password: %w: it was set and is refused, and the old one could not be set again: %w",
-			bmc.ErrUnknownOutcome, err)
+	if err := c.writePassword(ctx, id, c.target.Password); err != nil {
+		return fmt.Errorf("set password: %w: the BMC refuses the login and did not restore the old password: %w", bmc.ErrUnknownOutcome, err)
 	}
-	return fmt.Errorf("set password: %w: the BMC keeps less than %d bytes of it; the old one is set again",
-		bmc.ErrNotApplied, len(password.Reveal()))
+	return fmt.Errorf("set password: %w: the BMC stores less than %d bytes of it; the old password is restored", bmc.ErrNotApplied, len(password.Reveal()))
 }
 
-// user finds the slot of the connection's user (§22.27, §22.29).
+// user returns the slot of the connection's user (§22.27, §22.29).
 func (c *conn) user(ctx context.Context) (byte, error) {
 	if c.userID != 0 {
 		return c.userID, nil
 	}
-	access, err := c.run(ctx, command{what: "count users", netFn: netFnApp, code: 0x44, data: []byte{0x0e, 1}, least: 1})
+	access, err := c.run(ctx, command{what: "count users", netFn: netFnApp, code: 0x44, data: []byte{0x0e, 1}, minLen: 1})
 	if err != nil {
 		return 0, err
 	}
 	for id := byte(1); id <= access[0]&0x3f; id++ {
-		name, err := c.run(ctx, command{what: "read user name", netFn: netFnApp, code: 0x46, data: []byte{id}, least: 1})
+		name, err := c.run(ctx, command{what: "read user name", netFn: netFnApp, code: 0x46, data: []byte{id}, minLen: 1})
 		if err != nil {
 			if ignoreCode(err) == nil {
 				continue // an empty slot
 			}
 			return 0, err
 		}
-		if trimZero(name) == c.target.Username {
+		if name, _, _ := strings.Cut(string(name), "\x00"); name == c.target.Username {
 			c.userID = id
 			return id, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: the BMC lists no user of the connection's name", bmc.ErrProtocol)
+	return 0, fmt.Errorf("%w: the BMC does not list the connection's user", bmc.ErrProtocol)
 }
 
-func trimZero(b []byte) string {
-	for i, x := range b {
-		if x == 0 {
-			return string(b[:i])
-		}
-	}
-	return string(b)
-}
-
-// ResetBMC implements bmc.Resetter by Cold Reset (§20.2), after which a new
-// session is opened by the next call. BMCs may restart before they answer: that
-// is bmc.ErrUnknownOutcome.
+// ResetBMC implements bmc.Resetter with Cold Reset (§20.2). BMCs may restart before they
+// answer, which is bmc.ErrUnknownOutcome.
 func (c *conn) ResetBMC(ctx context.Context) error {
 	_, err := c.run(ctx, command{what: "reset BMC", netFn: netFnApp, code: 0x02, write: true})
 	if err == nil {
@@ -130,20 +117,19 @@ func (c *conn) ResetBMC(ctx context.Context) error {
 	return err
 }
 
-// Indicator implements bmc.Indicator; many BMCs do not tell the state (§28.2 table
-// 28-3, byte 3).
+// Indicator implements bmc.Indicator; many BMCs do not report the state (§28.2 table 28-3, byte 3).
 func (c *conn) Indicator(ctx context.Context) (bool, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
 		return false, err
 	}
 	if status.misc&0x40 == 0 {
-		return false, fmt.Errorf("indicator: %w: the chassis status does not tell it", bmc.ErrNotSupported)
+		return false, fmt.Errorf("indicator: %w: the chassis status does not report it", bmc.ErrNotSupported)
 	}
 	return status.misc&0x30 != 0, nil
 }
 
-// SetIndicator implements bmc.Indicator by Chassis Identify (§28.5) without an end.
+// SetIndicator implements bmc.Indicator with Chassis Identify (§28.5) without a time limit.
 func (c *conn) SetIndicator(ctx context.Context, lit bool) error {
 	data := []byte{0, 0}
 	if lit {

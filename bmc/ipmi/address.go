@@ -4,6 +4,7 @@
 package ipmi
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -12,14 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Scheme of the addresses that this driver takes.
+// Scheme is the scheme of IPMI addresses.
 const Scheme = "ipmi"
 
 // defaultPort is the primary RMCP port (IPMI v2.0 §13.1.2).
 const defaultPort = "623"
 
-// parseAddress reads ipmi://host[:port] and returns host:port. Errors wrap
-// bmc.ErrAddress and never show a user or password that somebody put there.
+// parseAddress returns host:port of ipmi://host[:port]. Errors wrap bmc.ErrAddress and never
+// show a user or password of the address.
 func parseAddress(address string) (string, error) {
 	fail := func(why string) (string, error) {
 		return "", fmt.Errorf("%w: want ipmi://host[:port]: %s", bmc.ErrAddress, why)
@@ -38,12 +39,9 @@ func parseAddress(address string) (string, error) {
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
 		return fail("query or fragment")
 	case u.Path != "" && u.Path != "/":
-		return fail(fmt.Sprintf("path is %q: a BMC has one system by IPMI", u.Path))
+		return fail(fmt.Sprintf("path is %q: IPMI has one system per BMC", u.Path))
 	}
-	port := u.Port()
-	if port == "" {
-		port = defaultPort
-	}
+	port := cmp.Or(u.Port(), defaultPort)
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fail(fmt.Sprintf("port is %q", port))
 	}

@@ -6,6 +6,7 @@ package ipmi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
@@ -20,17 +21,17 @@ const (
 	flagEFI        = 0x20
 )
 
-// keepOnTimeout keeps the flags valid when no power action follows within 60
-// seconds: an installation may take longer to get to it.
+// keepOnTimeout keeps the flags valid if no power action follows within 60 seconds, because
+// an installation may take longer.
 const keepOnTimeout = 0x08
 
-// selector is a boot device that IPMI can name, in bits 5:2 of byte 2.
+// selector is a boot device in bits 5:2 of byte 2.
 type selector struct {
 	target bmc.BootTarget
 	code   byte
 }
 
-// selectors lists them; the first of a target is the one that is written.
+// selectors lists the boot devices; the first selector of a target is written.
 func selectors() []selector {
 	return []selector{
 		{bmc.BootNone, 0x0},
@@ -38,7 +39,7 @@ func selectors() []selector {
 		{bmc.BootDisk, 0x2},
 		{bmc.BootCD, 0x5},
 		{bmc.BootSetup, 0x6},
-		{bmc.BootCD, 0x8}, // a remote one
+		{bmc.BootCD, 0x8}, // a remote drive
 	}
 }
 
@@ -64,11 +65,10 @@ func (f flags) override() (bmc.BootOverride, error) {
 			return out, nil
 		}
 	}
-	return out, fmt.Errorf("%w: boot device selector %d is none that Ingot knows", bmc.ErrProtocol, code)
+	return out, fmt.Errorf("%w: unknown boot device selector %d", bmc.ErrProtocol, code)
 }
 
-// BootOverride implements bmc.BootDevice. The mode is told only while the flags
-// are valid: an old one means nothing.
+// BootOverride implements bmc.BootDevice. It returns the mode only if the flags are valid.
 func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 	f, err := c.bootFlags(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 
 func (c *conn) bootFlags(ctx context.Context) (flags, error) {
 	data, err := c.run(ctx, command{
-		what: "read boot override", netFn: netFnChassis, code: 0x09, data: []byte{bootFlags, 0, 0}, least: 4,
+		what: "read boot override", netFn: netFnChassis, code: 0x09, data: []byte{bootFlags, 0, 0}, minLen: 4,
 	})
 	if err != nil {
 		return flags{}, err
@@ -94,16 +94,15 @@ func (c *conn) bootFlags(ctx context.Context) (flags, error) {
 	return flags{mode: data[2], device: data[3]}, nil
 }
 
-// SetBootOverride implements bmc.BootDevice. IPMI has no override without a mode:
-// an empty Mode keeps that of the valid flags, and is UEFI where there are none,
-// as servers are today.
+// SetBootOverride implements bmc.BootDevice. An override of IPMI always has a mode: an empty
+// Mode keeps the mode of valid flags, and means UEFI otherwise.
 func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) error {
 	what := fmt.Sprintf("boot override %s", override.Target)
 	want, err := c.wantedFlags(ctx, override)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	// Not all know this option: then the override holds for 60 seconds.
+	// BMCs without this option keep the override for 60 seconds.
 	_, err = c.run(ctx, command{
 		what: what + ": keep it", netFn: netFnChassis, code: 0x08, data: []byte{bootValidClear, keepOnTimeout}, write: true,
 	})
@@ -119,29 +118,24 @@ func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) e
 	if err != nil {
 		return fmt.Errorf("%s: read back: %w", what, err)
 	}
-	if override.Mode != "" && got.says(want, false) && !got.says(want, true) {
-		return fmt.Errorf("%s: %w: the BMC took the device and not the mode %s: wrote flags %02Xh %02Xh, reads %02Xh %02Xh", what, bmc.ErrNotApplied,
-			override.Mode, want.mode, want.device, got.mode, got.device)
-	}
-	if !got.says(want, override.Mode != "") {
-		return fmt.Errorf("%s: %w: wrote flags %02Xh %02Xh, reads %02Xh %02Xh", what, bmc.ErrNotApplied,
-			want.mode, want.device, got.mode, got.device)
+	if !got.matches(want, override.Mode != "") {
+		why := ""
+		if got.matches(want, false) {
+			why = fmt.Sprintf("the BMC accepted the device but not mode %s: ", override.Mode)
+		}
+		return fmt.Errorf("%s: %w: %swrote flags %02Xh %02Xh, read %02Xh %02Xh", what, bmc.ErrNotApplied,
+			why, want.mode, want.device, got.mode, got.device)
 	}
 	return nil
 }
 
-// wantedFlags are the flags for an override.
 func (c *conn) wantedFlags(ctx context.Context, override bmc.BootOverride) (flags, error) {
-	want := flags{mode: flagValid}
-	known := false
-	for _, s := range selectors() {
-		if s.target == override.Target && !known {
-			want.device, known = s.code<<2, true
-		}
-	}
-	if !known {
+	all := selectors()
+	i := slices.IndexFunc(all, func(s selector) bool { return s.target == override.Target })
+	if i < 0 {
 		return flags{}, fmt.Errorf("%w: IPMI has no such boot device (§28.13)", bmc.ErrNotSupported)
 	}
+	want := flags{mode: flagValid, device: all[i].code << 2}
 	if override.Persistent && override.Target != bmc.BootNone {
 		want.mode |= flagPersistent
 	}
@@ -161,15 +155,15 @@ func (c *conn) wantedFlags(ctx context.Context, override bmc.BootOverride) (flag
 	return want, nil
 }
 
-// says compares what was read back. No override reads as no device or as flags
-// that are not valid. The mode counts where it was asked for.
-func (f flags) says(want flags, mode bool) bool {
+// matches compares flags that were read back. A missing override reads as no device or as
+// invalid flags.
+func (f flags) matches(want flags, withMode bool) bool {
 	const device = 0x3c
 	if want.device&device == 0 && (f.mode&flagValid == 0 || f.device&device == 0) {
 		return true
 	}
 	mask := byte(flagValid | flagPersistent)
-	if mode {
+	if withMode {
 		mask |= flagEFI
 	}
 	return f.mode&mask == want.mode&mask && f.device&device == want.device&device

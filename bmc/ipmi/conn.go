@@ -22,25 +22,25 @@ const (
 )
 
 const (
-	// maxUsername and maxPassword are what IPMI v2.0 has room for (§22.28, §22.30).
+	// maxUsername and maxPassword are the limits of IPMI v2.0 (§22.28, §22.30).
 	maxUsername = 16
 	maxPassword = 20
-	// sessionLife is how long an unused session is trusted: BMCs forget them
-	// after 60 s ± 3 s (§6.12.15) and then do not answer.
+	// sessionLife is how long an unused session is used again: BMCs drop sessions after
+	// 60 s ± 3 s (§6.12.15) and then do not answer.
 	sessionLife = 45 * time.Second
-	// closeWait bounds the end of a session whose caller has run out of time.
+	// closeWait bounds the end of a session after the caller's deadline.
 	closeWait = 3 * time.Second
 )
 
-// Driver describes what IPMI can at best. Of firmware it tells the BMC's version, and
-// takes no image.
+// Driver describes the capabilities of IPMI. It reports the BMC's firmware version and
+// installs no images.
 func Driver() bmc.Driver {
 	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, Offers: []bmc.Capability{
 		bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapConsole, bmc.CapAccounts, bmc.CapReset, bmc.CapIndicator,
 	}}
 }
 
-// conn is a connection to one BMC. A session of it may be replaced between calls.
+// conn is a connection to one BMC. It may replace its session between calls.
 type conn struct {
 	bmc.Unsupported
 
@@ -48,17 +48,17 @@ type conn struct {
 	host   string
 	now    func() time.Time
 
-	// session is nil after one was lost or closed.
+	// session is nil after the last one was lost or closed.
 	session *session
 	used    time.Time
 	closed  bool
 
-	// restarted is when a restart was last asked for, see PowerState.
+	// restarted is the time of the last restart, see PowerState.
 	restarted time.Time
-	// sensors of the BMC, read once.
+	// sensors are read once.
 	sensors repository
-	// serverGUID is the server's, as the BMC told it with its first session (§13.21); a session
-	// that takes the place of another is with the same one.
+	// serverGUID is the GUID of the first session's server (§13.21). Later sessions must
+	// have the same one.
 	serverGUID [16]byte
 	// userID is the slot of the target's user; 0: not looked up yet.
 	userID byte
@@ -66,12 +66,13 @@ type conn struct {
 
 var _ bmc.Conn = (*conn)(nil)
 
-// Dial opens a session with the BMC at ipmi://host[:port]. Errors wrap the
-// sentinels of bmc: ErrAddress (also for a target that wants a certificate: IPMI has
-// none), ErrUnreachable for silence, ErrUnauthorized,
-// ErrBusy for a full session table, ErrNotSupported for a BMC without IPMI v2.0
-// or without the cipher suites 17 and 3, or for credentials that IPMI has no room
-// for; those are not sent.
+// Dial opens a session with the BMC at ipmi://host[:port]. Errors wrap the sentinels of bmc:
+//   - ErrAddress, also for a target that requires a certificate, which IPMI lacks;
+//   - ErrUnreachable if no answer comes;
+//   - ErrUnauthorized;
+//   - ErrBusy for a full session table;
+//   - ErrNotSupported for a BMC without IPMI v2.0 or the cipher suites 17 and 3, and for
+//     credentials that are too long for IPMI, which are not sent.
 func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	host, err := parseAddress(target.Address)
 	if err != nil {
@@ -95,15 +96,15 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 
 func checkUsername(name string) error {
 	if len(name) > maxUsername || strings.ContainsRune(name, 0) {
-		return fmt.Errorf("%w: IPMI user names have at most %d bytes, none of them 0; this one has %d", bmc.ErrNotSupported, maxUsername, len(name))
+		return fmt.Errorf("%w: IPMI user names have at most %d bytes and no zero byte; this one has %d bytes", bmc.ErrNotSupported, maxUsername, len(name))
 	}
 	return nil
 }
 
-// checkPassword tells nothing of a password but its length.
+// checkPassword reveals only the length of a password.
 func checkPassword(password bmc.Password) error {
 	if n := len(password.Reveal()); n > maxPassword || strings.ContainsRune(password.Reveal(), 0) {
-		return fmt.Errorf("%w: IPMI passwords have at most %d bytes, none of them 0; this one has %d", bmc.ErrNotSupported, maxPassword, n)
+		return fmt.Errorf("%w: IPMI passwords have at most %d bytes and no zero byte; this one has %d bytes", bmc.ErrNotSupported, maxPassword, n)
 	}
 	return nil
 }
@@ -116,21 +117,21 @@ func (c *conn) open(ctx context.Context) error {
 	if c.serverGUID != ([16]byte{}) && s.guid != c.serverGUID {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 		defer cancel()
-		_ = s.close(end) // nothing was asked of it
+		_ = s.close(end) // it sent no command
 		return errSwapped
 	}
 	c.session, c.used, c.serverGUID = s, c.now(), s.guid
 	return nil
 }
 
-// errSwapped ends the connection: whoever opens another learns whose BMC it is.
-var errSwapped = fmt.Errorf("%w of an earlier session: another BMC answers here than before", bmc.ErrUnauthorized)
+// errSwapped ends the connection. The caller checks the server again after the next dial.
+var errSwapped = fmt.Errorf("%w of an earlier session: another BMC answers at this address", bmc.ErrUnauthorized)
 
 // errClosed reports a call after Close.
 var errClosed = errors.New("connection is closed")
 
-// ready replaces a session that the BMC may have forgotten.
-func (c *conn) ready(ctx context.Context) error {
+// ensureSession replaces a session that the BMC may have dropped.
+func (c *conn) ensureSession(ctx context.Context) error {
 	if c.closed {
 		return errClosed
 	}
@@ -144,7 +145,7 @@ func (c *conn) ready(ctx context.Context) error {
 	return nil
 }
 
-// drop gives up a session that did not answer.
+// drop abandons a session that did not answer.
 func (c *conn) drop() {
 	if c.session != nil {
 		c.session.forget()
@@ -158,16 +159,16 @@ type command struct {
 	netFn byte
 	code  byte
 	data  []byte
-	// write is sent once (I17).
+	// write is sent only once (I17).
 	write bool
-	// least is how many bytes the answer must have.
-	least int
+	// minLen is the minimum length of the answer's data.
+	minLen int
 }
 
-// run runs a command and returns its data. A completion code is a *codeError
-// inside the error; see isCode.
+// run runs a command and returns the data of its answer. A completion code other than 0 is a
+// *codeError inside of the error; see isCode.
 func (c *conn) run(ctx context.Context, cmd command) ([]byte, error) {
-	if err := c.ready(ctx); err != nil {
+	if err := c.ensureSession(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", cmd.what, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -175,24 +176,23 @@ func (c *conn) run(ctx context.Context, cmd command) ([]byte, error) {
 	}
 	a, err := c.session.do(ctx, plan{once: cmd.write}, cmd.netFn, cmd.code, cmd.data)
 	if errors.Is(err, errUnsent) {
-		return nil, fmt.Errorf("%s: %w", cmd.what, err) // the session is as it was
+		return nil, fmt.Errorf("%s: %w", cmd.what, err) // the session is unchanged
 	}
 	if err != nil {
 		c.drop()
-		return nil, lost(cmd.what, cmd.write, err)
+		return nil, unanswered(cmd.what, cmd.write, err)
 	}
 	c.used = c.now()
 	if a.code != 0 {
 		return nil, (&codeError{code: a.code}).as(cmd.what, cmd.write)
 	}
-	if len(a.data) < cmd.least {
-		return nil, fmt.Errorf("%s: %w: %d bytes where %d are the least", cmd.what, bmc.ErrProtocol, len(a.data), cmd.least)
+	if len(a.data) < cmd.minLen {
+		return nil, fmt.Errorf("%s: %w: %d bytes, want at least %d", cmd.what, bmc.ErrProtocol, len(a.data), cmd.minLen)
 	}
 	return a.data, nil
 }
 
-// Close ends the session at the BMC, also when ctx has ended. A second Close does
-// nothing.
+// Close ends the session at the BMC, even if ctx has ended. A second Close does nothing.
 func (c *conn) Close(ctx context.Context) error {
 	if c.closed {
 		return nil
@@ -202,7 +202,7 @@ func (c *conn) Close(ctx context.Context) error {
 		return nil
 	}
 	if c.now().Sub(c.used) > sessionLife {
-		// The BMC may have ended it itself, and then does not answer.
+		// The BMC may have dropped it already, and then does not answer.
 		c.drop()
 		return nil
 	}

@@ -17,29 +17,28 @@ import (
 )
 
 const (
-	// solHeader of a packet of Serial over LAN (§15.9 table 15-2).
+	// solHeader is the header length of a Serial over LAN packet (§15.9 table 15-2).
 	solHeader = 4
-	// maxChunk of input in one packet, where the BMC takes as much.
+	// maxChunk bounds the input of one packet.
 	maxChunk = 128
-	// maxOutput is how much output waits for a slow reader, in bytes; more is not
+	// maxOutput bounds the output that waits for a slow reader, in bytes. More output is not
 	// acknowledged, so that the BMC keeps it and sends it again.
 	maxOutput = 64 << 10
-	// solRetry is the pause between two attempts to send input; solTries of them.
+	// solRetry is the pause between two of solTries attempts to send input.
 	solRetry = 500 * time.Millisecond
 	solTries = 8
-	// keepAlive is less than the 60 s after which BMCs end a session; a console from
-	// which three in a row bring nothing is gone.
-	keepAlive   = 15 * time.Second
-	solPatience = 3*keepAlive + keepAlive/2
+	// keepAlive is less than the 60 s after which BMCs drop a session. The console ends after
+	// three keep-alives without an answer.
+	keepAlive  = 15 * time.Second
+	solTimeout = 3*keepAlive + keepAlive/2
 
-	// Status bits from the BMC: input not taken, and the end.
+	// Status bits from the BMC: input not accepted, and payload deactivated.
 	solNACK, solDeactivated = 0x40, 0x10
 )
 
-// OpenConsole implements bmc.Console by Serial over LAN (§15, §24) in a session of
-// its own, so that the connection stays usable. ErrBusy: somebody else has the
-// console. What the BMC lost before, or in between, is not reported: serial
-// lines lose output too.
+// OpenConsole implements bmc.Console with Serial over LAN (§15, §24) in a separate session,
+// so that the connection stays usable. It returns ErrBusy if another session has the console.
+// It does not report output that the BMC lost: serial lines lose output too.
 func (c *conn) OpenConsole(ctx context.Context) (io.ReadWriteCloser, error) {
 	s, err := openSession(ctx, c.host, c.target)
 	if err != nil {
@@ -60,18 +59,18 @@ func (c *conn) OpenConsole(ctx context.Context) (io.ReadWriteCloser, error) {
 	return t, nil
 }
 
-// activateSOL activates the payload (§24.1), encrypted and authenticated, and
-// returns how many bytes a packet to the BMC may have.
+// activateSOL activates the payload (§24.1), encrypted and authenticated, and returns the
+// maximum size of a packet to the BMC.
 func (s *session) activateSOL(ctx context.Context) (int, error) {
 	const protected = 0xc0
 	a, err := s.do(ctx, plan{once: true}, netFnApp, 0x48, []byte{payloadSOL, 1, protected, 0, 0, 0})
 	switch {
 	case err != nil:
-		return 0, lost("activate console", true, err)
+		return 0, unanswered("activate console", true, err)
 	case a.code == 0x80:
 		return 0, fmt.Errorf("%w: the console is active in another session", bmc.ErrBusy)
 	case a.code == 0x81 || a.code == 0x83:
-		return 0, fmt.Errorf("%w: the console is disabled, or cannot be encrypted (%02Xh)", bmc.ErrNotSupported, a.code)
+		return 0, fmt.Errorf("%w: the console is disabled or cannot be encrypted (%02Xh)", bmc.ErrNotSupported, a.code)
 	case a.code != 0:
 		return 0, (&codeError{code: a.code}).as("activate console", true)
 	case len(a.data) < 8:
@@ -85,17 +84,17 @@ type ack struct {
 	sequence, count, status byte
 }
 
-// terminal is an open console. One goroutine reads the socket until end.
+// terminal is an open console. One goroutine reads the socket until the console ends.
 type terminal struct {
 	session *session
-	// chunk is how much input one packet takes.
+	// chunk is the maximum input of one packet.
 	chunk int
 	acks  chan ack
 	done  chan struct{} // closed when the reader has ended
 	stop  func() bool
-	// writing is held by Write: one packet of input is under way at a time.
+	// writing serializes Write: one packet of input is in flight at a time.
 	writing sync.Mutex
-	// sequence of the last packet of input, 1 to 15; it belongs to writing.
+	// sequence of the last packet of input, 1 to 15; guarded by writing.
 	sequence byte
 
 	mu      sync.Mutex
@@ -103,13 +102,13 @@ type terminal struct {
 	output  []byte
 	err     error
 	heard   time.Time
-	// last is the last packet of output, and taken how much of it was taken.
+	// last is the number of the last packet of output, and taken its accepted length.
 	last, taken byte
 }
 
 var errConsoleClosed = fmt.Errorf("console: %w", io.ErrClosedPipe)
 
-// Read implements io.Reader; io.EOF when the BMC ended the console.
+// Read returns io.EOF after the BMC ended the console.
 func (t *terminal) Read(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +123,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements io.Writer: it returns when the BMC has taken the input.
+// Write returns when the BMC has accepted the input.
 func (t *terminal) Write(p []byte) (written int, _ error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -138,8 +137,8 @@ func (t *terminal) Write(p []byte) (written int, _ error) {
 	return written, nil
 }
 
-// writeChunk sends one packet of input until it is acknowledged: repeating it is
-// safe, as its sequence tells it from the next (§15.11).
+// writeChunk sends one packet of input until it is acknowledged. Repeating a packet is safe,
+// because its sequence number identifies it (§15.11).
 func (t *terminal) writeChunk(p []byte) (int, error) {
 	t.sequence = t.sequence%15 + 1
 	for range solTries {
@@ -159,7 +158,7 @@ func (t *terminal) writeChunk(p []byte) (int, error) {
 					continue
 				}
 				if a.status&solNACK != 0 && a.count == 0 {
-					<-deadline.C // it has no room: again, later
+					<-deadline.C // the BMC has no room: try again later
 					waiting = false
 					continue
 				}
@@ -173,7 +172,6 @@ func (t *terminal) writeChunk(p []byte) (int, error) {
 	return 0, err
 }
 
-// send sends one packet.
 func (t *terminal) send(sequence, acked, count byte, data []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,7 +197,7 @@ func (t *terminal) ended() error {
 	return t.err
 }
 
-// end ends the console: reads give what is left, then err.
+// end ends the console: reads return the remaining output, then err.
 func (t *terminal) end(err error) {
 	t.mu.Lock()
 	if t.err == nil {
@@ -210,7 +208,7 @@ func (t *terminal) end(err error) {
 	t.mu.Unlock()
 }
 
-// Close implements io.Closer: it deactivates the payload and ends the session.
+// Close deactivates the payload and ends the session.
 func (t *terminal) Close() error {
 	t.stop()
 	t.end(errConsoleClosed)
@@ -218,8 +216,7 @@ func (t *terminal) Close() error {
 	return nil
 }
 
-// read owns the session's receiving side; when the console has ended, it ends the
-// session.
+// read owns the receiving side of the session, and ends the session with the console.
 func (t *terminal) read() {
 	defer close(t.done)
 	next := time.Now().Add(keepAlive)
@@ -229,7 +226,7 @@ func (t *terminal) read() {
 		if !ended {
 			_ = t.session.wire.conn.SetReadDeadline(next)
 		}
-		silent := time.Since(t.heard) > solPatience
+		silent := time.Since(t.heard) > solTimeout
 		t.mu.Unlock()
 		if ended {
 			break
@@ -255,17 +252,16 @@ func (t *terminal) read() {
 	t.finish()
 }
 
-// keepAlive asks for the device ID; any packet is an answer.
+// keepAlive reads the device ID; any packet counts as an answer.
 func (t *terminal) keepAlive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.session.request = t.session.request%63 + 1
 	if p, err := t.session.seal(payloadIPMI, message(netFnApp, 0x01, t.session.request, nil)); err == nil {
-		_, _ = t.session.wire.conn.Write(p) // silence shows it
+		_, _ = t.session.wire.conn.Write(p) // a failure shows as silence
 	}
 }
 
-// packet takes one packet from the BMC.
 func (t *terminal) packet(p []byte) {
 	t.mu.Lock()
 	kind, payload, err := t.session.unseal(p)
@@ -285,22 +281,22 @@ func (t *terminal) packet(p []byte) {
 	}
 	t.mu.Unlock()
 	if acked != 0 {
-		select { // an older answer that nobody waits for gives way
+		select { // replaces an older acknowledgment
 		case <-t.acks:
 		default:
 		}
 		t.acks <- ack{acked, count, status}
 	}
 	if room {
-		_ = t.send(0, sequence, took, nil) // the BMC repeats what was not acknowledged
+		_ = t.send(0, sequence, took, nil) // the BMC repeats unacknowledged output
 	}
 	if status&solDeactivated != 0 {
 		t.end(io.EOF)
 	}
 }
 
-// take appends output and returns how much of the packet has been taken; false:
-// there was no room. A packet that comes again may bring more than before (§15.11).
+// take appends output and returns how much of the packet was accepted, or false if there was
+// no room. A repeated packet may contain more than before (§15.11).
 func (t *terminal) take(sequence byte, data []byte) (byte, bool) {
 	data = data[:min(len(data), 255)]
 	from := 0
@@ -309,7 +305,7 @@ func (t *terminal) take(sequence byte, data []byte) (byte, bool) {
 	case behind == 0:
 		from = min(int(t.taken), len(data))
 	case behind < 8:
-		// An older one again: its acknowledgement crossed it on the way.
+		// A repeated older packet: its acknowledgment was still in flight.
 		return byte(len(data)), true
 	}
 	if len(t.output)+len(data)-from > maxOutput {
@@ -321,10 +317,10 @@ func (t *terminal) take(sequence byte, data []byte) (byte, bool) {
 	return t.taken, true
 }
 
-// finish tells the BMC: the payload first (§24.2), then the session.
+// finish deactivates the payload (§24.2) and ends the session.
 func (t *terminal) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	_, _ = t.session.do(ctx, plan{tries: 2}, netFnApp, 0x49, []byte{payloadSOL, 1, 0, 0, 0, 0})
-	_ = t.session.close(ctx) // the BMC ends what is silent
+	_ = t.session.close(ctx) // otherwise the BMC drops the session after 60 s
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestConsoleOutput: packets that come twice, grown, late, or after a gap.
+// TestConsoleOutput covers repeated, extended, late and lost packets.
 func TestConsoleOutput(t *testing.T) {
 	type packet struct {
 		sequence byte
@@ -20,12 +20,12 @@ func TestConsoleOutput(t *testing.T) {
 		packets []packet
 		want    string
 	}{
-		{"in order, around the end", []packet{{14, "a"}, {15, "b"}, {1, "c"}}, "abc"},
+		{"in order, with wraparound", []packet{{14, "a"}, {15, "b"}, {1, "c"}}, "abc"},
 		{"repeated", []packet{{1, "a"}, {1, "a"}, {2, "b"}, {2, "b"}}, "ab"},
 		{"repeated with more", []packet{{1, "a"}, {1, "abc"}, {2, "d"}}, "abcd"},
-		{"an older one again", []packet{{15, "a"}, {1, "b"}, {15, "a"}, {2, "c"}}, "abc"},
-		{"a gap: what was lost is lost", []packet{{1, "a"}, {4, "b"}}, "ab"},
-		{"the first is not number one", []packet{{9, "a"}, {10, "b"}}, "ab"},
+		{"older one repeated", []packet{{15, "a"}, {1, "b"}, {15, "a"}, {2, "c"}}, "abc"},
+		{"gap", []packet{{1, "a"}, {4, "b"}}, "ab"},
+		{"starts in the middle", []packet{{9, "a"}, {10, "b"}}, "ab"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &terminal{}

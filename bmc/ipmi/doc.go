@@ -1,22 +1,20 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipmi drives a server's BMC by IPMI v2.0 over RMCP+ ("lanplus"): UDP,
-// cipher suite 17 and then 3, a session of its own. No ipmitool is needed.
+// Package ipmi drives a server's BMC with IPMI v2.0 over RMCP+ ("lanplus"): UDP, cipher
+// suite 17 and then 3, and its own sessions. It does not need ipmitool.
 //
-// It uses go-ipmi for what is the standard's arithmetic and tables: the keys and
-// codes of RAKP, the messages of session setup, sensor records and the names of
-// events. The session and its packets are its own, because go-ipmi's client
-// takes answers whose integrity it has not checked, panics on some that are cut
-// short, repeats writes, and sends keep-alives beside the calls.
+// It uses go-ipmi for the algorithms and tables of the standard: the keys and codes of RAKP, the
+// messages of session setup, sensor records and event names. It has its own sessions and packets,
+// because go-ipmi's client accepts answers without checking their integrity, panics on some
+// truncated ones, repeats writes, and sends keep-alives concurrently with the calls.
 //
-// What is sent: a read, or a step of session setup, is repeated when no answer
-// comes; a write is sent once, and no answer to it is bmc.ErrUnknownOutcome
-// (I17). A BMC forgets a session in silence, after 60 s or a restart of its own:
-// a session that was unused for 45 s, or that did not answer, is replaced before
-// the next call. UDP cannot tell a BMC that is not there from one that hangs.
+// A read, or a step of session setup, is repeated if no answer comes. A write is sent once, and a
+// missing answer is bmc.ErrUnknownOutcome (I17). A BMC drops a session without notice after 60 s or
+// when it restarts. So a session that was unused for 45 s, or that did not answer, is replaced
+// before the next call. UDP does not distinguish a missing BMC from a hanging one.
 //
-// It must not know Kubernetes, hosts or policy. No type of go-ipmi leaves it.
+// The package knows no Kubernetes, hosts or policy. It exports no type of go-ipmi.
 //
 //	conn, err := ipmi.Dial(ctx, bmc.Target{
 //		Address:  "ipmi://192.0.2.10", // or ipmi://[2001:db8::10]:623

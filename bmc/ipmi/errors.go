@@ -13,13 +13,13 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// callError is what a failed call returns: the sentinel by which callers decide,
-// and the caller's own context error.
+// callError is the error of a failed call: a sentinel for callers, and the caller's own
+// context error.
 type callError struct {
 	text     string
 	sentinel error
 	context  error
-	// cause is the completion code, if there was one; its text is in text.
+	// cause is the completion code, if there was one; text includes its text.
 	cause error
 }
 
@@ -33,7 +33,7 @@ func (e *callError) Unwrap() []error {
 type statusError struct {
 	status byte
 	suite  int
-	// opening: the BMC refused Open Session, which carries no user name.
+	// opening means that the BMC refused Open Session, which has no user name.
 	opening bool
 }
 
@@ -44,38 +44,34 @@ func (e *statusError) Error() string {
 func (e *statusError) name() string {
 	switch e.status {
 	case 0x01, 0x0b:
-		return "no room for a session"
+		return "session table full"
 	case 0x04, 0x05, 0x06, 0x07, 0x10, 0x11:
-		return "no such cipher suite"
+		return "unsupported cipher suite"
 	case 0x09, 0x0a:
 		return "role or privilege not authorized"
 	case 0x0d:
 		return "no such user"
 	case 0x0f:
-		return "the password is wrong"
+		return "wrong password"
 	}
 	return "refused"
 }
 
-// noRoom reports a BMC whose session table is full.
-func (e *statusError) noRoom() bool { return e.status == 0x01 || e.status == 0x0b }
+func (e *statusError) isTableFull() bool { return e.status == 0x01 || e.status == 0x0b }
 
-// wantsOtherSuite reports that another cipher suite may be accepted: the BMC does not know
-// this one, or refused Open Session for whatever reason but a full table. BMCs answer
-// "invalid role" (09h), "not authorized" (0Ah) or "invalid payload" (03h) there to a suite
-// that they do not know. 12h is what ipmi_sim answers.
-func (e *statusError) wantsOtherSuite() bool {
-	if e.opening && !e.noRoom() {
-		return true
-	}
-	return slices.Contains([]byte{0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12}, e.status)
+// mayNeedOtherSuite reports whether another cipher suite may work: the BMC does not support
+// this one, or refused Open Session for a reason other than a full table. BMCs answer
+// "invalid role" (09h), "not authorized" (0Ah) or "invalid payload" (03h) to Open Session with
+// an unsupported suite. ipmi_sim answers 12h.
+func (e *statusError) mayNeedOtherSuite() bool {
+	return e.opening && !e.isTableFull() || slices.Contains([]byte{0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12}, e.status)
 }
 
 func (e *statusError) sentinel() error {
 	switch {
-	case e.noRoom():
+	case e.isTableFull():
 		return &bmc.BusyError{}
-	case e.wantsOtherSuite():
+	case e.mayNeedOtherSuite():
 		return bmc.ErrNotSupported
 	}
 	switch e.status {
@@ -85,30 +81,27 @@ func (e *statusError) sentinel() error {
 	return bmc.ErrProtocol
 }
 
-// codeError is a completion code that is not 00h (§5.2 table 5-2).
+// codeError is a completion code other than 00h (§5.2 table 5-2).
 type codeError struct{ code byte }
 
 func (e *codeError) Error() string { return fmt.Sprintf("completion code %02Xh", e.code) }
 
-// sentinel classifies a code; of a write, some codes leave open whether it
-// happened.
+// sentinel classifies a code. After some codes a write may have happened.
 func (e *codeError) sentinel(write bool) error {
 	switch e.code {
 	case 0xc0, 0xc4, 0xce, 0xd0, 0xd1, 0xd2:
-		// Busy, out of space, no answer possible, updating its records or its
-		// firmware, still starting.
+		// Busy, out of space, no answer possible, updating records or firmware, starting.
 		return &bmc.BusyError{}
 	case 0xd5:
-		// Not in this state: On right after off, and the like.
+		// Not in this state, such as On right after off.
 		return &bmc.BusyError{RetryAfter: 10 * time.Second}
 	case 0xc1, 0xc2, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xd6, 0x80:
-		// No such command, parameter, length or record; 80h is that of the boot
-		// options (§28.12).
+		// No such command, parameter, length or record; 80h is a boot option code (§28.12).
 		return bmc.ErrNotSupported
 	case 0xd4:
 		return bmc.ErrUnauthorized
 	case 0xc3, 0xff:
-		// It ran out of time, or cannot say why.
+		// Timeout, or unspecified.
 		if write {
 			return bmc.ErrUnknownOutcome
 		}
@@ -121,25 +114,25 @@ func (e *codeError) as(what string, write bool) error {
 	return &callError{text: fmt.Sprintf("%s: %v: BMC answered with %v", what, sentinel, e), sentinel: sentinel, cause: e}
 }
 
-// isCode reports that err is a completion code of a list.
+// isCode reports whether err is one of the completion codes.
 func isCode(err error, codes ...byte) bool {
-	var e *codeError
-	return errors.As(err, &e) && slices.Contains(codes, e.code)
+	e, ok := errors.AsType[*codeError](err)
+	return ok && slices.Contains(codes, e.code)
 }
 
-// isAnyCode reports that the BMC answered, and with a refusal.
+// isAnyCode reports whether the BMC answered with a completion code other than 00h.
 func isAnyCode(err error) bool {
-	var e *codeError
-	return errors.As(err, &e)
+	_, ok := errors.AsType[*codeError](err)
+	return ok
 }
 
-// silence is what silence may mean: UDP does not tell.
-const silence = "no answer: nobody is there, a firewall drops it, IPMI over LAN is off, or the BMC hangs (UDP does not tell which)"
+// noAnswerHint lists the causes of a missing answer.
+const noAnswerHint = "no answer: no BMC at this address, a firewall, IPMI over LAN disabled, or a hanging BMC (UDP does not show which)"
 
-// errSilentUser reports a BMC that answered until it was given the user name.
-var errSilentUser = fmt.Errorf("%w to the user name: some BMCs, VirtualBMC among them, are silent to one that they do not know", errNoAnswer)
+// errSilentUser reports a BMC that answered until it received the user name.
+var errSilentUser = fmt.Errorf("%w to the user name: some BMCs, such as VirtualBMC, ignore unknown users", errNoAnswer)
 
-// setupError makes the error of opening or closing a session.
+// setupError returns the error of opening or closing a session.
 func setupError(what string, w *wire, err error) error {
 	out := &callError{}
 	var status *statusError
@@ -151,39 +144,42 @@ func setupError(what string, w *wire, err error) error {
 	case errors.As(err, &code):
 		out.sentinel = code.sentinel(false)
 	case errors.Is(err, context.Canceled):
-		out.context, why = context.Canceled, "given up by the caller"
+		out.context, why = context.Canceled, "canceled by the caller"
 	case errors.Is(err, errUnsent), errors.Is(err, bmc.ErrProtocol), errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrUnauthorized):
 		return fmt.Errorf("%s: %w", what, err)
 	case errors.Is(err, errStray), w != nil && !w.heard && w.stray > 0:
-		out.sentinel, why = bmc.ErrProtocol, "what it sends is not IPMI"
+		out.sentinel, why = bmc.ErrProtocol, "the answers are not IPMI"
 	case errors.Is(err, errSilentUser):
 		out.sentinel = bmc.ErrTimeout
 	case w != nil && w.heard:
-		// It has answered before.
-		out.sentinel, why = bmc.ErrTimeout, "no answer any more"
+		out.sentinel, why = bmc.ErrTimeout, "the BMC stopped answering"
 	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):
-		out.sentinel, why = bmc.ErrUnreachable, silence
+		out.sentinel, why = bmc.ErrUnreachable, noAnswerHint
 	default:
 		out.sentinel = bmc.ErrUnreachable
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		out.context = context.DeadlineExceeded
 	}
-	out.text = what + ": "
-	if out.sentinel != nil {
-		out.text += out.sentinel.Error() + ": "
-	}
-	out.text += why
+	out.setText(what, why)
 	return out
 }
 
-// lost makes the error of a call that got no answer.
-func lost(what string, write bool, err error) error {
+func (e *callError) setText(what, why string) {
+	e.text = what + ": "
+	if e.sentinel != nil {
+		e.text += e.sentinel.Error() + ": "
+	}
+	e.text += why
+}
+
+// unanswered returns the error of a call without an answer.
+func unanswered(what string, write bool, err error) error {
 	out := &callError{sentinel: bmc.ErrTimeout}
-	why := "no answer in the session: the BMC hangs, restarts or forgot the session, or the network is gone (UDP does not tell which)"
+	why := "no answer: the BMC hangs, restarts or dropped the session, or the network fails (UDP does not show which)"
 	switch {
 	case errors.Is(err, context.Canceled):
-		out.sentinel, out.context, why = nil, context.Canceled, "given up by the caller"
+		out.sentinel, out.context, why = nil, context.Canceled, "canceled by the caller"
 	case errors.Is(err, context.DeadlineExceeded):
 		out.context = context.DeadlineExceeded
 	case errors.Is(err, errRefused):
@@ -196,10 +192,6 @@ func lost(what string, write bool, err error) error {
 	if write {
 		out.sentinel = bmc.ErrUnknownOutcome
 	}
-	out.text = what + ": "
-	if out.sentinel != nil {
-		out.text += out.sentinel.Error() + ": "
-	}
-	out.text += why
+	out.setText(what, why)
 	return out
 }

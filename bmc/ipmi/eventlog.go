@@ -17,24 +17,22 @@ import (
 )
 
 const (
-	// moreEntries may come while a log is read.
+	// moreEntries bounds the entries that may be added while a log is read.
 	moreEntries = 16
-	// eraseStep is the pause between two questions whether the log is empty.
+	// eraseStep is the pause between two of maxErase polls of an erase.
 	eraseStep = 100 * time.Millisecond
-	// maxErase is how often that is asked.
-	maxErase = 600
-	// lastEntry, as an ID, is the newest entry; as a next ID, the end (§31.5).
+	maxErase  = 600
+	// lastEntry means the newest entry as an ID, and the end as a next ID (§31.5).
 	lastEntry = 0xffff
-	// firstTime is the first second that is a date: smaller ones count from the
-	// start of the BMC (§37).
+	// firstTime is the first second that is a date: smaller values count from the start of
+	// the BMC (§37).
 	firstTime = 0x20000000
 )
 
-// EventLog implements bmc.EventLog from the SEL (§31). The log can be followed
-// from the oldest entry only; where the IDs count up, as nearly everywhere, only
-// the newest entries are read.
+// EventLog implements bmc.EventLog with the SEL (§31). A log can be followed only from its oldest
+// entry. If the IDs are consecutive, as on most BMCs, EventLog reads only the newest entries.
 func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) {
-	info, err := c.run(ctx, command{what: "read event log size", netFn: netFnStorage, code: 0x40, least: 3})
+	info, err := c.run(ctx, command{what: "read event log size", netFn: netFnStorage, code: 0x40, minLen: 3})
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +40,12 @@ func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) 
 	if limit <= 0 || size == 0 {
 		return []bmc.LogEntry{}, nil
 	}
-	entries, ok, err := c.newest(ctx, limit)
+	entries, ok, err := c.readNewest(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		if entries, err = c.walk(ctx, limit, size); err != nil {
+		if entries, err = c.readAll(ctx, limit, size); err != nil {
 			return nil, err
 		}
 	}
@@ -58,8 +56,9 @@ func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) 
 	return out, nil
 }
 
-// newest reads backwards from the newest entry; false: the IDs do not count.
-func (c *conn) newest(ctx context.Context, limit int) (entries [][]byte, ok bool, _ error) {
+// readNewest reads backwards from the newest entry. It returns false if the IDs are not
+// consecutive.
+func (c *conn) readNewest(ctx context.Context, limit int) (entries [][]byte, ok bool, _ error) {
 	next, raw, err := c.entry(ctx, lastEntry)
 	if err != nil || next != lastEntry {
 		return nil, false, ignoreCode(err)
@@ -68,7 +67,7 @@ func (c *conn) newest(ctx context.Context, limit int) (entries [][]byte, ok bool
 	for id := idOf(raw) - 1; len(entries) < limit && id != 0 && id != lastEntry; id-- {
 		next, raw, err := c.entry(ctx, id)
 		if isAnyCode(err) {
-			// There is none of this ID: is the one before it the oldest?
+			// There is no such ID. Check whether the entry before is the oldest.
 			_, oldest, err := c.entry(ctx, 0)
 			if err != nil {
 				return nil, false, ignoreCode(err)
@@ -86,10 +85,9 @@ func (c *conn) newest(ctx context.Context, limit int) (entries [][]byte, ok bool
 	return entries, true, nil
 }
 
-// walk follows the log from the oldest entry and keeps the newest. It reads no more
-// entries than the log says to have, and a few that came meanwhile; a log that leads
-// back to what was read has come to its end.
-func (c *conn) walk(ctx context.Context, limit, size int) ([][]byte, error) {
+// readAll follows the log from the oldest entry and keeps the newest ones. It reads at most
+// size entries and a few that were added meanwhile, and stops at a loop.
+func (c *conn) readAll(ctx context.Context, limit, size int) ([][]byte, error) {
 	var entries [][]byte
 	seen := map[uint16]bool{}
 	for id := uint16(0); id != lastEntry && len(seen) < size+moreEntries; {
@@ -118,7 +116,7 @@ func idOf(raw []byte) uint16 { return binary.LittleEndian.Uint16(raw) }
 // entry reads one entry (§31.5).
 func (c *conn) entry(ctx context.Context, id uint16) (next uint16, raw []byte, _ error) {
 	data, err := c.run(ctx, command{
-		what: "read event log", netFn: netFnStorage, code: 0x43, least: 18,
+		what: "read event log", netFn: netFnStorage, code: 0x43, minLen: 18,
 		data: []byte{0, 0, byte(id), byte(id >> 8), 0, 0xff},
 	})
 	if err != nil {
@@ -127,14 +125,13 @@ func (c *conn) entry(ctx context.Context, id uint16) (next uint16, raw []byte, _
 	return binary.LittleEndian.Uint16(data), append([]byte(nil), data[2:18]...), nil
 }
 
-// parseEntry reads an entry of 16 bytes (§32). Its words come from the standard's
-// tables, by go-ipmi.
+// parseEntry parses an entry of 16 bytes (§32) with the event tables of go-ipmi.
 func parseEntry(raw []byte) (out bmc.LogEntry) {
 	out = bmc.LogEntry{ID: strconv.Itoa(int(idOf(raw))), Severity: bmc.HealthOK, Message: fmt.Sprintf("record %x", raw[2:])}
 	if at := binary.LittleEndian.Uint32(raw[3:]); raw[2] < 0xe0 && at >= firstTime && at != 0xffffffff {
 		out.Created = time.Unix(int64(at), 0).UTC()
 	}
-	defer func() { _ = recover() }() // go-ipmi's tables must not end the program
+	defer func() { _ = recover() }() // go-ipmi may panic on malformed entries
 	sel, err := types.ParseSEL(raw)
 	if err != nil || sel.Standard == nil {
 		return out
@@ -147,9 +144,8 @@ func parseEntry(raw []byte) (out bmc.LogEntry) {
 	if event.EventDir {
 		what += " (over)"
 	}
-	severity := event.EventSeverity()
 	out.Message = fmt.Sprintf("%s sensor %d: %s", event.SensorType, event.SensorNumber, what)
-	switch severity {
+	switch event.EventSeverity() {
 	case types.EventSeverityWarning:
 		out.Severity = bmc.HealthWarning
 	case types.EventSeverityCritical, types.EventSeverityDegraded, types.EventSeverityNonFatal:
@@ -158,16 +154,15 @@ func parseEntry(raw []byte) (out bmc.LogEntry) {
 	return out
 }
 
-// ClearEventLog implements bmc.EventLog (§31.4, §31.9) and returns when the log is
-// empty.
+// ClearEventLog implements bmc.EventLog (§31.4, §31.9). It returns when the log is empty.
 func (c *conn) ClearEventLog(ctx context.Context) error {
-	reserved, err := c.run(ctx, command{what: "reserve event log", netFn: netFnStorage, code: 0x42, least: 2})
+	reserved, err := c.run(ctx, command{what: "reserve event log", netFn: netFnStorage, code: 0x42, minLen: 2})
 	if err != nil {
 		return err
 	}
 	clearLog := func(action byte, write bool) ([]byte, error) {
 		return c.run(ctx, command{
-			what: "clear event log", netFn: netFnStorage, code: 0x47, write: write, least: 1,
+			what: "clear event log", netFn: netFnStorage, code: 0x47, write: write, minLen: 1,
 			data: []byte{reserved[0], reserved[1], 'C', 'L', 'R', action},
 		})
 	}
@@ -175,11 +170,11 @@ func (c *conn) ClearEventLog(ctx context.Context) error {
 	progress, err := clearLog(start, true)
 	for n := 0; err == nil && progress[0]&0x0f != done; n++ {
 		if n == maxErase {
-			return lost("clear event log", true, errNoAnswer)
+			return unanswered("clear event log", true, errNoAnswer)
 		}
 		select {
 		case <-ctx.Done():
-			return lost("clear event log", true, ctx.Err())
+			return unanswered("clear event log", true, ctx.Err())
 		case <-time.After(eraseStep):
 		}
 		progress, err = clearLog(status, false)

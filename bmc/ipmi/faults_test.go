@@ -24,7 +24,7 @@ import (
 func isNotApplied(err error) bool   { return errors.Is(err, bmc.ErrNotApplied) }
 func isUnauthorized(err error) bool { return errors.Is(err, bmc.ErrUnauthorized) }
 
-// wantError checks the class of an error, and that it shows no password.
+// wantError checks the class of an error, and that it does not show the password.
 func wantError(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -35,7 +35,7 @@ func wantError(t *testing.T, err, want error) {
 	}
 }
 
-// chassisControls counts the power actions that reached the BMC.
+// chassisControls returns the power actions that the BMC received.
 func chassisControls(b *labipmi.BMC) []string {
 	var got []string
 	for _, c := range b.Commands() {
@@ -92,7 +92,7 @@ func TestDialFailures(t *testing.T) {
 		_, err := ipmi.Dial(t.Context(), r.target)
 		wantError(t, err, bmc.ErrUnauthorized)
 	})
-	t.Run("silence", func(t *testing.T) {
+	t.Run("silent", func(t *testing.T) {
 		r := newRig(t, nil)
 		r.SetFaults(labipmi.Faults{Silent: true})
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -101,7 +101,7 @@ func TestDialFailures(t *testing.T) {
 		wantError(t, err, bmc.ErrUnreachable)
 		wantError(t, err, context.DeadlineExceeded)
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("closed port", func(t *testing.T) {
 		l, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestDialFailures(t *testing.T) {
 		_, err := ipmi.Dial(t.Context(), r.target)
 		wantError(t, err, bmc.ErrBusy)
 	})
-	t.Run("given up", func(t *testing.T) {
+	t.Run("canceled", func(t *testing.T) {
 		r := newRig(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -160,9 +160,9 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfWhatIsSo: a BMC that says off and refuses to switch off has nothing to do
-// only where it says so, and not where it is busy (I7).
-func TestRefusalsOfWhatIsSo(t *testing.T) {
+// TestRefusedForceOff shows that a refused power-off counts as done only if the server is off
+// and the BMC is not busy (I7).
+func TestRefusedForceOff(t *testing.T) {
 	for code, want := range map[byte]error{0xcc: nil, 0xd5: nil, 0xc0: bmc.ErrBusy, 0xd2: bmc.ErrBusy, 0xc1: bmc.ErrNotSupported} {
 		t.Run(fmt.Sprintf("%02X", code), func(t *testing.T) {
 			r := newRig(t, nil)
@@ -173,8 +173,8 @@ func TestRefusalsOfWhatIsSo(t *testing.T) {
 	}
 }
 
-// TestLostWrite (I17): a write whose answer is lost was sent once, and the next
-// call finds out on a new session.
+// TestLostWrite (I17) shows that a write without an answer is sent once, and that the next
+// call uses a new session.
 func TestLostWrite(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
@@ -184,7 +184,7 @@ func TestLostWrite(t *testing.T) {
 	err := conn.SetPower(ctx, bmc.ActionOn)
 	wantError(t, err, bmc.ErrUnknownOutcome)
 	if errors.Is(err, bmc.ErrTimeout) {
-		t.Error("an unknown outcome is no timeout")
+		t.Error("an unknown outcome is also a timeout")
 	}
 	r.SetFaults(labipmi.Faults{})
 	state, err := conn.PowerState(t.Context())
@@ -199,8 +199,8 @@ func TestLostWrite(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentAfterTheEnd: a context that has ended sends no write.
-func TestNothingIsSentAfterTheEnd(t *testing.T) {
+// TestCanceledCallSendsNothing covers a write.
+func TestCanceledCallSendsNothing(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,8 +212,7 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestLostPackets: reads survive a network that loses packets, and BMCs that
-// forget their sessions.
+// TestLostPackets shows that reads survive packet loss and dropped sessions.
 func TestLostPackets(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
@@ -230,7 +229,7 @@ func TestLostPackets(t *testing.T) {
 	_, err := conn.PowerState(ctx)
 	wantError(t, err, bmc.ErrTimeout)
 	if _, err := conn.PowerState(t.Context()); err != nil {
-		t.Errorf("on a new session: %v", err)
+		t.Errorf("with a new session: %v", err)
 	}
 }
 
@@ -241,7 +240,7 @@ func TestPowerAfterRestart(t *testing.T) {
 		action bmc.PowerAction
 		want   bmc.PowerState
 	}{
-		{bmc.ActionOn, bmc.PowerOff}, // a lie is told as it is
+		{bmc.ActionOn, bmc.PowerOff}, // a wrong state is returned unchanged
 		{bmc.ActionForceRestart, bmc.PowerUnknown},
 		{bmc.ActionForceOff, bmc.PowerOff},
 	} {
@@ -277,8 +276,7 @@ func TestBootIsForgotten(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutAnswer: a BMC that does not answer costs bounded time, and the
-// error says so.
+// TestCloseWithoutAnswer shows that closing a session of a silent BMC is bounded.
 func TestCloseWithoutAnswer(t *testing.T) {
 	r := newRig(t, nil)
 	conn, err := ipmi.Dial(t.Context(), r.target)
@@ -295,7 +293,8 @@ func TestCloseWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestConsoleIsTaken: one console at a time, and the refused one leaves no session.
+// TestConsoleIsTaken shows that only one console is open at a time, and that a refused one
+// leaves no session.
 func TestConsoleIsTaken(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
@@ -309,7 +308,7 @@ func TestConsoleIsTaken(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := stream.Write([]byte("x")); err == nil {
-		t.Error("a closed console takes input")
+		t.Error("a closed console accepts input")
 	}
 	if n := r.Sessions(); n != 1 {
 		t.Errorf("%d sessions, want the connection's", n)

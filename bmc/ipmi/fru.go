@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxFRU bounds what is read of a FRU, in bytes: three areas at most.
+	// maxFRU bounds the bytes that are read of a FRU: at most three areas.
 	maxFRU = 3 * 255 * 8
-	// fruChunk is what one read asks for; smaller where a BMC cannot.
+	// fruChunk is the size of one read, and fruLeastChunk the size for limited BMCs.
 	fruChunk, fruLeastChunk = 32, 8
 )
 
-// fru is what Ingot wants of a FRU (Platform Management FRU Information Storage
-// Definition v1.3): the texts of the areas, in their order.
+// fru holds the texts of the areas in their order (Platform Management FRU Information
+// Storage Definition v1.3).
 type fru struct {
 	// chassis: part, serial. board: manufacturer, product, serial, part. product:
 	// manufacturer, name, part, version, serial.
@@ -41,16 +41,14 @@ func at(texts []string, i int) string {
 	return ""
 }
 
-// fru reads FRU 0, the server's. A BMC without one, or with one that makes no
-// sense, has an empty one: the rest of the identity still counts.
+// fru reads FRU 0, the server's. It returns an empty fru if the BMC has none or an invalid
+// one, because the rest of the identity still counts.
 func (c *conn) fru(ctx context.Context) (fru, error) {
-	info, err := c.run(ctx, command{what: "read FRU size", netFn: netFnStorage, code: 0x10, data: []byte{0}, least: 3})
+	info, err := c.run(ctx, command{what: "read FRU size", netFn: netFnStorage, code: 0x10, data: []byte{0}, minLen: 3})
 	if err != nil {
 		return fru{}, ignoreCode(err)
 	}
-	size := int(binary.LittleEndian.Uint16(info))
-	words := info[2]&1 != 0
-	r := &fruReader{conn: c, size: size, words: words, chunk: fruChunk}
+	r := &fruReader{conn: c, size: int(binary.LittleEndian.Uint16(info)), words: info[2]&1 != 0, chunk: fruChunk}
 	header, err := r.read(ctx, 0, 8)
 	if err != nil {
 		return fru{}, ignoreCode(err)
@@ -68,12 +66,12 @@ func (c *conn) fru(ctx context.Context) (fru, error) {
 		if err != nil {
 			return fru{}, ignoreCode(err)
 		}
-		area.put(&f, data)
+		*area.into(&f) = parseTexts(data, area.texts)
 	}
 	return f, nil
 }
 
-// ignoreCode lets a refusal pass for "has none", if it is final.
+// ignoreCode drops a final refusal, which means that the BMC lacks the data.
 func ignoreCode(err error) error {
 	if isAnyCode(err) && !errors.Is(err, bmc.ErrBusy) && !errors.Is(err, bmc.ErrUnauthorized) {
 		return nil
@@ -81,45 +79,39 @@ func ignoreCode(err error) error {
 	return err
 }
 
-// wantsLess reports a read that may work with fewer bytes. BMCs refuse one that is too long
-// as they should (C7h, C8h, CAh), as a parameter or an offset (C9h, CCh), as something that
-// is not there (CBh), by running out of time (C3h), or without a reason (FFh).
-func wantsLess(err error) bool {
+// wantsShorterRead reports whether a read may work with fewer bytes. BMCs refuse a read that
+// is too long with the correct codes (C7h, C8h, CAh), as a parameter or an offset (C9h, CCh),
+// as a missing record (CBh), with a timeout (C3h), or without a reason (FFh).
+func wantsShorterRead(err error) bool {
 	return isCode(err, 0xc3, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xff)
 }
 
-// fruArea is one area and where its texts begin.
+// fruArea is one area with the offset of its texts.
 type fruArea struct {
 	offset, texts int
 	into          func(*fru) *[]string
 }
 
-func (a fruArea) put(f *fru, data []byte) { *a.into(f) = parseTexts(data, a.texts) }
-
-// areasOf reads the common header (§8); a wrong checksum: nothing.
+// areasOf parses the common header (§8); it returns nil for a wrong checksum.
 func areasOf(header []byte) []fruArea {
 	if len(header) < 8 || header[0]&0x0f != 1 || checksum(header[:8]) != 0 {
 		return nil
 	}
 	var areas []fruArea
-	for _, a := range []struct {
-		at   byte
-		area fruArea
-	}{
-		{header[2], fruArea{texts: 3, into: func(f *fru) *[]string { return &f.chassis }}}, // §10
-		{header[3], fruArea{texts: 6, into: func(f *fru) *[]string { return &f.board }}},   // §11
-		{header[4], fruArea{texts: 3, into: func(f *fru) *[]string { return &f.product }}}, // §12
+	for _, a := range []fruArea{
+		{int(header[2]) * 8, 3, func(f *fru) *[]string { return &f.chassis }}, // §10
+		{int(header[3]) * 8, 6, func(f *fru) *[]string { return &f.board }},   // §11
+		{int(header[4]) * 8, 3, func(f *fru) *[]string { return &f.product }}, // §12
 	} {
-		if a.at != 0 {
-			a.area.offset = int(a.at) * 8
-			areas = append(areas, a.area)
+		if a.offset != 0 {
+			areas = append(areas, a)
 		}
 	}
 	return areas
 }
 
-// parseTexts reads type/length texts up to the end mark C1h (§13). An area whose
-// checksum is wrong has none.
+// parseTexts parses type/length texts up to the end mark C1h (§13). It returns nil for a
+// wrong checksum.
 func parseTexts(area []byte, from int) []string {
 	if len(area) < from || checksum(area) != 0 {
 		return nil
@@ -136,17 +128,17 @@ func parseTexts(area []byte, from int) []string {
 	return texts
 }
 
-// text decodes a text and keeps what can be shown.
+// text decodes a text and keeps its printable characters.
 func text(kind byte, raw []byte) string {
 	var b strings.Builder
 	switch kind {
-	case 0: // binary: no text
+	case 0: // binary
 	case 1: // BCD plus
 		for _, x := range raw {
 			b.WriteByte("0123456789 -.???"[x>>4])
 			b.WriteByte("0123456789 -.???"[x&0x0f])
 		}
-	case 2: // six bits a character, packed from the low end
+	case 2: // six bits per character, packed from the low end
 		bits, have := 0, 0
 		for _, x := range raw {
 			bits |= int(x) << have
@@ -174,7 +166,7 @@ type fruReader struct {
 	total int
 }
 
-// read returns n bytes from offset, or fewer at the FRU's end.
+// read returns n bytes from offset, or fewer at the end of the FRU.
 func (r *fruReader) read(ctx context.Context, offset, n int) ([]byte, error) {
 	n = min(n, r.size-offset)
 	out := make([]byte, 0, max(n, 0))
@@ -185,10 +177,10 @@ func (r *fruReader) read(ctx context.Context, offset, n int) ([]byte, error) {
 			unit, count = 2, count&^1
 		}
 		data, err := r.conn.run(ctx, command{
-			what: "read FRU", netFn: netFnStorage, code: 0x11, least: 1,
+			what: "read FRU", netFn: netFnStorage, code: 0x11, minLen: 1,
 			data: []byte{0, byte(at / unit), byte(at / unit >> 8), byte(count / unit)},
 		})
-		if wantsLess(err) && r.chunk > fruLeastChunk {
+		if wantsShorterRead(err) && r.chunk > fruLeastChunk {
 			r.chunk /= 2
 			continue
 		}

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// testKeys are keys of a session that never was.
+// testKeys returns arbitrary session keys.
 func testKeys(s suite) *keys {
 	return &keys{suite: s, k1: bytes.Repeat([]byte{1}, 32), k2: bytes.Repeat([]byte{2}, 32)}
 }
 
-// FuzzPackets reads what anybody may send.
+// FuzzPackets parses packets from any sender.
 func FuzzPackets(f *testing.F) {
 	for _, s := range suites() {
 		p, err := testKeys(s).seal(payloadIPMI, 7, 1, message(netFnApp, 1, 1, []byte{1, 2, 3}))
@@ -41,7 +41,7 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// FuzzSealed opens what a BMC that knows the password may send.
+// FuzzSealed opens packets of a BMC that knows the password.
 func FuzzSealed(f *testing.F) {
 	f.Add(byte(payloadIPMI), uint32(1), message(netFnApp, 1, 1, nil))
 	f.Add(byte(payloadSOL), uint32(2), []byte{1, 0, 0, 0, 'x'})
@@ -60,13 +60,13 @@ func FuzzSealed(f *testing.F) {
 			}
 			p[len(p)/2] ^= 1
 			if _, _, _, err := testKeys(s).unseal(p, 7); err == nil {
-				t.Errorf("suite %d: a changed packet was opened", s.id)
+				t.Errorf("suite %d: a modified packet was opened", s.id)
 			}
 		}
 	})
 }
 
-// FuzzFRU reads any FRU: texts are short and can be shown.
+// FuzzFRU shows that the texts of any FRU are short and printable.
 func FuzzFRU(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 1, 0, 0, 0xfe}, []byte{1, 1, 0, 0xc3, 'a', 'b', 'c', 0xc1})
 	f.Add([]byte{1, 0, 1, 1, 1, 0, 0, 0xfc}, []byte{0x83, 0x29, 0xdc, 0xa6, 0x42, 0x12, 0x34, 0xc1})
@@ -78,8 +78,8 @@ func FuzzFRU(f *testing.F) {
 		var out fru
 		sum := append(bytes.Clone(area), checksum(area))
 		for _, a := range areas {
-			a.put(&out, area)
-			a.put(&out, sum)
+			*a.into(&out) = parseTexts(area, a.texts)
+			*a.into(&out) = parseTexts(sum, a.texts)
 		}
 		for _, s := range []string{out.serial(), out.manufacturer(), out.model()} {
 			if len(s) > 2*63 || !utf8.ValidString(s) {
@@ -89,7 +89,7 @@ func FuzzFRU(f *testing.F) {
 	})
 }
 
-// FuzzRecords reads any sensor record, with any reading, and any log entry.
+// FuzzRecords parses any sensor record, reading and log entry.
 func FuzzRecords(f *testing.F) {
 	full := append([]byte{1, 0, 0x51, 1, 48, 0x20, 0, 1}, make([]byte, 45)...)
 	f.Add(full, []byte{42, 0xc0, 0})
@@ -109,7 +109,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzGUID: a UUID has 36 characters, or there is none.
+// FuzzGUID shows that a UUID has 36 characters or is empty.
 func FuzzGUID(f *testing.F) {
 	f.Add(make([]byte, 16))
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -4,6 +4,7 @@
 package ipmi
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"strconv"
@@ -17,34 +18,30 @@ import (
 const (
 	// maxRecords bounds the sensor records that are read.
 	maxRecords = 1000
-	// maxLost is how often the reservation may be lost while it is read.
+	// maxLost bounds the reservations that may be lost while a repository is read.
 	maxLost = 3
-	// recordHeader is the length of a record's header, recordChunk what one read of
-	// a piece asks for where a BMC cannot send a record at once.
-	recordHeader, recordChunk = 5, 16
-	// recordLeast is the smallest piece that is asked for.
-	recordLeast = 4
-	// maxSkipped bounds the records without a readable header, after which the IDs are
-	// taken to have ended.
+	// recordHeader is the length of a record's header. recordChunk is the size of one read
+	// if a BMC cannot send a record at once, and recordLeast the smallest size.
+	recordHeader, recordChunk, recordLeast = 5, 16, 4
+	// maxSkipped bounds the records without a readable header.
 	maxSkipped = 16
 )
 
-// sensorRecord is a sensor that the BMC reads itself.
+// sensorRecord is a sensor that the BMC owns.
 type sensorRecord struct {
 	number byte
 	kind   types.SensorType
 	name   string
-	// event is what its states mean (§42.1 table 42-1): levels, events of its kind, or of
-	// some other type.
+	// event is the meaning of its states (§42.1 table 42-1): thresholds, sensor-specific
+	// events, or another type.
 	event types.EventReadingType
-	// convert makes text of a reading; nil: it has none for people.
+	// convert formats a reading; nil: the sensor has no numeric reading.
 	convert func(raw byte) string
 }
 
-// Health implements bmc.Health: the chassis' faults (§28.2) and the sensors of
-// the repository (§33, §35.14). Sensors that are off, or cannot be read, are left
-// out. The first call reads the repository, which takes a second or more; where it
-// cannot do so in its time, the next one goes on from there.
+// Health implements bmc.Health with the chassis' faults (§28.2) and the sensors of the repository
+// (§33, §35.14), except sensors that are off or cannot be read. The first call reads the
+// repository, which takes a second or more. If its deadline ends first, the next call continues.
 func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
@@ -57,7 +54,7 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	refused := 0
 	for _, record := range c.sensors.records {
 		data, err := c.run(ctx, command{
-			what: "read sensor", netFn: netFnSensor, code: 0x2d, data: []byte{record.number}, least: 2,
+			what: "read sensor", netFn: netFnSensor, code: 0x2d, data: []byte{record.number}, minLen: 2,
 		})
 		if err != nil {
 			if ignoreCode(err) == nil {
@@ -75,9 +72,8 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	return report, nil
 }
 
-// Vitals implements bmc.Pulse by the chassis status alone, whose faults (§28.2) are few:
-// a BMC that has sensors and none of these bits set is told as HealthOK. Sensors are
-// Health's.
+// Vitals implements bmc.Pulse with only the chassis status, which has few fault bits (§28.2).
+// The health is HealthOK if none of them is set and the BMC has sensors.
 func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
@@ -87,16 +83,16 @@ func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 	return bmc.Vitals{Power: c.powerOf(status), Health: c.overall(chassisFaults(status))}, nil
 }
 
-// overall is the worst of the components. It is unknown where there is nothing that could
-// be wrong: the BMC was asked for its sensors and showed none that can be read.
+// overall returns the worst state of the components. It is unknown if the BMC has no sensors
+// that can be read.
 func (c *conn) overall(components []bmc.ComponentHealth) bmc.HealthState {
-	if len(components) == 0 && c.sensors.whole && (len(c.sensors.records) == 0 || c.sensors.refused) {
+	if len(components) == 0 && c.sensors.complete && (len(c.sensors.records) == 0 || c.sensors.refused) {
 		return bmc.HealthUnknown
 	}
 	return worst(components)
 }
 
-// chassisFaults are the faults in Get Chassis Status (§28.2 table 28-3).
+// chassisFaults returns the faults in Get Chassis Status (§28.2 table 28-3).
 func chassisFaults(s chassisStatus) []bmc.ComponentHealth {
 	var out []bmc.ComponentHealth
 	for _, f := range []struct {
@@ -116,7 +112,7 @@ func chassisFaults(s chassisStatus) []bmc.ComponentHealth {
 	return out
 }
 
-// rank orders the states; Unknown does not count.
+// rank orders the states; Unknown counts as OK.
 func rank(s bmc.HealthState) int {
 	switch s {
 	case bmc.HealthCritical:
@@ -137,7 +133,7 @@ func worst(components []bmc.ComponentHealth) bmc.HealthState {
 	return state
 }
 
-// component reads a sensor's answer (§35.14); false: it has no reading.
+// component converts a sensor's answer (§35.14); false: the sensor has no reading.
 func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
 	const scanning, unavailable = 0x40, 0x20
 	if data[1]&scanning == 0 || data[1]&unavailable != 0 {
@@ -149,7 +145,8 @@ func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
 		states = data[2]
 	}
 	if r.event == types.EventReadingTypeThreshold {
-		// Lower and upper: 0 and 3 not critical, 1 and 4 critical, 2 and 5 worse.
+		// Bits of the lower and upper thresholds: 0 and 3 noncritical, 1 and 4 critical, 2 and
+		// 5 nonrecoverable.
 		switch {
 		case states&0b110110 != 0:
 			out.State = bmc.HealthCritical
@@ -162,7 +159,7 @@ func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
 		return out, true
 	}
 	if r.event != types.EventReadingTypeSensorSpecific {
-		// Bit 0 of "asserted or not", or of redundancy, is the good state: Intel's CATERR.
+		// Bit 0 of digital and redundancy types is the good state (Intel's CATERR).
 		return out, false
 	}
 	critical, warning := badStates(r.kind)
@@ -175,8 +172,8 @@ func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
 	return out, critical|warning != 0
 }
 
-// badStates are the bits of a sensor-specific state that mean harm (§42.2 table
-// 42-3); kinds without any are not shown.
+// badStates returns the bits of a sensor-specific state that mean a fault (§42.2 table 42-3).
+// Types without such bits are not shown.
 func badStates(kind types.SensorType) (critical, warning byte) {
 	switch kind {
 	case types.SensorTypeProcessor:
@@ -191,69 +188,52 @@ func badStates(kind types.SensorType) (critical, warning byte) {
 	return 0, 0
 }
 
-// kindOf names a sensor's kind in Redfish's words where it has one.
+// kindOf names a sensor's type as Redfish does.
 func kindOf(kind types.SensorType) string {
-	switch kind {
-	case types.SensorTypeTemperature:
-		return "Temperature"
-	case types.SensorTypeVoltage:
-		return "Voltage"
-	case types.SensorTypeCurrent:
-		return "Current"
-	case types.SensorTypeFan:
-		return "Fan"
-	case types.SensorTypeProcessor:
-		return "Processor"
-	case types.SensorTypePowerSupply:
-		return "PowerSupply"
-	case types.SensorTypeMemory:
-		return "Memory"
-	case types.SensorTypeDriveSlot:
-		return "Drive"
-	}
-	return "Sensor"
+	return cmp.Or(map[types.SensorType]string{
+		types.SensorTypeTemperature: "Temperature", types.SensorTypeVoltage: "Voltage", types.SensorTypeCurrent: "Current",
+		types.SensorTypeFan: "Fan", types.SensorTypeProcessor: "Processor", types.SensorTypePowerSupply: "PowerSupply",
+		types.SensorTypeMemory: "Memory", types.SensorTypeDriveSlot: "Drive",
+	}[kind], "Sensor")
 }
 
-// repository is what was read of the sensor repository so far. Where each record
-// comes in pieces, those of a large server are more requests than the pace allows in
-// one call.
+// repository holds the sensor records that were read so far. If each record has to be read
+// in pieces, a large server needs more requests than the rate limit allows in one call.
 type repository struct {
 	records []sensorRecord
-	// next is the ID of the record to go on at, seen those before it; whole: there are
-	// no more. A chain that leads back to where it was has come to its end.
-	next  uint16
-	seen  map[uint16]bool
-	whole bool
-	// probed: a poll has asked for the first record.
+	// next is the ID of the next record, and seen are the IDs before it. complete means that
+	// there are no more; a loop in the chain also ends it.
+	next     uint16
+	seen     map[uint16]bool
+	complete bool
+	// probed means that a poll has read the first record.
 	probed bool
-	// refused: the BMC refused to read each sensor when it was last asked.
+	// refused means that the BMC refused every sensor reading of the last Health.
 	refused bool
-	// skipped counts the records whose header could not be read either.
+	// skipped counts the records without a readable header.
 	skipped int
 }
 
-// probeSensors finds out, once for a connection, whether the BMC has sensor records at all:
-// pyghmi's has none, and a poll must not call the health of nothing OK. A failure says
-// nothing, and the poll has its answer.
+// probeSensors checks, once per connection, whether the BMC has sensor records at all. pyghmi's BMC
+// has none, and a poll must not report HealthOK without any sensor. It ignores failures.
 func (c *conn) probeSensors(ctx context.Context) {
-	if c.sensors.probed || c.sensors.whole {
+	if c.sensors.probed || c.sensors.complete {
 		return
 	}
 	c.sensors.probed = true
 	_, _, err := c.readPiece(ctx, 0, 0, 0, 0xff)
-	c.sensors.whole = isAnyCode(err) && ignoreCode(err) == nil && !wantsLess(err) && !isCode(err, 0xc5)
+	c.sensors.complete = isAnyCode(err) && ignoreCode(err) == nil && !wantsShorterRead(err) && !isCode(err, 0xc5)
 }
 
-// readRecords reads what is left of the sensor repository (§33.12). A BMC without one
-// has none.
+// readRecords reads the remaining sensor records (§33.12).
 func (c *conn) readRecords(ctx context.Context) error {
 	s := &c.sensors
 	if s.seen == nil {
 		s.seen = map[uint16]bool{}
 	}
-	for lost := 0; !s.whole; {
+	for lost := 0; !s.complete; {
 		raw, next, err := c.readRecord(ctx, s.next)
-		if isCode(err, 0xc5) && lost < maxLost { // somebody else reserved the repository
+		if isCode(err, 0xc5) && lost < maxLost { // another client reserved the repository
 			lost++
 			continue
 		}
@@ -261,9 +241,9 @@ func (c *conn) readRecords(ctx context.Context) error {
 			if ignored := ignoreCode(err); ignored != nil {
 				return ignored
 			}
-			// The ID of the next record is not known: on most BMCs it is one more.
-			if s.skipped++; !wantsLess(err) || s.skipped > maxSkipped {
-				s.whole = true
+			// The ID of the next record is unknown; on most BMCs it is one more.
+			if s.skipped++; !wantsShorterRead(err) || s.skipped > maxSkipped {
+				s.complete = true
 				break
 			}
 			next = s.next + 1
@@ -272,21 +252,20 @@ func (c *conn) readRecords(ctx context.Context) error {
 			s.records = append(s.records, r)
 		}
 		s.seen[s.next] = true
-		s.whole = next == 0xffff || s.seen[next] || len(s.seen) >= maxRecords
+		s.complete = next == 0xffff || s.seen[next] || len(s.seen) >= maxRecords
 		s.next = next
 	}
 	return nil
 }
 
-// readRecord reads one record, at once where the BMC can, else piece by piece. Of a record
-// that the BMC does not send in pieces either, it returns the header, which is no sensor,
-// and the ID of the next record.
+// readRecord reads one record, at once or in pieces, and the ID of the next one. If the BMC
+// refuses the pieces too, it returns only the header, which is no sensor.
 func (c *conn) readRecord(ctx context.Context, id uint16) (raw []byte, next uint16, _ error) {
 	raw, next, err := c.readPiece(ctx, 0, id, 0, 0xff)
-	if !wantsLess(err) {
+	if !wantsShorterRead(err) {
 		return raw, next, err
 	}
-	data, err := c.run(ctx, command{what: "reserve sensor records", netFn: netFnStorage, code: 0x22, least: 2})
+	data, err := c.run(ctx, command{what: "reserve sensor records", netFn: netFnStorage, code: 0x22, minLen: 2})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -298,10 +277,10 @@ func (c *conn) readRecord(ctx context.Context, id uint16) (raw []byte, next uint
 	for length := recordHeader + int(raw[4]); len(raw) < length; {
 		piece, _, err := c.readPiece(ctx, reservation, id, len(raw), min(chunk, length-len(raw)))
 		switch {
-		case wantsLess(err) && chunk > recordLeast:
+		case wantsShorterRead(err) && chunk > recordLeast:
 			chunk /= 2
 			continue
-		case wantsLess(err):
+		case wantsShorterRead(err):
 			return raw[:recordHeader], next, nil
 		case err != nil:
 			return nil, 0, err
@@ -318,7 +297,7 @@ func (c *conn) readPiece(ctx context.Context, reservation, id uint16, offset, co
 	ask := binary.LittleEndian.AppendUint16(nil, reservation)
 	ask = binary.LittleEndian.AppendUint16(ask, id)
 	data, err := c.run(ctx, command{
-		what: "read sensor record", netFn: netFnStorage, code: 0x23, data: append(ask, byte(offset), byte(count)), least: 2,
+		what: "read sensor record", netFn: netFnStorage, code: 0x23, data: append(ask, byte(offset), byte(count)), minLen: 2,
 	})
 	if err != nil {
 		return nil, 0, err
@@ -326,16 +305,15 @@ func (c *conn) readPiece(ctx context.Context, reservation, id uint16, offset, co
 	return append([]byte(nil), data[2:]...), binary.LittleEndian.Uint16(data), nil
 }
 
-// parseRecord reads a record of a sensor that the BMC owns (§43.1, §43.2); false:
-// it is another record, or makes no sense.
+// parseRecord parses the record of a sensor that the BMC owns (§43.1, §43.2). It returns
+// false for other and invalid records.
 func parseRecord(raw []byte) (_ sensorRecord, ok bool) {
-	defer func() {
-		// go-ipmi trusts the lengths in records.
+	defer func() { // go-ipmi panics on wrong lengths
 		if recover() != nil {
 			ok = false
 		}
 	}()
-	const owner = 5 // of all sensor records
+	const owner = 5 // offset in all sensor records
 	if len(raw) <= owner || raw[owner] != addressBMC {
 		return sensorRecord{}, false
 	}
@@ -367,6 +345,4 @@ func parseRecord(raw []byte) (_ sensorRecord, ok bool) {
 	return sensorRecord{}, false
 }
 
-func cleanName(raw []byte) string {
-	return text(3, raw)
-}
+func cleanName(raw []byte) string { return text(3, raw) }

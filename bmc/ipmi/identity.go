@@ -4,19 +4,20 @@
 package ipmi
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Identity implements bmc.Inventorier: Get System GUID, Get Device ID, Get Device
-// GUID (§20.1, §20.8, §22.14) and the FRU of the BMC. What a BMC does not know is
-// empty.
+// Identity implements bmc.Inventorier with Get System GUID, Get Device ID, Get Device GUID
+// (§20.1, §20.8, §22.14) and the FRU of the BMC. Unknown values are empty.
 func (c *conn) Identity(ctx context.Context) (bmc.Identity, error) {
 	var id bmc.Identity
-	data, err := c.run(ctx, command{what: "read device ID", netFn: netFnApp, code: 0x01, least: 5})
+	data, err := c.run(ctx, command{what: "read device ID", netFn: netFnApp, code: 0x01, minLen: 5})
 	if err != nil {
 		return id, err
 	}
@@ -35,29 +36,28 @@ func (c *conn) Identity(ctx context.Context) (bmc.Identity, error) {
 	return id, nil
 }
 
-// Inventory implements bmc.Inventorier. IPMI tells nothing of processors and
-// memory, and of network interfaces only the BMC's own.
+// Inventory implements bmc.Inventorier. IPMI reports no processors or memory, and only the
+// BMC's own network interfaces.
 func (c *conn) Inventory(ctx context.Context) (bmc.Inventory, error) {
 	id, err := c.Identity(ctx)
 	return bmc.Inventory{Identity: id}, err
 }
 
-// FirmwareInventory implements bmc.Firmware with the one version that IPMI tells:
-// the BMC's.
+// FirmwareInventory implements bmc.Firmware with the BMC's own version.
 func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error) {
-	data, err := c.run(ctx, command{what: "read device ID", netFn: netFnApp, code: 0x01, least: 5})
+	data, err := c.run(ctx, command{what: "read device ID", netFn: netFnApp, code: 0x01, minLen: 5})
 	if err != nil {
 		return nil, err
 	}
 	return []bmc.FirmwareItem{{ID: "BMC", Name: "BMC", Version: firmwareVersion(data)}}, nil
 }
 
-// firmwareVersion is the revision in Get Device ID: major, and minor as BCD.
+// firmwareVersion returns the revision in Get Device ID: major, and minor as BCD.
 func firmwareVersion(id []byte) string { return fmt.Sprintf("%d.%02x", id[2]&0x7f, id[3]) }
 
 // guid reads a GUID; empty: the BMC has none.
 func (c *conn) guid(ctx context.Context, what string, code byte) (string, error) {
-	data, err := c.run(ctx, command{what: what, netFn: netFnApp, code: code, least: 16})
+	data, err := c.run(ctx, command{what: what, netFn: netFnApp, code: code, minLen: 16})
 	if isCode(err, 0xc1, 0xc2, 0xcb, 0xcc, 0xd5, 0xd6, 0xff) {
 		return "", nil
 	}
@@ -67,27 +67,17 @@ func (c *conn) guid(ctx context.Context, what string, code byte) (string, error)
 	return parseGUID([16]byte(data[:16])), nil
 }
 
-// parseGUID makes a UUID of a GUID. Makers send it in one of three orders: as
-// SMBIOS has it (the first three fields little-endian), as IPMI wants it (the
-// whole reversed, §20.8), or as RFC 4122 writes it. The order is the first in
-// which version and variant (RFC 4122 §4.1.1, §4.1.3) make sense; SMBIOS's where
-// none does. That is a guess: who compares UUIDs tries the other orders too. All zeroes and all ones are no GUID.
+// parseGUID converts a GUID to a UUID. Vendors send it in one of three orders: that of SMBIOS
+// (the first three fields little-endian), that of IPMI (all bytes reversed, §20.8), or that
+// of RFC 4122. The result is the first order with a valid version and variant (RFC 4122
+// §4.1.1, §4.1.3), or else SMBIOS's. That is a guess, so comparisons of UUIDs must try the
+// other orders too. All zeros and all ones mean no GUID.
 func parseGUID(g [16]byte) string {
-	if g == [16]byte{} {
+	if g == [16]byte{} || g == [16]byte(bytes.Repeat([]byte{0xff}, 16)) {
 		return ""
 	}
-	ones := true
-	for _, b := range g {
-		ones = ones && b == 0xff
-	}
-	if ones {
-		return ""
-	}
-	smbios := swapFields(g)
-	var reversed [16]byte
-	for i, b := range g {
-		reversed[15-i] = b
-	}
+	smbios, reversed := swapFields(g), g
+	slices.Reverse(reversed[:])
 	for _, u := range [][16]byte{smbios, reversed, g} {
 		if version := u[6] >> 4; version >= 1 && version <= 5 && u[8]>>6 == 0b10 {
 			return formatUUID(u)

@@ -27,10 +27,9 @@ const (
 )
 
 const (
-	// headerLength of RMCP (4) and of an RMCP+ session (12), §13.6 table 13-8.
+	// headerLength is the length of the RMCP (4) and RMCP+ session (12) headers, §13.6 table 13-8.
 	headerLength = 16
-	// maxPacket is more than any BMC's payload; what is longer is cut, and then
-	// fails its check.
+	// maxPacket exceeds the payload of every BMC. A longer packet is truncated and fails its check.
 	maxPacket = 2048
 )
 
@@ -46,8 +45,8 @@ type suite struct {
 	integrity types.IntegrityAlg
 }
 
-// suites in order of preference; both encrypt by AES-CBC-128. 17 is HMAC-SHA256,
-// 3 HMAC-SHA1, which every BMC has to have. Weaker ones are not offered.
+// suites lists the supported suites in order of preference; both encrypt with AES-CBC-128. 17
+// is HMAC-SHA256, and 3 is HMAC-SHA1, which every BMC must support.
 func suites() []suite {
 	return []suite{
 		{17, types.AuthAlg_HMAC_SHA256, types.IntegrityAlg_HMAC_SHA256_128},
@@ -55,13 +54,13 @@ func suites() []suite {
 	}
 }
 
-// keys are what a session's packets are signed and encrypted with.
+// keys sign and encrypt the packets of a session.
 type keys struct {
 	suite  suite
 	k1, k2 []byte
 }
 
-// codeLength is the length of the code that signs a packet, in bytes.
+// codeLength returns the length of a packet's signature, in bytes.
 func (k *keys) codeLength() int {
 	n, _ := crypto.IntegrityAuthCodeLen(k.suite.integrity)
 	return n
@@ -92,7 +91,7 @@ func (k *keys) seal(payloadType byte, session, sequence uint32, payload []byte) 
 	p := plainPacket(payloadType|0xc0, body)
 	binary.LittleEndian.PutUint32(p[6:], session)
 	binary.LittleEndian.PutUint32(p[10:], sequence)
-	// The trailer fills up to a multiple of four: pad, its length, next header.
+	// The trailer pads to a multiple of four: pad, its length, next header.
 	pad := (4 - (len(p)-4+2)%4) % 4
 	for range pad {
 		p = append(p, 0xff)
@@ -105,7 +104,7 @@ func (k *keys) seal(payloadType byte, session, sequence uint32, payload []byte) 
 	return append(p, code...), nil
 }
 
-// openPlain unpacks a payload from outside of a session.
+// openPlain unpacks a payload outside of a session.
 func openPlain(p []byte) (payloadType byte, payload []byte, _ error) {
 	if len(p) < headerLength || p[0] != rmcp[0] || p[3] != rmcp[3] || p[4] != 0x06 || p[5]&0xc0 != 0 {
 		return 0, nil, errPacket
@@ -117,8 +116,8 @@ func openPlain(p []byte) (payloadType byte, payload []byte, _ error) {
 	return p[5] & 0x3f, p[headerLength : headerLength+n], nil
 }
 
-// unseal checks and decrypts a packet of a session: what was not signed with the
-// session's key is never looked at.
+// unseal verifies and decrypts a packet of a session. It does not parse packets with a wrong
+// signature.
 func (k *keys) unseal(p []byte, session uint32) (payloadType byte, sequence uint32, payload []byte, _ error) {
 	n := k.codeLength()
 	if len(p) < headerLength+2+n || p[0] != rmcp[0] || p[3] != rmcp[3] || p[4] != 0x06 || p[5]&0xc0 != 0xc0 {
@@ -143,7 +142,7 @@ func (k *keys) unseal(p []byte, session uint32) (payloadType byte, sequence uint
 	return p[5] & 0x3f, binary.LittleEndian.Uint32(p[10:]), payload, nil
 }
 
-// Addresses in messages (§5.5): the BMC, and a remote console's software.
+// Addresses in messages (§5.5): the BMC, and the software of a remote console.
 const (
 	addressBMC     = 0x20
 	addressConsole = 0x81
@@ -180,8 +179,8 @@ func checksum(b []byte) (sum byte) {
 	return sum
 }
 
-// request15 packs a request outside of any session in the form of IPMI v1.5, in
-// which the first question must be asked (§13.15).
+// request15 packs a request outside of any session in the form of IPMI v1.5, which is required
+// for the first request (§13.15).
 func request15(netFn, command, sequence byte, data []byte) []byte {
 	m := message(netFn, command, sequence, data)
 	p := append(append([]byte(nil), rmcp[:]...), make([]byte, 10)...)
@@ -189,8 +188,8 @@ func request15(netFn, command, sequence byte, data []byte) []byte {
 	return append(p, m...)
 }
 
-// parse15 unpacks the answer to it, which some give in the form of IPMI v2.0, outside of any
-// session (pyghmi, and with it VirtualBMC, to Get Channel Cipher Suites).
+// parse15 unpacks the answer to request15. Some BMCs answer in the form of IPMI v2.0 outside of
+// any session (pyghmi, and so VirtualBMC, to Get Channel Cipher Suites).
 func parse15(p []byte) (answer, error) {
 	if kind, payload, err := openPlain(p); err == nil && kind == payloadIPMI {
 		return parseMessage(payload)

@@ -31,7 +31,7 @@ func TestGUID(t *testing.T) {
 		{"SMBIOS", "528a3b9f1d0c6f4e8a7b112233445566", uuid},
 		{"RFC 4122", "9f3b8a520c1d4e6f8a7b112233445566", uuid},
 		{"IPMI, reversed", "6655443322117b8a6f4e1d0c528a3b9f", uuid},
-		{"no version: as SMBIOS", "00112233445566778899aabbccddeeff", "33221100-5544-7766-8899-aabbccddeeff"},
+		{"no version, like SMBIOS", "00112233445566778899aabbccddeeff", "33221100-5544-7766-8899-aabbccddeeff"},
 		{"zeroes", "00000000000000000000000000000000", ""},
 		{"ones", "ffffffffffffffffffffffffffffffff", ""},
 	} {
@@ -63,7 +63,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestFRU: which of the areas' texts count.
+// TestFRU shows the precedence of the areas.
 func TestFRU(t *testing.T) {
 	chassis, board, product := []string{"part", "C1"}, []string{"BoardCo", "BX", "B1"}, []string{"Co", "X1", "", "", "P1"}
 	for _, tc := range []struct {
@@ -85,15 +85,15 @@ func TestFRU(t *testing.T) {
 }
 
 func TestSuites(t *testing.T) {
-	// As ipmi_sim lists them, and one of a maker.
+	// The list of ipmi_sim and one vendor suite.
 	list := unhex(t, "c0000040"+"80c001014080"+"c002014180"+"c003014181"+"c1117f00020304"+"c011034481")
 	if diff := cmp.Diff([]int{0, 1, 2, 3, 17}, parseSuites(list)); diff != "" {
 		t.Errorf("suites (-want +got):\n%s", diff)
 	}
 }
 
-// TestAnswerOutsideOfSessions is golden: Get Channel Cipher Suites, answered in the form of
-// IPMI v1.5, and in that of v2.0 by pyghmi's server (serversession.py, send_cipher_suites).
+// TestAnswerOutsideOfSessions parses the answer to Get Channel Cipher Suites in the form of
+// IPMI v1.5, and in that of v2.0 from pyghmi's server (serversession.py, send_cipher_suites).
 func TestAnswerOutsideOfSessions(t *testing.T) {
 	const message = "811c6320085400" + "01c003014181" + "fd"
 	for name, packet := range map[string]string{
@@ -108,7 +108,7 @@ func TestAnswerOutsideOfSessions(t *testing.T) {
 	}
 }
 
-// TestMessage is golden: Chassis Control, power on (IPMI v2.0 §13.8, §28.3).
+// TestMessage packs Chassis Control, power on (IPMI v2.0 §13.8, §28.3).
 func TestMessage(t *testing.T) {
 	if got := hex.EncodeToString(message(netFnChassis, 0x02, 5, []byte{controlOn})); got != "2000e08114020168" {
 		t.Errorf("message %s", got)
@@ -124,7 +124,7 @@ func TestBootFlags(t *testing.T) {
 	}{
 		{"not valid", flags{0x60, 0x04}, bmc.BootOverride{Target: bmc.BootNone}, nil},
 		{"PXE once, UEFI", flags{0xa0, 0x04}, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI}, nil},
-		{"disk for ever, BIOS", flags{0xc0, 0x08}, bmc.BootOverride{Target: bmc.BootDisk, Mode: bmc.ModeBIOS, Persistent: true}, nil},
+		{"disk persistently, BIOS", flags{0xc0, 0x08}, bmc.BootOverride{Target: bmc.BootDisk, Mode: bmc.ModeBIOS, Persistent: true}, nil},
 		{"remote CD", flags{0xa0, 0x20}, bmc.BootOverride{Target: bmc.BootCD, Mode: bmc.ModeUEFI}, nil},
 		{"none, persistent", flags{0xe0, 0x00}, bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.ModeUEFI}, nil},
 		{"diagnostics", flags{0x80, 0x10}, bmc.BootOverride{Target: bmc.BootNone, Mode: bmc.ModeBIOS}, bmc.ErrProtocol},
@@ -148,16 +148,16 @@ func TestSensorStates(t *testing.T) {
 		want   bmc.HealthState
 		ok     bool
 	}{
-		{"fine", fan, []byte{9, 0xc0, 0xc0}, bmc.HealthOK, true},
-		{"not critical", fan, []byte{9, 0xc0, 0x08}, bmc.HealthWarning, true},
+		{"OK", fan, []byte{9, 0xc0, 0xc0}, bmc.HealthOK, true},
+		{"noncritical", fan, []byte{9, 0xc0, 0x08}, bmc.HealthWarning, true},
 		{"critical", fan, []byte{9, 0xc0, 0x13}, bmc.HealthCritical, true},
 		{"not scanned", fan, []byte{9, 0x80, 0x13}, "", false},
 		{"unavailable", fan, []byte{9, 0xe0, 0x13}, "", false},
 		{"supply present", supply, []byte{0, 0xc0, 0x01, 0x80}, bmc.HealthOK, true},
 		{"supply failed", supply, []byte{0, 0xc0, 0x03, 0x80}, bmc.HealthCritical, true},
-		{"supply will fail", supply, []byte{0, 0xc0, 0x05, 0x80}, bmc.HealthWarning, true},
-		{"discrete, nothing to say", sensorRecord{kind: 0x1f, event: types.EventReadingTypeSensorSpecific}, []byte{0, 0xc0, 1}, bmc.HealthOK, false},
-		{"no catastrophe", sensorRecord{kind: types.SensorTypeProcessor, event: types.EventReadingTypeState}, []byte{0, 0xc0, 1}, "", false},
+		{"supply failure predicted", supply, []byte{0, 0xc0, 0x05, 0x80}, bmc.HealthWarning, true},
+		{"type without fault bits", sensorRecord{kind: 0x1f, event: types.EventReadingTypeSensorSpecific}, []byte{0, 0xc0, 1}, bmc.HealthOK, false},
+		{"digital state", sensorRecord{kind: types.SensorTypeProcessor, event: types.EventReadingTypeState}, []byte{0, 0xc0, 1}, "", false},
 		{"redundant memory", sensorRecord{kind: types.SensorTypeMemory, event: 0x0b}, []byte{0, 0xc0, 1}, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestLogEntry(t *testing.T) {
 		{"before the clock was set", "0200" + "02" + "10000000" + "2000" + "04" + "04" + "02" + "01" + "520000", bmc.LogEntry{
 			ID: "2", Severity: bmc.HealthCritical, Message: "Fan sensor 2: Lower Critical - going low",
 		}},
-		{"a maker's", "0300" + "e1" + "00112233445566778899aabbcc", bmc.LogEntry{
+		{"OEM record", "0300" + "e1" + "00112233445566778899aabbcc", bmc.LogEntry{
 			ID: "3", Severity: bmc.HealthOK, Message: "record e100112233445566778899aabbcc",
 		}},
 	} {

@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// settle is how long after a restart BMCs may still tell Off (field notes,
-// old power state).
-const settle = 15 * time.Second
+// restartWindow is how long BMCs may still report Off after a restart (field notes, old power
+// state).
+const restartWindow = 15 * time.Second
 
 // Chassis Control (§28.3 table 28-4).
 const (
@@ -31,15 +31,15 @@ type chassisStatus struct{ power, last, misc byte }
 func (s chassisStatus) on() bool { return s.power&0x01 != 0 }
 
 func (c *conn) chassisStatus(ctx context.Context) (chassisStatus, error) {
-	data, err := c.run(ctx, command{what: "read chassis status", netFn: netFnChassis, code: 0x01, least: 3})
+	data, err := c.run(ctx, command{what: "read chassis status", netFn: netFnChassis, code: 0x01, minLen: 3})
 	if err != nil {
 		return chassisStatus{}, err
 	}
 	return chassisStatus{power: data[0], last: data[1], misc: data[2]}, nil
 }
 
-// PowerState implements bmc.Power. An Off in the first 15 seconds after a restart
-// is told as PowerUnknown: it may be the restart itself.
+// PowerState implements bmc.Power. An Off within 15 seconds after a restart is PowerUnknown,
+// because it may be a part of the restart.
 func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
@@ -52,14 +52,14 @@ func (c *conn) powerOf(status chassisStatus) bmc.PowerState {
 	switch {
 	case status.on():
 		return bmc.PowerOn
-	case !c.restarted.IsZero() && c.now().Sub(c.restarted) < settle:
+	case !c.restarted.IsZero() && c.now().Sub(c.restarted) < restartWindow:
 		return bmc.PowerUnknown
 	}
 	return bmc.PowerOff
 }
 
-// SetPower implements bmc.Power. The action is sent whatever the state seems to
-// be, once. IPMI cannot ask an operating system to restart.
+// SetPower implements bmc.Power. It sends the action once, whatever the current state. IPMI
+// cannot ask an operating system to restart.
 func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	var controls []byte
 	settled := bmc.PowerUnknown
@@ -86,14 +86,14 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 		_, err = c.run(ctx, command{
 			what: fmt.Sprintf("power action %s", action), netFn: netFnChassis, code: 0x02, data: []byte{control}, write: true,
 		})
-		// The next control only where this one does not exist: nothing happened.
+		// Try the next control only if this one does not exist: nothing has happened.
 		if !isCode(err, 0xc1, 0xc2, 0xcc, 0xd6) {
 			break
 		}
 	}
 	if isCode(err, 0xcc, 0xd5) && settled != bmc.PowerUnknown {
-		// Some refuse what is so already. One that is busy (C0h) has not said that: see
-		// refusesWhatIsSo of package redfish.
+		// Some BMCs refuse an action that matches the current state. A busy BMC (C0h) does
+		// not report that: see refusesWhatIsSo of package redfish.
 		if now, readErr := c.PowerState(ctx); readErr == nil && now == settled {
 			return nil
 		}

@@ -17,7 +17,7 @@ import (
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// virtual is the suite's view of pyghmi's server, which does not tell its sessions.
+// virtual adapts pyghmi's server to the suite. The server does not report its sessions.
 type virtual struct {
 	*labipmi.Pyghmi
 	bmctest.NoExtras
@@ -48,7 +48,7 @@ func pyghmiRig(t *testing.T) bmctest.Rig {
 	if _, err := os.Stat(labipmi.PyghmiModule); err != nil {
 		t.Skip("pyghmi is not installed; hack/packages.sh installs it")
 	}
-	const password = "canary-14-byte" // and six more for a wrong one
+	const password = "canary-14-byte" // testWrongPassword adds six
 	p, err := labipmi.StartPyghmi(t.TempDir(), username, password)
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +63,13 @@ func pyghmiRig(t *testing.T) bmctest.Rig {
 	}
 }
 
-// TestMatrixPyghmi runs the matrix on pyghmi's server, of which VirtualBMC is made.
+// TestMatrixPyghmi runs the matrix on pyghmi's server, which VirtualBMC uses.
 func TestMatrixPyghmi(t *testing.T) {
 	bmctest.Matrix(t, bmctest.DriverIPMI, bmctest.Pyghmi, pyghmiRig)
 }
 
-// TestPyghmiMode: the device is set, and that the firmware mode is not is reported.
-func TestPyghmiMode(t *testing.T) {
+// TestPyghmiBootMode shows that the error reports an ignored boot mode.
+func TestPyghmiBootMode(t *testing.T) {
 	r := pyghmiRig(t)
 	conn, err := ipmi.Dial(t.Context(), r.Target)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestPyghmiMode(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	err = conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI})
-	if !errors.Is(err, bmc.ErrNotApplied) || !strings.Contains(err.Error(), "took the device and not the mode UEFI") {
+	if !errors.Is(err, bmc.ErrNotApplied) || !strings.Contains(err.Error(), "accepted the device but not mode UEFI") {
 		t.Errorf("error %v", err)
 	}
 	if now, err := conn.BootOverride(t.Context()); err != nil || now.Target != bmc.BootPXE {
@@ -85,8 +85,7 @@ func TestPyghmiMode(t *testing.T) {
 	}
 }
 
-// TestPyghmiUnknownUser: pyghmi's server does not answer to a user name that it does not
-// know, and the message says that this may be so.
+// TestPyghmiUnknownUser shows the error for a user name that pyghmi's server ignores.
 func TestPyghmiUnknownUser(t *testing.T) {
 	r := pyghmiRig(t)
 	r.Target.Username = "nobody"

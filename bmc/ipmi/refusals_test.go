@@ -19,27 +19,26 @@ import (
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// opener changes Open Session on its way to or from a BMC (§13.17, §13.18).
-type opener struct {
+// openFilter changes Open Session messages (§13.17, §13.18).
+type openFilter struct {
 	net.PacketConn
-	// status refuses a request for suite 17; 0: none is refused.
+	// status is the answer to a request for suite 17; 0 forwards the request.
 	status byte
-	// only3 has each request ask for suite 3, as a BMC does that has nothing else.
-	only3 bool
+	// onlySuite3 changes each request to suite 3, like a BMC without another suite.
+	onlySuite3 bool
 
 	mu    sync.Mutex
 	asked []byte
 }
 
-// Offsets in a packet outside of a session: the RMCP header, the session header of RMCP+
-// and the payload.
+// Offsets in a packet outside of a session: RMCP header, RMCP+ session header, payload.
 const (
 	payloadTypeAt, payloadAt = 5, 16
 	openRequest              = 0x10
 	authAt, integrityAt      = payloadAt + 12, payloadAt + 20
 )
 
-func (o *opener) ReadFrom(p []byte) (int, net.Addr, error) {
+func (o *openFilter) ReadFrom(p []byte) (int, net.Addr, error) {
 	for {
 		n, from, err := o.PacketConn.ReadFrom(p)
 		if err != nil || n < payloadAt+32 || p[4] != 0x06 || p[payloadTypeAt] != openRequest {
@@ -48,7 +47,7 @@ func (o *opener) ReadFrom(p []byte) (int, net.Addr, error) {
 		o.mu.Lock()
 		o.asked = append(o.asked, p[authAt])
 		o.mu.Unlock()
-		if o.only3 {
+		if o.onlySuite3 {
 			p[authAt], p[integrityAt] = 1, 1
 		}
 		if o.status != 0 && p[authAt] == 3 {
@@ -65,58 +64,57 @@ func (o *opener) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-func (o *opener) requests() []byte {
+func (o *openFilter) requests() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return bytes.Clone(o.asked)
 }
 
-func newOpener(t *testing.T, change func(*opener)) (*rig, *opener) {
+func newFilter(t *testing.T, change func(*openFilter)) (*rig, *openFilter) {
 	t.Helper()
 	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &opener{PacketConn: packets}
+	o := &openFilter{PacketConn: packets}
 	change(o)
 	return newRig(t, func(c *labipmi.Config) { c.Packets = o }), o
 }
 
-// TestRefusedOpenSessionLeadsToTheNextSuite: Open Session carries no user name, so that no
-// refusal of it is one of the credentials. Only a full table ends the login there.
-func TestRefusedOpenSessionLeadsToTheNextSuite(t *testing.T) {
+// TestRefusedOpenSessionTriesNextSuite shows that only a full session table ends the login at
+// Open Session, which has no user name.
+func TestRefusedOpenSessionTriesNextSuite(t *testing.T) {
 	for _, status := range []byte{0x02, 0x03, 0x09, 0x0a, 0x0c, 0x0d, 0x11, 0x12, 0xff} {
 		t.Run(fmt.Sprintf("%02Xh", status), func(t *testing.T) {
-			r, o := newOpener(t, func(o *opener) { o.status = status })
+			r, o := newFilter(t, func(o *openFilter) { o.status = status })
 			conn := r.dial(t)
 			if _, err := conn.PowerState(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if got := o.requests(); !bytes.Equal(got, []byte{3, 1}) {
-				t.Errorf("asked for authentication %v, want 3 and then 1", got)
+				t.Errorf("requested authentication %v, want 3 and then 1", got)
 			}
 		})
 	}
 	for _, status := range []byte{0x01, 0x0b} {
-		r, o := newOpener(t, func(o *opener) { o.status = status })
+		r, o := newFilter(t, func(o *openFilter) { o.status = status })
 		_, err := ipmi.Dial(t.Context(), r.target)
 		wantError(t, err, bmc.ErrBusy)
 		if got := o.requests(); len(got) != 1 {
-			t.Errorf("a full table was asked %d times", len(got))
+			t.Errorf("%d requests to a full table", len(got))
 		}
 	}
 }
 
-// TestSuite3WhateverIsAsked: pyghmi answers with the algorithms of suite 3 whatever is
-// asked.
-func TestSuite3WhateverIsAsked(t *testing.T) {
-	r, o := newOpener(t, func(o *opener) { o.only3 = true })
+// TestSuite3InsteadOf17 covers a BMC that always answers with suite 3, like pyghmi's.
+func TestSuite3InsteadOf17(t *testing.T) {
+	r, o := newFilter(t, func(o *openFilter) { o.onlySuite3 = true })
 	conn := r.dial(t)
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil || !r.bench.Powered() {
 		t.Errorf("SetPower: %v", err)
 	}
 	if got := o.requests(); !bytes.Equal(got, []byte{3}) {
-		t.Errorf("asked for authentication %v, want 3 alone", got)
+		t.Errorf("requested authentication %v, want only 3", got)
 	}
 	wrong := r.target
 	wrong.Password += "x"
@@ -124,7 +122,7 @@ func TestSuite3WhateverIsAsked(t *testing.T) {
 	wantError(t, err, bmc.ErrUnauthorized)
 }
 
-// selective refuses what its function names, and leaves the rest to the BMC.
+// selective refuses the commands that refuses selects.
 func selective(t *testing.T, code byte, refuses func(netFn, cmd byte, data []byte) bool) (*rig, func() bmc.Conn) {
 	t.Helper()
 	r := newRig(t, nil)
@@ -134,19 +132,18 @@ func selective(t *testing.T, code byte, refuses func(netFn, cmd byte, data []byt
 	}
 }
 
-// TestRefusedRecordsHideNoOthers: a sensor record that the BMC refuses, whole and in
-// pieces, costs that sensor only.
-func TestRefusedRecordsHideNoOthers(t *testing.T) {
+// TestRefusedRecordHidesNoOthers shows that a refused sensor record hides only its sensor.
+func TestRefusedRecordHidesNoOthers(t *testing.T) {
 	for _, code := range []byte{0xc3, 0xff, 0xc9, 0xcb} {
 		for name, tc := range map[string]struct {
 			refuses func(id uint16, offset, count byte) bool
 			want    []string
 		}{
-			"the first, whole":          {func(id uint16, _, count byte) bool { return id <= 1 && count == 0xff }, []string{"CPU Temp", "FAN 1"}},
-			"the first, past 4 bytes":   {func(id uint16, _, count byte) bool { return id <= 1 && count > 5 }, []string{"CPU Temp", "FAN 1"}},
-			"the first, but its header": {func(id uint16, offset, count byte) bool { return id <= 1 && (offset > 0 || count > 5) }, []string{"FAN 1"}},
-			"the first, altogether":     {func(id uint16, _, _ byte) bool { return id <= 1 }, []string{"FAN 1"}},
-			"all":                       {func(uint16, byte, byte) bool { return true }, nil},
+			"first, at once":              {func(id uint16, _, count byte) bool { return id <= 1 && count == 0xff }, []string{"CPU Temp", "FAN 1"}},
+			"first, more than 5 bytes":    {func(id uint16, _, count byte) bool { return id <= 1 && count > 5 }, []string{"CPU Temp", "FAN 1"}},
+			"first, except its header":    {func(id uint16, offset, count byte) bool { return id <= 1 && (offset > 0 || count > 5) }, []string{"FAN 1"}},
+			"first, including its header": {func(id uint16, _, _ byte) bool { return id <= 1 }, []string{"FAN 1"}},
+			"all":                         {func(uint16, byte, byte) bool { return true }, nil},
 		} {
 			t.Run(fmt.Sprintf("%02Xh, %s", code, name), func(t *testing.T) {
 				_, dial := selective(t, code, func(netFn, cmd byte, data []byte) bool {
@@ -171,9 +168,8 @@ func TestRefusedRecordsHideNoOthers(t *testing.T) {
 	}
 }
 
-// TestRefusedReadingsAreNoHealth: a BMC that refuses to read each sensor does not show that
-// the server is well.
-func TestRefusedReadingsAreNoHealth(t *testing.T) {
+// TestRefusedReadingsAreUnknownHealth covers a BMC that refuses every sensor reading.
+func TestRefusedReadingsAreUnknownHealth(t *testing.T) {
 	_, dial := selective(t, 0xcb, func(netFn, cmd byte, _ []byte) bool { return netFn == 0x04 && cmd == 0x2d })
 	conn := dial()
 	report, err := conn.Health(context.Background())
@@ -185,8 +181,8 @@ func TestRefusedReadingsAreNoHealth(t *testing.T) {
 	}
 }
 
-// TestFRUInSmallReads: a BMC that refuses long reads of its FRU tells serial number and
-// model all the same, whatever code it refuses them with.
+// TestFRUInSmallReads shows that the identity is read from a BMC that refuses long reads of its
+// FRU with any code.
 func TestFRUInSmallReads(t *testing.T) {
 	for _, code := range []byte{0xc3, 0xc7, 0xc8, 0xc9, 0xca, 0xcc, 0xff} {
 		t.Run(fmt.Sprintf("%02Xh", code), func(t *testing.T) {

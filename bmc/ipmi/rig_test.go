@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// canary is the password: no error may show it.
+	// canary is the password. No error may show it.
 	canary   = bmctest.Canary
 	username = "admin"
-	// soon is a deadline that is meant to pass.
+	// soon is a deadline that should expire.
 	soon = 300 * time.Millisecond
 )
 
@@ -44,13 +44,13 @@ func sensors() []labipmi.Sensor {
 	}
 }
 
-// rig is go-ipmi's simulator before a Bench.
+// rig is go-ipmi's simulator with a Bench.
 type rig struct {
 	*labipmi.BMC
 	bench  *labbmc.Bench
 	target bmc.Target
 	serial *serial
-	// pending says that a login was cut off: only the BMC can end it.
+	// pending means that a login was aborted, which only the BMC can end.
 	pending bool
 }
 
@@ -75,8 +75,7 @@ func newRig(t *testing.T, change func(*labipmi.Config)) *rig {
 	return r
 }
 
-// ended waits until no session is left: one that was given up is ended without waiting
-// for the BMC.
+// ended waits until no session is left. The driver ends some sessions without waiting for the BMC.
 func (r *rig) ended(t *testing.T) {
 	t.Helper()
 	explain := func() string { return fmt.Sprintf("%d sessions left open", r.Sessions()) }
@@ -100,13 +99,13 @@ func (r *rig) dial(t *testing.T) bmc.Conn {
 	return conn
 }
 
-// newSim starts an ipmi_sim, whose serial line is line where that is not nil.
+// newSim starts ipmi_sim with an optional serial line.
 func newSim(t *testing.T, line *serial) (*labipmi.Sim, bmc.Target) {
 	t.Helper()
 	if _, err := exec.LookPath(labipmi.SimProgram); err != nil {
 		t.Skip("ipmi_sim is not installed; hack/packages.sh installs it")
 	}
-	// Its configuration has no way to write a quote.
+	// Its configuration cannot express a quote.
 	password := strings.ReplaceAll(canary, `"`, "'")
 	cfg := labipmi.SimConfig{Dir: t.TempDir(), Username: username, Password: password, System: system(), Sensors: sensors()}
 	if line != nil {
@@ -120,7 +119,7 @@ func newSim(t *testing.T, line *serial) (*labipmi.Sim, bmc.Target) {
 	return sim, bmc.Target{Address: sim.Address(), Username: username, Password: bmc.Password(password)}
 }
 
-// serial is a machine's serial line: it echoes what it gets behind a greeting.
+// serial is a machine's serial line that echoes its input.
 type serial struct {
 	mu    sync.Mutex
 	lines []io.Closer
@@ -148,7 +147,7 @@ func (s *serial) serve(conn net.Conn) {
 	}
 }
 
-// listen serves the line by TCP until the test ends.
+// listen serves the line over TCP until the test ends.
 func (s *serial) listen(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -23,38 +23,38 @@ import (
 type session struct {
 	wire *wire
 	keys keys
-	// ours and its are the session's IDs: ours is in packets to us.
-	ours, its uint32
-	// sequence is of the last packet sent, highest of the packets received.
+	// localID and bmcID are the session's IDs. Packets to this side carry localID.
+	localID, bmcID uint32
+	// sequence is that of the last sent packet, highest that of the received packets.
 	sequence, highest uint32
-	// request is the sequence of the last request: 6 bits.
+	// request is the sequence number of the last request, 6 bits.
 	request byte
-	// guid of the server, as the login told it.
+	// guid is the server's GUID from the login.
 	guid [16]byte
 }
 
-// role is the highest privilege asked for: Administrator, looked up by the name
-// alone (§13.20), as ipmitool does.
+// role is the requested maximum privilege: Administrator, looked up by the name only (§13.20),
+// as in ipmitool.
 const role = 0x14
 
-// privilegeAdministrator is what calls need (appendix G).
+// privilegeAdministrator is the privilege that the calls need (appendix G).
 const privilegeAdministrator = 0x04
 
-// openSession opens a session: who listens, cipher suite, RAKP, privilege
-// (§13.15). A session that did not come about leaves none at the BMC.
+// openSession opens a session: capabilities, cipher suite, RAKP, privilege (§13.15). If it
+// fails, it leaves no session at the BMC.
 func openSession(ctx context.Context, host string, target bmc.Target) (*session, error) {
 	w, err := openWire(ctx, target, host)
 	if err != nil {
-		return nil, setupError("look up the BMC", nil, err)
+		return nil, setupError("resolve the address", nil, err)
 	}
 	s := &session{wire: w}
 	if err := s.capabilities(ctx, plan{}); err != nil {
 		w.close()
-		return nil, setupError("ask for IPMI v2.0", w, err)
+		return nil, setupError("probe for IPMI v2.0", w, err)
 	}
 	err = s.negotiate(ctx, target)
 	if err == nil {
-		if err = s.raise(ctx); err != nil {
+		if err = s.raisePrivilege(ctx); err != nil {
 			s.forget()
 		}
 	}
@@ -65,7 +65,7 @@ func openSession(ctx context.Context, host string, target bmc.Target) (*session,
 	return s, nil
 }
 
-// ask asks outside of any session, in the form of IPMI v1.5.
+// ask sends a request outside of any session, in the form of IPMI v1.5.
 func (s *session) ask(ctx context.Context, p plan, code byte, data []byte) (answer, error) {
 	s.request = s.request%63 + 1
 	packet := request15(netFnApp, code, s.request, data)
@@ -76,14 +76,14 @@ func (s *session) ask(ctx context.Context, p plan, code byte, data []byte) (answ
 			return false, nil
 		}
 		a = got
-		a.data = append([]byte(nil), got.data...) // the buffer is used again
+		a.data = slices.Clone(got.data) // the buffer is reused
 		return true, nil
 	})
 	return a, err
 }
 
-// capabilities asks who is there: Get Channel Authentication Capabilities, for
-// this channel and administrators (§22.13).
+// capabilities sends Get Channel Authentication Capabilities for this channel and
+// administrators (§22.13).
 func (s *session) capabilities(ctx context.Context, p plan) error {
 	a, err := s.ask(ctx, p, 0x38, []byte{0x8e, privilegeAdministrator})
 	if err != nil {
@@ -95,15 +95,15 @@ func (s *session) capabilities(ctx context.Context, p plan) error {
 	case len(a.data) < 4:
 		return bmc.ErrProtocol
 	case a.data[1]&0x80 == 0 || a.data[3]&0x02 == 0:
-		return fmt.Errorf("%w: it speaks IPMI v1.5 only, which does not encrypt", bmc.ErrNotSupported)
+		return fmt.Errorf("%w: the BMC has only IPMI v1.5, which does not encrypt", bmc.ErrNotSupported)
 	}
 	return nil
 }
 
-// offered asks which cipher suites the BMC lists (§22.15): one that it does not
-// know may be met with silence. Nil: it does not tell.
-func (s *session) offered(ctx context.Context) []int {
-	const whole, most = 16, 64 // bytes in an answer that goes on; answers
+// offeredSuites reads the BMC's list of cipher suites (§22.15), because some BMCs do not
+// answer to an unsupported suite. Nil: the BMC does not report a list.
+func (s *session) offeredSuites(ctx context.Context) []int {
+	const whole, most = 16, 64 // bytes of an answer that continues; number of answers
 	var list []byte
 	for index := range most {
 		a, err := s.ask(ctx, plan{tries: 2}, 0x54, []byte{0x0e, payloadIPMI, byte(0x80 | index)})
@@ -118,8 +118,8 @@ func (s *session) offered(ctx context.Context) []int {
 	return parseSuites(list)
 }
 
-// parseSuites reads cipher suite records (§22.15.2 table 22-18): C0h and the ID, or
-// C1h, the ID and a maker; then algorithms, whose first two bits are not both set.
+// parseSuites parses cipher suite records (§22.15.2 table 22-18): C0h and the ID, or C1h, the
+// ID and a vendor; then algorithms, whose first two bits are not both set.
 func parseSuites(list []byte) []int {
 	var ids []int
 	for i := 0; i < len(list); i++ {
@@ -133,12 +133,12 @@ func parseSuites(list []byte) []int {
 	return ids
 }
 
-// negotiate tries the cipher suites that the BMC lists, and all where it lists
-// none of them. Only a refused suite, or silence, leads to the next one: a second
-// login after a refused one might lock the account.
+// negotiate tries the supported cipher suites that the BMC lists, or all if it lists none of
+// them. It tries the next one only after a refused suite or a missing answer: a second login
+// after a refused one might lock the account.
 func (s *session) negotiate(ctx context.Context, target bmc.Target) error {
 	wanted := suites()
-	offered := s.offered(ctx)
+	offered := s.offeredSuites(ctx)
 	if listed := slices.DeleteFunc(suites(), func(c suite) bool { return !slices.Contains(offered, c.id) }); len(listed) > 0 {
 		wanted = listed
 	}
@@ -146,24 +146,22 @@ func (s *session) negotiate(ctx context.Context, target bmc.Target) error {
 	for i, suite := range wanted {
 		p := plan{}
 		if i < len(wanted)-1 {
-			p.tries = 2 // some BMCs do not answer what they do not know
+			p.tries = 2 // some BMCs do not answer to an unsupported suite
 		}
 		err := s.login(ctx, suite, target, p)
 		if err == nil {
 			return nil
 		}
-		var refused *statusError
-		switch {
-		case errors.As(err, &refused) && refused.wantsOtherSuite(), errors.Is(err, errNoAnswer) && s.its == 0:
-			last = err
-		default:
+		refused, ok := errors.AsType[*statusError](err)
+		if !(ok && refused.mayNeedOtherSuite()) && !(errors.Is(err, errNoAnswer) && s.bmcID == 0) {
 			return err
 		}
+		last = err
 	}
 	return last
 }
 
-// setup exchanges one message of session setup; answers are told by type and tag.
+// setup exchanges one message of session setup. It identifies the answer by type and session.
 func (s *session) setup(ctx context.Context, p plan, ask byte, payload []byte, want byte) ([]byte, error) {
 	packet := plainPacket(ask, payload)
 	var got []byte
@@ -172,8 +170,8 @@ func (s *session) setup(ctx context.Context, p plan, ask byte, payload []byte, w
 		if err != nil || kind != want || len(payload) < 8 {
 			return false, nil
 		}
-		if id := binary.LittleEndian.Uint32(payload[4:]); id != s.ours && payload[1] == 0 {
-			return false, nil // of another session, or an earlier attempt
+		if id := binary.LittleEndian.Uint32(payload[4:]); id != s.localID && payload[1] == 0 {
+			return false, nil // another session, or an earlier attempt
 		}
 		got = append([]byte(nil), payload...)
 		return true, nil
@@ -185,10 +183,10 @@ func (s *session) setup(ctx context.Context, p plan, ask byte, payload []byte, w
 func (s *session) login(ctx context.Context, suite suite, target bmc.Target, p plan) error {
 	var random [20]byte
 	_, _ = rand.Read(random[:]) // never fails
-	s.ours, s.its = binary.LittleEndian.Uint32(random[16:])|1, 0
+	s.localID, s.bmcID = binary.LittleEndian.Uint32(random[16:])|1, 0
 	auth, integrity, crypt := rmcpplus.NewAlgorithmPayloads(suite.auth, suite.integrity, types.CryptAlg_AES_CBC_128)
 	open := &rmcpplus.OpenSessionRequest{
-		RemoteConsoleSessionID: s.ours, AuthenticationPayload: auth, IntegrityPayload: integrity, ConfidentialityPayload: crypt,
+		RemoteConsoleSessionID: s.localID, AuthenticationPayload: auth, IntegrityPayload: integrity, ConfidentialityPayload: crypt,
 	}
 	raw, err := s.setup(ctx, p, payloadOpenRequest, open.Pack(), payloadOpenResponse)
 	if err != nil {
@@ -201,21 +199,20 @@ func (s *session) login(ctx context.Context, suite suite, target bmc.Target, p p
 	if opened.RmcpStatusCode != 0 {
 		return &statusError{status: byte(opened.RmcpStatusCode), suite: suite.id, opening: true}
 	}
-	chosen, ours := suiteOf(opened)
+	chosen, ok := suiteOf(opened)
 	switch {
-	case !ours:
-		return fmt.Errorf("%w: BMC chose algorithms of none of the cipher suites 17 and 3, asked for %d", bmc.ErrProtocol, suite.id)
+	case !ok:
+		return fmt.Errorf("%w: the BMC chose other algorithms than those of cipher suites 17 and 3, requested %d", bmc.ErrProtocol, suite.id)
 	case opened.ManagedSystemSessionID == 0:
 		return fmt.Errorf("%w: session 0", bmc.ErrProtocol)
 	}
-	s.its = opened.ManagedSystemSessionID
+	s.bmcID = opened.ManagedSystemSessionID
 	return s.rakp(ctx, chosen, target, [16]byte(random[:16]))
 }
 
-// suiteOf is the suite of ours that the BMC chose, which need not be the one asked for:
-// pyghmi, and with it VirtualBMC, answers with the algorithms of suite 3 whatever is
-// asked. A BMC that refuses suite 17 gets suite 3 too, so that nothing is lost by that.
-// Weaker suites are refused.
+// suiteOf returns the supported suite that the BMC chose, which may differ from the requested
+// one: pyghmi, and so VirtualBMC, always answers with suite 3. That loses no security, because
+// a BMC that refuses suite 17 gets suite 3 too. Weaker suites are refused.
 func suiteOf(opened rmcpplus.OpenSessionResponse) (suite, bool) {
 	for _, s := range suites() {
 		if opened.AuthAlg == byte(s.auth) && opened.IntegrityAlg == byte(s.integrity) && opened.CryptAlg == byte(types.CryptAlg_AES_CBC_128) {
@@ -225,12 +222,11 @@ func suiteOf(opened rmcpplus.OpenSessionResponse) (suite, bool) {
 	return suite{}, false
 }
 
-// rakp proves each side's knowledge of the password and derives the keys
-// (§13.20–13.25, §13.31).
+// rakp proves each side's knowledge of the password and derives the keys (§13.20–13.25, §13.31).
 func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours [16]byte) error {
 	key := crypto.PadPassword20([]byte(target.Password.Reveal()))
 	first := &rmcpplus.RAKPMessage1{
-		ManagedSystemSessionID: s.its, RemoteConsoleRandomNumber: ours, NameOnlyLookup: true,
+		ManagedSystemSessionID: s.bmcID, RemoteConsoleRandomNumber: ours, NameOnlyLookup: true,
 		RequestedMaximumPrivilegeLevel: privilegeAdministrator,
 		UsernameLength:                 uint8(len(target.Username)), Username: []byte(target.Username),
 	}
@@ -249,18 +245,18 @@ func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours
 		return &statusError{status: byte(second.RmcpStatusCode), suite: suite.id}
 	}
 	theirs, guid := second.ManagedSystemRandomNumber[:], second.ManagedSystemGUID[:]
-	want, err := crypto.RAKP2AuthCode(suite.auth, s.ours, s.its, ours[:], theirs, guid, role, target.Username, key)
+	want, err := crypto.RAKP2AuthCode(suite.auth, s.localID, s.bmcID, ours[:], theirs, guid, role, target.Username, key)
 	if err != nil {
 		return fmt.Errorf("RAKP message 2: %w", err)
 	}
-	third := &rmcpplus.RAKPMessage3{ManagedSystemSessionID: s.its}
+	third := &rmcpplus.RAKPMessage3{ManagedSystemSessionID: s.bmcID}
 	if !hmac.Equal(want, second.KeyExchangeAuthenticationCode) {
-		// The BMC knows another password. It is told so that it drops the session.
+		// The BMC has another password. The message lets it drop the session.
 		third.RmcpStatusCode = types.RmcpStatusCodeInvalidIntegrityCheckValue
 		_, _ = s.setup(ctx, plan{tries: 1}, payloadRAKP3, third.Pack(), payloadRAKP4)
 		return &statusError{status: byte(third.RmcpStatusCode), suite: suite.id}
 	}
-	if third.KeyExchangeAuthenticationCode, err = crypto.RAKP3AuthCode(suite.auth, theirs, s.ours, role, target.Username, key); err != nil {
+	if third.KeyExchangeAuthenticationCode, err = crypto.RAKP3AuthCode(suite.auth, theirs, s.localID, role, target.Username, key); err != nil {
 		return fmt.Errorf("RAKP message 3: %w", err)
 	}
 	sik, k1, k2, err := crypto.DeriveSessionKeys(suite.auth, ours[:], theirs, role, target.Username, key)
@@ -277,17 +273,17 @@ func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours
 	if fourth.RmcpStatusCode != 0 {
 		return &statusError{status: byte(fourth.RmcpStatusCode), suite: suite.id}
 	}
-	check, err := crypto.RAKP4ICV(suite.auth, ours[:], s.its, guid, sik)
+	check, err := crypto.RAKP4ICV(suite.auth, ours[:], s.bmcID, guid, sik)
 	if err != nil || !hmac.Equal(check, fourth.IntegrityCheckValue) {
-		return fmt.Errorf("%w: RAKP message 4 has another check value", bmc.ErrProtocol)
+		return fmt.Errorf("%w: RAKP message 4 has a wrong check value", bmc.ErrProtocol)
 	}
 	s.keys = keys{suite: suite, k1: k1, k2: k2}
 	s.guid = second.ManagedSystemGUID
 	return nil
 }
 
-// raise asks for the privilege that calls need: a session begins as User (§22.18).
-func (s *session) raise(ctx context.Context) error {
+// raisePrivilege requests the privilege for the calls: a session starts as User (§22.18).
+func (s *session) raisePrivilege(ctx context.Context) error {
 	a, err := s.do(ctx, plan{}, netFnApp, 0x3b, []byte{privilegeAdministrator})
 	if err != nil {
 		return err
@@ -301,7 +297,7 @@ func (s *session) raise(ctx context.Context) error {
 	return nil
 }
 
-// do runs one command in the session. The answer's code is the caller's to read.
+// do runs one command in the session. The caller checks the answer's code.
 func (s *session) do(ctx context.Context, p plan, netFn, command byte, data []byte) (answer, error) {
 	s.request = s.request%63 + 1
 	m := message(netFn, command, s.request, data)
@@ -323,13 +319,13 @@ func (s *session) do(ctx context.Context, p plan, netFn, command byte, data []by
 
 func (s *session) seal(kind byte, payload []byte) ([]byte, error) {
 	s.sequence++
-	return s.keys.seal(kind, s.its, s.sequence, payload)
+	return s.keys.seal(kind, s.bmcID, s.sequence, payload)
 }
 
-// unseal refuses what is not of this session, and what is older than the window
-// of the standard allows (§6.12.13, widened to 32).
+// unseal rejects packets of other sessions, and packets older than the standard's window
+// (§6.12.13, extended to 32).
 func (s *session) unseal(p []byte) (byte, []byte, error) {
-	kind, sequence, payload, err := s.keys.unseal(p, s.ours)
+	kind, sequence, payload, err := s.keys.unseal(p, s.localID)
 	if err != nil || sequence == 0 || sequence+32 <= s.highest {
 		return 0, nil, errPacket
 	}
@@ -340,7 +336,7 @@ func (s *session) unseal(p []byte) (byte, []byte, error) {
 // close ends the session at the BMC and the socket.
 func (s *session) close(ctx context.Context) error {
 	defer s.wire.close()
-	a, err := s.do(ctx, plan{tries: 2}, netFnApp, 0x3c, binary.LittleEndian.AppendUint32(nil, s.its))
+	a, err := s.do(ctx, plan{tries: 2}, netFnApp, 0x3c, binary.LittleEndian.AppendUint32(nil, s.bmcID))
 	if err != nil {
 		return setupError("close the session", s.wire, err)
 	}
@@ -350,11 +346,10 @@ func (s *session) close(ctx context.Context) error {
 	return nil
 }
 
-// forget ends a session that is of no use any more, and does not wait: if the
-// BMC still has it, it is told, and if not, nothing is lost.
+// forget sends the end of a session without waiting for an answer.
 func (s *session) forget() {
 	s.request = s.request%63 + 1
-	if p, err := s.seal(payloadIPMI, message(netFnApp, 0x3c, s.request, binary.LittleEndian.AppendUint32(nil, s.its))); err == nil {
+	if p, err := s.seal(payloadIPMI, message(netFnApp, 0x3c, s.request, binary.LittleEndian.AppendUint32(nil, s.bmcID))); err == nil {
 		_, _ = s.wire.conn.Write(p)
 	}
 	s.wire.close()

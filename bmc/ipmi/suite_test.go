@@ -20,7 +20,7 @@ import (
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// truth is what both BMCs have to tell.
+// truth returns the values that both BMCs must report.
 func truth(firmware, bmcUUID string) (bmc.Inventory, bmctest.Beyond) {
 	s := system()
 	inventory := bmc.Inventory{Identity: bmc.Identity{
@@ -35,7 +35,7 @@ func truth(firmware, bmcUUID string) (bmc.Inventory, bmctest.Beyond) {
 	}
 }
 
-// simulated is the suite's view of go-ipmi's simulator.
+// simulated adapts go-ipmi's simulator to the suite.
 type simulated struct {
 	*rig
 	bmctest.NoExtras
@@ -74,18 +74,17 @@ func goIPMIRig(change func(*labipmi.Config)) func(t *testing.T) bmctest.Rig {
 	}
 }
 
-// TestMatrixGoIPMI runs the matrix on go-ipmi's simulator, by cipher suite 17.
+// TestMatrixGoIPMI runs the matrix on go-ipmi's simulator, with cipher suite 17.
 func TestMatrixGoIPMI(t *testing.T) {
 	bmctest.Matrix(t, bmctest.DriverIPMI, bmctest.GoIPMI, goIPMIRig(nil))
 }
 
-// TestSuite3 runs the suite on a BMC that has cipher suite 3 only.
+// TestSuite3 runs the suite on a BMC with only cipher suite 3.
 func TestSuite3(t *testing.T) {
 	bmctest.Run(t, goIPMIRig(func(c *labipmi.Config) { c.OnlySuite3 = true }))
 }
 
-// openIPMI is the suite's view of ipmi_sim, which does not tell its sessions; see
-// TestSimSessions.
+// openIPMI adapts ipmi_sim to the suite. It does not report its sessions; see TestSimSessions.
 type openIPMI struct {
 	*labipmi.Sim
 	bmctest.NoExtras
@@ -105,7 +104,7 @@ func (s openIPMI) Boots() []bmc.BootTarget {
 func simRig(t *testing.T) bmctest.Rig {
 	sim, target := newSim(t, &serial{})
 	inventory, beyond := truth("1.02", "")
-	beyond.NewPassword = "sixteen-bytes-ab" // its longest: see TestSimLongPassword
+	beyond.NewPassword = "sixteen-bytes-ab" // the longest possible one: see TestSimLongPassword
 	beyond.AddEvents = func(t *testing.T, n int) { addEvents(t, target, n) }
 	return bmctest.Rig{
 		Dial: ipmi.Dial, Target: target, Server: openIPMI{Sim: sim}, Inventory: inventory, Beyond: beyond,
@@ -113,8 +112,8 @@ func simRig(t *testing.T) bmctest.Rig {
 	}
 }
 
-// addEvents adds entries as others would, by ipmitool (Add SEL Entry, §31.6): a
-// fan that is below its limit, a second apart.
+// addEvents adds entries with ipmitool (Add SEL Entry, §31.6): a fan below its limit, a second
+// apart.
 func addEvents(t *testing.T, target bmc.Target, n int) {
 	t.Helper()
 	u, err := url.Parse(target.Address)
@@ -139,7 +138,7 @@ func TestMatrixSim(t *testing.T) {
 	bmctest.Matrix(t, bmctest.DriverIPMI, bmctest.IPMISim, simRig)
 }
 
-// TestSimBoot: ipmi_sim takes a boot device, and what it loses is reported.
+// TestSimBoot shows that the driver reports the boot flags that ipmi_sim loses.
 func TestSimBoot(t *testing.T) {
 	sim, target := newSim(t, nil)
 	conn, err := ipmi.Dial(t.Context(), target)
@@ -158,8 +157,8 @@ func TestSimBoot(t *testing.T) {
 	}
 }
 
-// TestSimSessions: ipmi_sim gives a user ten sessions, so that a leak would end
-// this early; also refused logins leave none.
+// TestSimSessions shows that neither sessions nor refused logins leak: ipmi_sim has ten sessions
+// per user.
 func TestSimSessions(t *testing.T) {
 	_, target := newSim(t, nil)
 	wrong := target
@@ -180,8 +179,8 @@ func TestSimSessions(t *testing.T) {
 	}
 }
 
-// TestSimLongPassword: ipmi_sim says that it took 20 bytes, and keeps 16. The
-// account must not be lost by it.
+// TestSimLongPassword shows that the account stays usable although ipmi_sim accepts 20 bytes and
+// stores 16.
 func TestSimLongPassword(t *testing.T) {
 	_, target := newSim(t, nil)
 	conn, err := ipmi.Dial(t.Context(), target)

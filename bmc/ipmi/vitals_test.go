@@ -14,8 +14,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestPollIsOneCommand pins the budget of the steady state (one question a minute and host): in an open
-// session a poll is one command, and no sensor is read.
+// TestPollIsOneCommand shows that a poll is one command in an open session and reads no sensor.
 func TestPollIsOneCommand(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.bench.Power(t.Context(), labbmc.On); err != nil {
@@ -35,7 +34,7 @@ func TestPollIsOneCommand(t *testing.T) {
 	poll() // opens the session
 	before := len(r.Commands())
 	for range 5 {
-		// The simulator's chassis has no fault; its fan is critical, which only Health tells.
+		// The chassis has no fault; only Health reports the critical fan.
 		if diff := cmp.Diff(bmc.Vitals{Power: bmc.PowerOn, Health: bmc.HealthOK}, poll()); diff != "" {
 			t.Errorf("vitals (-want +got):\n%s", diff)
 		}

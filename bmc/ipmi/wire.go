@@ -4,6 +4,7 @@
 package ipmi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,23 +17,23 @@ import (
 )
 
 const (
-	// firstWait is how long the first answer is waited for before a request is
-	// repeated; each further wait is twice as long.
+	// firstWait is the wait for the first answer before a request is repeated; each further
+	// wait is twice as long.
 	firstWait = time.Second
 	// attempts of a request that may be repeated: 1, 2, 4 and 8 seconds.
 	attempts = 4
-	// writeWait is how long the answer to a write is waited for.
+	// writeWait is the wait for the answer to a write.
 	writeWait = 15 * time.Second
-	// maxStray is how many packets that are no answer are read for one request.
+	// maxStray bounds the packets per request that are no answer.
 	maxStray = 4096
 )
 
-// What a wire's exchange may fail with, beside a context's error.
+// Errors of wire.exchange, in addition to a context's error.
 var (
 	errNoAnswer = errors.New("no answer")
-	errRefused  = errors.New("the host says that nothing listens on the port")
+	errRefused  = errors.New("the host reports that the port is closed")
 	errStray    = errors.New("too many packets that are no answer")
-	// errUnsent is beside the context's error where not one packet was sent.
+	// errUnsent is joined with the context's error if no packet was sent.
 	errUnsent = errors.New("nothing was sent")
 )
 
@@ -40,12 +41,12 @@ var (
 type wire struct {
 	conn   net.Conn
 	buffer []byte
-	// stray counts the packets that were no answer; heard says that there was one.
+	// stray counts the packets that were no answer; heard reports whether one was an answer.
 	stray int
 	heard bool
 }
 
-// openWire opens a socket; no packet is sent, but a name is looked up.
+// openWire opens a socket. It resolves the host and sends no packet.
 func openWire(ctx context.Context, target bmc.Target, host string) (*wire, error) {
 	conn, err := target.DialContext(ctx, "udp", host)
 	if err != nil {
@@ -56,36 +57,27 @@ func openWire(ctx context.Context, target bmc.Target, host string) (*wire, error
 
 func (w *wire) close() { _ = w.conn.Close() }
 
-// plan says how a request is sent.
+// plan controls how a request is sent.
 type plan struct {
-	// once sends one packet and never a second (I17).
+	// once sends only one packet (I17).
 	once bool
 	// tries bounds the packets; 0 means attempts.
 	tries int
-	// wait replaces firstWait, or writeWait with once.
+	// wait overrides firstWait, or writeWait with once.
 	wait time.Duration
 }
 
 func (p plan) filled() plan {
-	switch {
-	case p.once:
-		p.tries = 1
-		if p.wait == 0 {
-			p.wait = writeWait
-		}
-	case p.tries == 0:
-		p.tries = attempts
+	if p.once {
+		return plan{once: true, tries: 1, wait: cmp.Or(p.wait, writeWait)}
 	}
-	if p.wait == 0 {
-		p.wait = firstWait
-	}
-	return p
+	return plan{tries: cmp.Or(p.tries, attempts), wait: cmp.Or(p.wait, firstWait)}
 }
 
-// exchange sends what pack packs, anew for each attempt and at the BMC's pace, and
-// reads until accept is content. It returns errNoAnswer, errRefused, errStray, the
-// context's error, or what pack, accept or the socket said. Of a packet that was
-// sent it is not known whether it arrived, whatever the error but errUnsent.
+// exchange sends the packet that pack returns, packed again for each attempt and at the BMC's
+// rate limit, and reads until accept returns true. It returns errNoAnswer, errRefused,
+// errStray, the context's error, or an error of pack, accept or the socket. A sent packet may
+// have arrived, except with errUnsent.
 func (w *wire) exchange(ctx context.Context, p plan, pack func() ([]byte, error), accept func([]byte) (bool, error)) error {
 	p = p.filled()
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -114,13 +106,13 @@ func (w *wire) exchange(ctx context.Context, p plan, pack func() ([]byte, error)
 	return errNoAnswer
 }
 
-// await reads until accept is content or the time is over.
+// await reads until accept returns true or the wait ends.
 func (w *wire) await(ctx context.Context, until time.Time, accept func([]byte) (bool, error)) error {
 	if err := w.conn.SetReadDeadline(until); err != nil {
 		return err
 	}
 	for range maxStray {
-		// The deadline that the context's end sets must not be overwritten.
+		// The deadline that the end of ctx sets must not be overwritten.
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -1,20 +1,20 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trust is how drivers trust a BMC's TLS certificate: by the authorities of
-// the system or of a CA bundle, by one pinned certificate, or blindly where a person
-// chose so. And it looks at a certificate before anybody trusts it.
+// Package trust verifies the TLS certificate of a BMC for the drivers: with the system's
+// authorities, with a CA bundle, with one pinned certificate, or not at all if the operator
+// chose so. It can also read a certificate before it is trusted.
 //
-// A pin takes the place of chain, name and dates: BMCs come with certificates that
-// they signed themselves, for names that are not theirs, and with clocks that lie. It
-// is compared in every handshake, a resumed one too, by tls.Config.VerifyConnection.
+// A pin replaces the checks of chain, name and dates, because BMCs come with self-signed
+// certificates for other names and with wrong clocks. tls.Config.VerifyConnection compares
+// the pin in every handshake, including resumed ones.
 //
-// It knows TLS only: no protocol above it, and no credentials.
+// The package does not know the protocols above TLS, and no credentials.
 //
 //	cfg, err := trust.Config(target, "10.0.0.9")
 //	transport := &http.Transport{TLSClientConfig: cfg}
 //	…
-//	err = trust.Explain(err) // a *bmc.CertificateError, if the certificate was it
+//	err = trust.Explain(err) // a *bmc.CertificateError, if the certificate was the cause
 //
 //	fingerprint, err := trust.Probe(ctx, target, "10.0.0.9:443")
 package trust

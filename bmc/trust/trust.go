@@ -15,18 +15,18 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Config makes the TLS configuration for a target. serverName is the host of its
-// address, a name or an IP address without brackets. The error wraps
-// bmc.ErrCertificate: the CA bundle holds no certificate.
+// Config returns the TLS configuration for a target. serverName is the host of its address:
+// a name, or an IP address without brackets. It returns bmc.ErrCertificate if the CA bundle
+// holds no certificate.
 func Config(target bmc.Target, serverName string) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites(), ServerName: serverName}
 	switch {
 	case target.Fingerprint != "":
-		// What VerifyConnection does instead is more, not less.
+		// VerifyConnection replaces the verification by a stricter one.
 		cfg.InsecureSkipVerify = true
 		cfg.VerifyConnection = pinned(target.Fingerprint)
 	case target.InsecureSkipVerify:
-		// The operator's explicit choice, host by host.
+		// The operator disabled the verification for this host.
 		cfg.InsecureSkipVerify = true
 	case len(target.CABundle) > 0:
 		cfg.RootCAs = x509.NewCertPool()
@@ -37,11 +37,10 @@ func Config(target bmc.Target, serverName string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// cipherSuites of TLS 1.2: Go's own choice and, where a BMC knows none of it, the
-// exchange of keys by RSA with AES, which Go no longer offers by itself: the BMCs of
-// several makers take nothing else (H3C HDM 3.57: github.com/mrlhansen/idrac_exporter
-// issue 204). They prove the certificate's key as well; what they lack is secrecy of
-// what was recorded once the key is stolen. Go asks for them last.
+// cipherSuites returns Go's own cipher suites for TLS 1.2 and those with RSA key exchange
+// and AES, which Go disables by default: the BMCs of several vendors support no others (H3C
+// HDM 3.57, github.com/mrlhansen/idrac_exporter issue 204). RSA key exchange also proves
+// possession of the certificate's key, but lacks forward secrecy. Go offers these last.
 func cipherSuites() []uint16 {
 	suites := []uint16{
 		tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384,
@@ -53,76 +52,66 @@ func cipherSuites() []uint16 {
 	return suites
 }
 
-// pinned refuses every certificate but one.
+// pinned accepts only the certificate with a fingerprint.
 func pinned(fingerprint string) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 {
-			return &bmc.CertificateError{Problem: bmc.CertificateUnusable, Detail: "none was presented"}
+			return &bmc.CertificateError{Problem: bmc.CertificateUnusable, Detail: "the BMC presented none"}
 		}
 		presented := bmc.CertificateFingerprint(state.PeerCertificates[0])
 		if presented == fingerprint {
 			return nil
 		}
-		return &bmc.CertificateError{Problem: bmc.CertificateNotPinned, Presented: presented, Detail: "it is not the pinned one, " + fingerprint}
+		return &bmc.CertificateError{Problem: bmc.CertificateNotPinned, Presented: presented, Detail: "it is not the pinned certificate " + fingerprint}
 	}
 }
 
-// Explain returns the *bmc.CertificateError of a failed handshake; nil where the
-// certificate was not the reason.
+// Explain returns the *bmc.CertificateError of a failed handshake, or nil if the certificate
+// was not the cause.
 func Explain(err error) *bmc.CertificateError {
-	var told *bmc.CertificateError
-	if errors.As(err, &told) {
-		return told
+	if explained, ok := errors.AsType[*bmc.CertificateError](err); ok {
+		return explained
 	}
-	var verify *tls.CertificateVerificationError
-	if !errors.As(err, &verify) {
+	verify, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	if !ok {
 		return nil
 	}
-	told = &bmc.CertificateError{}
+	explained := &bmc.CertificateError{}
 	if len(verify.UnverifiedCertificates) > 0 {
-		told.Presented = bmc.CertificateFingerprint(verify.UnverifiedCertificates[0])
+		explained.Presented = bmc.CertificateFingerprint(verify.UnverifiedCertificates[0])
 	}
-	told.Problem, told.Detail = classify(verify.Err)
-	return told
+	explained.Problem, explained.Detail = classify(verify.Err)
+	return explained
 }
 
-// classify tells apart what a person mends differently.
+// classify distinguishes the problems that need different corrections.
 func classify(err error) (bmc.CertificateProblem, string) {
-	var (
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-	)
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return bmc.CertificateUnknownCA, "no trusted authority signed it"
+	}
+	if name, ok := errors.AsType[x509.HostnameError](err); ok {
+		return bmc.CertificateWrongName, fmt.Sprintf("it is not valid for %q, the host of the address", name.Host)
+	}
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
-	case errors.As(err, &authority):
-		return bmc.CertificateUnknownCA, "it is signed by an authority that is not among the trusted ones"
-	case errors.As(err, &name):
-		return bmc.CertificateWrongName, fmt.Sprintf("it is not for %q, the host of the address", name.Host)
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return outOfTime(invalid.Cert)
+	case !ok || invalid.Reason != x509.Expired:
+		return bmc.CertificateUnusable, err.Error()
+	case time.Now().Before(invalid.Cert.NotBefore): // x509 has the same reason for both
+		return bmc.CertificateNotYetValid, fmt.Sprintf("it is not valid before %s; the clock of the BMC or the manager is wrong", invalid.Cert.NotBefore.UTC().Format(time.RFC3339))
 	}
-	return bmc.CertificateUnusable, err.Error()
+	return bmc.CertificateExpired, fmt.Sprintf("it, or its issuer's certificate, expired at %s", invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// outOfTime tells one that is too old from one that is too new, which x509 does not.
-func outOfTime(certificate *x509.Certificate) (bmc.CertificateProblem, string) {
-	if now := time.Now(); now.Before(certificate.NotBefore) {
-		return bmc.CertificateNotYetValid, fmt.Sprintf("it is not valid before %s; one of the clocks is wrong", certificate.NotBefore.UTC().Format(time.RFC3339))
-	}
-	return bmc.CertificateExpired, fmt.Sprintf("it, or one that it was signed with, expired at %s", certificate.NotAfter.UTC().Format(time.RFC3339))
-}
-
-// Probe makes a TLS handshake with the target's BMC at host:port, sends nothing over it,
-// and returns the fingerprint of the certificate that was presented, whatever that is
-// worth. Of the target it uses Connecting only. Errors wrap bmc.ErrAddress,
-// bmc.ErrUnreachable, bmc.ErrTimeout or bmc.ErrProtocol, or are the context's
-// cancellation.
+// Probe performs a TLS handshake with the target's BMC at host:port, sends nothing else, and
+// returns the fingerprint of the presented certificate without verifying it. It uses only
+// the target's Connecting. It returns bmc.ErrAddress, bmc.ErrUnreachable, bmc.ErrTimeout,
+// bmc.ErrProtocol or the context's cancellation.
 func Probe(ctx context.Context, target bmc.Target, address string) (string, error) {
+	what := "read the certificate of " + address
 	name, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", fmt.Errorf("look at the certificate of %s: %w: want host:port", address, bmc.ErrAddress)
+		return "", fmt.Errorf("%s: %w: want host:port", what, bmc.ErrAddress)
 	}
-	what := "look at the certificate of " + address
 	raw, err := target.DialContext(ctx, "tcp", address)
 	if refused, ok := errors.AsType[*bmc.SourceError](err); ok {
 		return "", refused
@@ -131,9 +120,8 @@ func Probe(ctx context.Context, target bmc.Target, address string) (string, erro
 		return "", fmt.Errorf("%s: %w: %w", what, bmc.ErrUnreachable, err)
 	}
 	defer func() { _ = raw.Close() }()
-	// Nothing is trusted here: the certificate is what is asked for.
 	conn := tls.Client(raw, &tls.Config{
-		MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites(), ServerName: name, InsecureSkipVerify: true, //nolint:gosec // it asks for the certificate
+		MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites(), ServerName: name, InsecureSkipVerify: true, //nolint:gosec // it only reads the certificate
 	})
 	switch err := conn.HandshakeContext(ctx); {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -145,7 +133,7 @@ func Probe(ctx context.Context, target bmc.Target, address string) (string, erro
 	}
 	presented := conn.ConnectionState().PeerCertificates
 	if len(presented) == 0 {
-		return "", fmt.Errorf("%s: %w: none was presented", what, bmc.ErrProtocol)
+		return "", fmt.Errorf("%s: %w: the BMC presented none", what, bmc.ErrProtocol)
 	}
 	return bmc.CertificateFingerprint(presented[0]), nil
 }

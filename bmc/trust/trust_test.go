@@ -24,8 +24,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
-// patience bounds what would otherwise hang.
-const patience = 30 * time.Second
+// timeout bounds connections that would otherwise hang.
+const timeout = 30 * time.Second
 
 // certified is a certificate, its key, and its PEM form.
 type certified struct {
@@ -35,8 +35,8 @@ type certified struct {
 
 func (c certified) fingerprint() string { return bmc.CertificateFingerprint(c.Leaf) }
 
-// sign makes a certificate for a host from a day ago until tomorrow, signed by itself
-// or by an authority.
+// sign creates a certificate for a host that is valid from a day ago until tomorrow. A nil
+// by makes it self-signed.
 func sign(t *testing.T, host string, by *certified, change func(*x509.Certificate)) certified {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -72,8 +72,8 @@ func sign(t *testing.T, host string, by *certified, change func(*x509.Certificat
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// server accepts handshakes on loopback until the test ends; what each connection
-// sends after its handshake goes to sent.
+// server accepts handshakes on loopback until the test ends, and sends to sent the data that
+// each connection receives after its handshake.
 func server(t *testing.T, certificate certified, sent chan<- string) (address string) {
 	t.Helper()
 	return serverOf(t, &tls.Config{Certificates: []tls.Certificate{certificate.Certificate}}, sent)
@@ -93,7 +93,7 @@ func serverOf(t *testing.T, cfg *tls.Config, sent chan<- string) (address string
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(timeout))
 			_, _ = conn.Write([]byte("hello")) // carries the session ticket of TLS 1.3 with it
 			got, _ := io.ReadAll(conn)
 			_ = conn.Close()
@@ -110,7 +110,7 @@ func serverOf(t *testing.T, cfg *tls.Config, sent chan<- string) (address string
 // shake makes one handshake.
 func shake(t *testing.T, address string, cfg *tls.Config) (resumed bool, _ error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	conn, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -127,7 +127,8 @@ func shake(t *testing.T, address string, cfg *tls.Config) (resumed bool, _ error
 	return secure.ConnectionState().DidResume, nil
 }
 
-// A pin takes the place of chain, name and dates; without one they are told apart.
+// TestConfig shows that a pin replaces the checks of chain, name and dates, and that the
+// problems of certificates without a pin are distinguished.
 func TestConfig(t *testing.T) {
 	const here = "127.0.0.1"
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }
@@ -139,7 +140,7 @@ func TestConfig(t *testing.T) {
 		presents certified
 		target   bmc.Target
 		want     bmc.CertificateProblem // "": trusted
-		says     string
+		text     string
 	}{
 		"signed by the CA":               {good, byCA, "", ""},
 		"the system's authorities":       {good, bmc.Target{}, bmc.CertificateUnknownCA, "authority"},
@@ -147,13 +148,13 @@ func TestConfig(t *testing.T) {
 		"another name":                   {sign(t, "bmc-7.example", &ca, nil), byCA, bmc.CertificateWrongName, `"127.0.0.1"`},
 		"another address":                {sign(t, "10.0.0.7", &ca, nil), byCA, bmc.CertificateWrongName, `"127.0.0.1"`},
 		"expired":                        {sign(t, here, &ca, expired), byCA, bmc.CertificateExpired, "expired at"},
-		"not yet valid":                  {sign(t, here, &ca, future), byCA, bmc.CertificateNotYetValid, "clocks"},
+		"not yet valid":                  {sign(t, here, &ca, future), byCA, bmc.CertificateNotYetValid, "clock"},
 		"for clients only":               {sign(t, here, &ca, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), byCA, bmc.CertificateUnusable, "usage"},
-		"anything goes":                  {self, bmc.Target{InsecureSkipVerify: true}, "", ""},
-		"pinned, of another name, old":   {self, bmc.Target{Fingerprint: self.fingerprint()}, "", ""},
+		"unverified":                     {self, bmc.Target{InsecureSkipVerify: true}, "", ""},
+		"pinned, another name, expired":  {self, bmc.Target{Fingerprint: self.fingerprint()}, "", ""},
 		"not the pinned one":             {self, bmc.Target{Fingerprint: good.fingerprint()}, bmc.CertificateNotPinned, good.fingerprint()},
 		"signed by the CA, not pinned":   {good, bmc.Target{Fingerprint: self.fingerprint(), CABundle: ca.pem}, bmc.CertificateNotPinned, ""},
-		"not pinned, and anything goes?": {good, bmc.Target{Fingerprint: self.fingerprint(), InsecureSkipVerify: true}, bmc.CertificateNotPinned, ""},
+		"unverified, not the pinned one": {good, bmc.Target{Fingerprint: self.fingerprint(), InsecureSkipVerify: true}, bmc.CertificateNotPinned, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan string, 1)
@@ -174,8 +175,8 @@ func TestConfig(t *testing.T) {
 			if got == nil || got.Problem != tc.want || got.Presented != tc.presents.fingerprint() {
 				t.Fatalf("Explain(%v) = %+v, want %s of %s", err, got, tc.want, tc.presents.fingerprint())
 			}
-			if !errors.Is(got, bmc.ErrCertificate) || !strings.Contains(got.Error(), tc.says) || !strings.Contains(got.Error(), got.Presented) {
-				t.Errorf("text %q, want %q and the fingerprint in it", got, tc.says)
+			if !errors.Is(got, bmc.ErrCertificate) || !strings.Contains(got.Error(), tc.text) || !strings.Contains(got.Error(), got.Presented) {
+				t.Errorf("text %q, want %q and the fingerprint in it", got, tc.text)
 			}
 		})
 	}
@@ -187,9 +188,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Old firmware knows no exchange of keys but that by RSA. It is talked to, its
-// certificate is verified, and weaker ciphers are not taken.
-func TestOldFirmware(t *testing.T) {
+// TestRSAKeyExchange shows that firmware without another key exchange is supported, that its
+// certificate is verified, and that weaker ciphers are refused.
+func TestRSAKeyExchange(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -212,11 +213,11 @@ func TestOldFirmware(t *testing.T) {
 		pem   []byte
 		taken bool
 	}{
-		"GCM":                       {tls.TLS_RSA_WITH_AES_256_GCM_SHA384, old.pem, true},
-		"CBC":                       {tls.TLS_RSA_WITH_AES_128_CBC_SHA, old.pem, true},
-		"a certificate of somebody": {tls.TLS_RSA_WITH_AES_256_GCM_SHA384, sign(t, "ca", nil, nil).pem, false},
-		"RC4":                       {tls.TLS_RSA_WITH_RC4_128_SHA, old.pem, false},
-		"3DES":                      {tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA, old.pem, false},
+		"GCM":                      {tls.TLS_RSA_WITH_AES_256_GCM_SHA384, old.pem, true},
+		"CBC":                      {tls.TLS_RSA_WITH_AES_128_CBC_SHA, old.pem, true},
+		"an untrusted certificate": {tls.TLS_RSA_WITH_AES_256_GCM_SHA384, sign(t, "ca", nil, nil).pem, false},
+		"RC4":                      {tls.TLS_RSA_WITH_RC4_128_SHA, old.pem, false},
+		"3DES":                     {tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA, old.pem, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan string, 2)
@@ -240,9 +241,9 @@ func TestOldFirmware(t *testing.T) {
 	}
 }
 
-// A session that is resumed shows no certificate on the wire: the pin is compared all
-// the same.
-func TestResumption(t *testing.T) {
+// TestPinOfResumedSession shows that the pin is compared in a resumed handshake, in which
+// the server presents no certificate.
+func TestPinOfResumedSession(t *testing.T) {
 	self, other := sign(t, "a", nil, nil), sign(t, "b", nil, nil)
 	sent := make(chan string, 3)
 	address := server(t, self, sent)
@@ -267,11 +268,11 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// A look at a certificate sends nothing, and ends when it should.
+// TestProbe shows that Probe sends nothing after the handshake and is bounded.
 func TestProbe(t *testing.T) {
-	self := sign(t, "whoever", nil, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) })
+	self := sign(t, "example", nil, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) })
 	sent := make(chan string, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	got, err := trust.Probe(ctx, bmc.Target{}, server(t, self, sent))
 	if err != nil || got != self.fingerprint() {
@@ -287,7 +288,7 @@ func TestProbe(t *testing.T) {
 	}
 	closed := plain.Addr().String()
 	_ = plain.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,10 +302,10 @@ func TestProbe(t *testing.T) {
 		address string
 		want    error
 	}{
-		"nobody there": {ctx, closed, bmc.ErrUnreachable},
-		"no port":      {ctx, "bmc.example", bmc.ErrAddress},
-		"silence":      {soon, silent.Addr().String(), bmc.ErrTimeout},
-		"given up":     {gone, silent.Addr().String(), context.Canceled},
+		"closed port": {ctx, closed, bmc.ErrUnreachable},
+		"no port":     {ctx, "bmc.example", bmc.ErrAddress},
+		"silent":      {soon, silent.Addr().String(), bmc.ErrTimeout},
+		"canceled":    {gone, silent.Addr().String(), context.Canceled},
 	} {
 		if _, err := trust.Probe(tc.ctx, bmc.Target{}, tc.address); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)

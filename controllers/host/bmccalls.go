@@ -390,7 +390,7 @@ func accessKey(host *infrav1.IngotHost, version string) string {
 }
 
 // retryHint is how long a BMC asks to be left alone, in the text of an error.
-var retryHint = regexp.MustCompile(`: asks to wait [0-9.hmsµn]+`)
+var retryHint = regexp.MustCompile(`: retry after [0-9.hmsµn]+`)
 
 // stable removes from an error's text the local port of a connection
 // ("10.0.0.1:40312->10.0.0.9:443") and how long the BMC asks to wait: the same failure then

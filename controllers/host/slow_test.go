@@ -52,7 +52,7 @@ func isKnownSlowly(t *testing.T, on *ground, psu string) {
 			}
 			m.lab.SetFaults()
 			return
-		case c.Reason == infrav1.ReasonBMCBusy && strings.Contains(c.Message, "has not told all yet"):
+		case c.Reason == infrav1.ReasonBMCBusy && strings.Contains(c.Message, "has not reported everything yet"):
 			told[c.Message] = true
 		default:
 			t.Fatalf("%s: %s", c.Reason, c.Message)

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/server"
 )
 
-// virtual makes the server a QEMU process on the switch.
+// virtual creates a QEMU process on the switch.
 func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 	socket := filepath.Join(dir, "net.sock")
 	if err := dc.Switch.ListenUnix(s.Spec.Name, socket); err != nil {
@@ -30,7 +30,10 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 	}
 	if s.Spec.Media.IsValid() {
 		var err error
-		if s.drive, err = newDrive(dc.Switch, s.Spec, dir); err != nil {
+		if s.drive, err = newDrive(dc.Switch, s.Spec, dir); s.drive != nil {
+			s.closers = append(s.closers, s.drive.close)
+		}
+		if err != nil {
 			return err
 		}
 		config.CD = s.drive.path
@@ -42,29 +45,31 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 	if err != nil {
 		return err
 	}
+	s.closers = append(s.closers, vm.Close)
 	s.VM, s.machine = vm, &virtualMachine{vm: vm, drive: s.drive}
 	return nil
 }
 
-// simulated makes the server a part of this process.
+// simulated creates a server in this process.
 func (s *Server) simulated(dc *DataCentre, _ Config, dir, id string) error {
-	stack, stackErr := network.NewStack(dc.Switch, network.StackConfig{Name: s.Spec.Name, MAC: s.MAC})
-	if stackErr != nil {
-		return stackErr
+	stack, err := network.NewStack(dc.Switch, network.StackConfig{Name: s.Spec.Name, MAC: s.MAC})
+	if err != nil {
+		return err
 	}
-	s.stack = stack
+	s.closers = append(s.closers, stack.Close)
 	config := server.Config{
 		Name: s.Spec.Name, NIC: stack, UUID: id, Serial: s.Spec.Name, Manufacturer: "Ingot Lab", Model: "Simulated Server",
 	}
 	if s.DiskPath != "" {
 		config.Disks = []server.DiskConfig{{Path: s.DiskPath, Serial: s.Spec.Name + "-d0"}}
 	}
-	var err error
-	if s.console, err = os.OpenFile(filepath.Join(dir, "console.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+	console, err := os.OpenFile(filepath.Join(dir, "console.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
 		return err
 	}
+	s.closers = append(s.closers, console.Close)
 	config.Console = func(e server.Event) {
-		_, _ = fmt.Fprintf(s.console, "%s %s %s\n", e.At.Format(time.RFC3339Nano), e.Kind, e.Detail)
+		_, _ = fmt.Fprintf(console, "%s %s %s\n", e.At.Format(time.RFC3339Nano), e.Kind, e.Detail)
 	}
 	if s.Spec.Simulate != nil {
 		s.Spec.Simulate(&config)
@@ -72,24 +77,24 @@ func (s *Server) simulated(dc *DataCentre, _ Config, dir, id string) error {
 	if s.Simulated, err = server.New(config); err != nil {
 		return err
 	}
+	s.closers = append(s.closers, s.Simulated.Close)
 	s.machine = s.Simulated
 	return nil
 }
 
-// virtualMachine shows a QEMU process to its BMC.
+// virtualMachine adapts a QEMU process to its BMC.
 type virtualMachine struct {
 	bmc.BootSetting
 	vm *qemu.VM
-	// drive is nil where there is none.
+	// drive may be nil.
 	drive *drive
 }
 
 // Powered implements lab/bmc.Machine.
 func (m *virtualMachine) Powered() bool { return m.vm.Running() }
 
-// Power implements lab/bmc.Machine. An override is used up by the power-on or
-// reset that it holds for; a restart from inside the guest goes by the disks, as
-// after any boot for once.
+// Power implements lab/bmc.Machine. A power-on or reset uses up a boot override for one boot. A
+// restart inside the guest boots from the disks.
 func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 	switch action {
 	case bmc.On:
@@ -116,13 +121,13 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 	return fmt.Errorf("virtual server: unknown power action %q", action)
 }
 
-// prepare tells the firmware what this boot starts from.
+// prepare configures the firmware for the boot override.
 func (m *virtualMachine) prepare(ctx context.Context) error {
 	target, _ := m.ConsumeBoot()
 	switch target {
 	case bmc.TargetCD:
 		if m.drive == nil {
-			return nil // nothing to boot from: on to the disks
+			return nil // without a drive the firmware boots from the disks
 		}
 		if err := m.drive.load(ctx); err != nil {
 			return err

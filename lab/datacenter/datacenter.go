@@ -4,6 +4,7 @@
 package datacenter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -21,20 +23,18 @@ import (
 	"github.com/ingot-metal/ingot/lab/server"
 )
 
-// Kind of a server.
+// Kind is the kind of a server.
 type Kind string
 
-// The kinds.
 const (
-	// Virtual servers run real firmware, the real agent image and a real operating
-	// system in QEMU.
+	// Virtual servers run real firmware, the real agent image and a real operating system in QEMU.
 	Virtual Kind = "Virtual"
 	// Simulated servers run the real agent code in this process, send real packets
 	// and have files as disks.
 	Simulated Kind = "Simulated"
 )
 
-// Credentials of every BMC.
+// Username is the account of every BMC.
 const Username = "admin"
 
 // ServerSpec describes one server.
@@ -42,55 +42,52 @@ type ServerSpec struct {
 	// Name is also the server's serial number.
 	Name string
 	Kind Kind
-	// Firmware, NIC and Disk are a virtual server's.
+	// Firmware, NIC and Disk configure a virtual server.
 	Firmware qemu.Firmware
 	NIC      qemu.NICModel
 	Disk     qemu.DiskModel
-	// DiskBytes is the size of the only disk; 0 means 10 GiB, sparse; negative: the
-	// server has no disk.
+	// DiskBytes is the size of the only, sparse disk; 0 means 10 GiB, negative: no disk.
 	DiskBytes int64
-	// MemoryMiB and CPUs are a virtual server's; 0 means 1024 and 1.
+	// MemoryMiB and CPUs configure a virtual server; 0 means 1024 and 1.
 	MemoryMiB, CPUs int
-	// Media gives a virtual server with UEFI a CD drive, and its BMC this address in the
-	// servers' network to fetch from what is inserted; the Personality must have virtual
-	// media. The zero value: no drive.
+	// Media gives a virtual UEFI server a CD drive, and its BMC this address in the servers'
+	// network to fetch inserted images. The Personality must have virtual media. The zero value
+	// means no drive.
 	Media netip.Prefix
-	// NoPXE leaves a virtual server with UEFI only HTTP boot to boot from the network by.
-	// It asks DHCP where from: OVMF is not told of its BMC's HttpBootUri.
+	// NoPXE leaves a virtual UEFI server only HTTP boot, with the URL from DHCP: OVMF does not
+	// receive the BMC's HttpBootUri.
 	NoPXE bool
-	// Simulate changes what a simulated server is; may be nil.
+	// Simulate changes the configuration of a simulated server; may be nil.
 	Simulate func(*server.Config)
 	// Protocol of its BMC.
 	Protocol Protocol
-	// Personality of its BMC, where that speaks Redfish; the zero value is a bare
-	// one, with Quirks.
+	// Personality of a Redfish BMC; the zero value is a bare one with Quirks.
 	Personality bmc.Personality
 	Quirks      bmc.Quirks
-	// MaxSessions that the BMC takes; 0 means the personality's,
+	// MaxSessions bounds the sessions of the BMC; 0 means the default of the personality,
 	// bmc.DefaultMaxSessions, or ipmi.DefaultMaxSessions.
 	MaxSessions int
 }
 
-// Config describes a data centre.
+// Config describes a datacenter.
 type Config struct {
-	// Dir holds disks, logs and sockets; its path must be short (unix sockets).
+	// Dir holds disks, logs and sockets. Its path must be short because of Unix sockets.
 	Dir string
 	// Password of every BMC.
 	Password string
 	Servers  []ServerSpec
-	// Address is where all BMCs listen, each on a port of its own; 127.0.0.1 if
-	// invalid.
+	// Address is where all BMCs listen, each on its own port; the zero value means 127.0.0.1.
 	Address netip.Addr
 	// Accel runs virtual servers.
 	Accel qemu.Accel
-	// Capture gets every frame on the network as a pcap file; may be nil.
+	// Capture receives every frame on the network as a pcap file; may be nil.
 	Capture io.Writer
 }
 
 // Server is one server with its BMC.
 type Server struct {
 	Spec ServerSpec
-	// BMC is nil where it speaks IPMI alone, and IPMI where it does not speak it.
+	// BMC is nil for a BMC with only IPMI, and IPMI for a BMC without it.
 	BMC  *bmc.BMC
 	IPMI *ipmi.BMC
 	MAC  net.HardwareAddr
@@ -101,15 +98,15 @@ type Server struct {
 	VM        *qemu.VM
 
 	machine bmc.Machine
-	stack   *network.Stack
 	drive   *drive
-	console *os.File
+	// closers are called in reverse order.
+	closers []func() error
 }
 
-// Powered says whether the server is on.
+// Powered reports whether the server is on.
 func (s *Server) Powered() bool { return s.machine.Powered() }
 
-// DataCentre is a running data centre.
+// DataCentre is a running datacenter.
 type DataCentre struct {
 	Switch    *network.Switch
 	Authority *bmc.Authority
@@ -117,13 +114,13 @@ type DataCentre struct {
 	dir       string
 }
 
-// uplinkSocket is where a process joins the network (Uplink).
+// uplinkSocket is the file name of Uplink.
 const uplinkSocket = "uplink.sock"
 
 // defaultDisk is the size of a disk, in bytes.
 const defaultDisk = 10 << 30
 
-// Start builds the data centre; all servers are off.
+// Start creates the datacenter; all servers are off.
 func Start(cfg Config) (*DataCentre, error) {
 	if !cfg.Address.IsValid() {
 		cfg.Address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -141,14 +138,14 @@ func Start(cfg Config) (*DataCentre, error) {
 
 func (dc *DataCentre) start(cfg Config) error {
 	if err := os.MkdirAll(dc.dir, 0o700); err != nil {
-		return fmt.Errorf("data centre: %w", err)
+		return fmt.Errorf("datacenter: %w", err)
 	}
 	if cfg.Capture != nil {
 		if err := dc.Switch.Capture(cfg.Capture); err != nil {
 			return err
 		}
 	}
-	// Without a router's answer iPXE and networkd wait for one (field notes).
+	// iPXE and networkd wait for a router's answer (field notes).
 	if err := dc.Switch.AnswerRouterSolicitations(); err != nil {
 		return err
 	}
@@ -165,21 +162,19 @@ func (dc *DataCentre) start(cfg Config) error {
 	return nil
 }
 
-// Uplink is the path of the unix socket through which another process joins the
-// network (network.Switch.DialUnix).
+// Uplink returns the path of the Unix socket through which another process joins the network
+// (network.Switch.DialUnix).
 func (dc *DataCentre) Uplink() string { return filepath.Join(dc.dir, uplinkSocket) }
 
-// Server returns the server of that name, or nil.
+// Server returns the server with a name, or nil.
 func (dc *DataCentre) Server(name string) *Server {
-	for _, s := range dc.Servers {
-		if s.Spec.Name == name {
-			return s
-		}
+	if i := slices.IndexFunc(dc.Servers, func(s *Server) bool { return s.Spec.Name == name }); i >= 0 {
+		return dc.Servers[i]
 	}
 	return nil
 }
 
-// Close switches everything off.
+// Close powers everything off.
 func (dc *DataCentre) Close() error {
 	var errs []error
 	for _, s := range dc.Servers {
@@ -190,31 +185,13 @@ func (dc *DataCentre) Close() error {
 
 func (s *Server) close() error {
 	var errs []error
-	if s.BMC != nil {
-		errs = append(errs, s.BMC.Close())
-	}
-	if s.IPMI != nil {
-		errs = append(errs, s.IPMI.Close())
-	}
-	if s.VM != nil {
-		errs = append(errs, s.VM.Close())
-	}
-	if s.Simulated != nil {
-		errs = append(errs, s.Simulated.Close())
-	}
-	if s.stack != nil {
-		errs = append(errs, s.stack.Close())
-	}
-	if s.drive != nil {
-		errs = append(errs, s.drive.close())
-	}
-	if s.console != nil {
-		errs = append(errs, s.console.Close())
+	for _, c := range slices.Backward(s.closers) {
+		errs = append(errs, c())
 	}
 	return errors.Join(errs...)
 }
 
-// newServer builds one server with its disk and its BMC.
+// newServer creates one server with its disk and its BMC.
 func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server, error) {
 	s := &Server{
 		Spec: spec,
@@ -227,11 +204,7 @@ func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server
 	}
 	if spec.DiskBytes >= 0 {
 		s.DiskPath = filepath.Join(dir, "disk.raw")
-		size := spec.DiskBytes
-		if size == 0 {
-			size = defaultDisk
-		}
-		if err := sparseFile(s.DiskPath, size); err != nil {
+		if err := sparseFile(s.DiskPath, cmp.Or(spec.DiskBytes, defaultDisk)); err != nil {
 			return nil, err
 		}
 	}
@@ -243,7 +216,7 @@ func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server
 	if err := build(dc, cfg, dir, id); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	if err := s.front(dc, cfg, id); err != nil {
+	if err := s.startBMC(dc, cfg, id); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil

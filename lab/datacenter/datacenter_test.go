@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/network"
 )
 
-// start makes a data centre of simulated servers. Unix sockets want a short path.
+// start creates a datacenter of simulated servers. Unix sockets need a short path.
 func start(t *testing.T, specs ...datacenter.ServerSpec) *datacenter.DataCentre {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dc-")
@@ -58,7 +58,7 @@ func TestServersDiffer(t *testing.T) {
 		t.Errorf("two servers share MAC %s/%s or BMC %s/%s", a.MAC, b.MAC, a.BMC.Address(), b.BMC.Address())
 	}
 	if a.Powered() || b.Powered() {
-		t.Error("a server is on that nobody switched on")
+		t.Error("a server is on after the start")
 	}
 	if b.DiskPath != "" {
 		t.Errorf("b has the disk %s, want none", b.DiskPath)
@@ -68,8 +68,8 @@ func TestServersDiffer(t *testing.T) {
 	}
 }
 
-// TestProtocols: a server is registered by what its BMC speaks, and a BMC that speaks
-// both is found by one port.
+// TestProtocols shows that the address has the BMC's protocol, and that a BMC with both protocols uses
+// one port.
 func TestProtocols(t *testing.T) {
 	for _, tt := range []struct {
 		protocol datacenter.Protocol
@@ -97,7 +97,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-func TestDiskTellsWhatLiesOnIt(t *testing.T) {
+func TestDiskState(t *testing.T) {
 	dc := start(t, datacenter.ServerSpec{Name: "a", DiskBytes: 64 << 20}, datacenter.ServerSpec{Name: "b", DiskBytes: -1})
 	server := dc.Server("a")
 	look := func(want datacenter.DiskState) {
@@ -130,7 +130,7 @@ func TestDiskTellsWhatLiesOnIt(t *testing.T) {
 	}
 }
 
-// TestUplinkJoinsTheNetwork: another process's switch reaches a stack on ours.
+// TestUplinkJoinsTheNetwork connects the switch of another process.
 func TestUplinkJoinsTheNetwork(t *testing.T) {
 	dc := start(t)
 	here, err := network.NewStack(dc.Switch, network.StackConfig{Name: "here", Address: netip.MustParsePrefix("10.77.0.9/24")})
@@ -168,7 +168,7 @@ func TestUplinkJoinsTheNetwork(t *testing.T) {
 	case peer := <-accepted:
 		_ = peer.Close()
 	case <-ctx.Done():
-		t.Fatal("nobody arrived")
+		t.Fatal("no connection")
 	}
 	_ = conn.Close()
 	_ = there.Close()
@@ -178,7 +178,7 @@ func TestUplinkJoinsTheNetwork(t *testing.T) {
 	<-done
 }
 
-func TestSmallImageIsWhatItsChecksumSays(t *testing.T) {
+func TestSmallImageChecksum(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x", "image.zst")
 	checksum, err := datacenter.WriteSmallImage(path)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestSmallImageIsWhatItsChecksumSays(t *testing.T) {
 	}
 }
 
-func TestImageSaysItsRelease(t *testing.T) {
+func TestImageRelease(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "image.zst")
 	if _, err := (datacenter.Image{Bytes: 2 << 20, Noise: 1 << 20, Release: "v1.36.3"}).Write(path); err != nil {
 		t.Fatal(err)
@@ -216,9 +216,9 @@ func TestImageSaysItsRelease(t *testing.T) {
 		t.Errorf("image of %d bytes has no boot code or no label", len(raw))
 	}
 	if !bytes.Equal(raw[agentapi.MarkerOffset:agentapi.MarkerOffset+agentapi.MarkerSize], make([]byte, agentapi.MarkerSize)) {
-		t.Error("something lies where the marker comes")
+		t.Error("the marker's area is not empty")
 	}
 	if _, err := (datacenter.Image{Bytes: 1 << 20, Noise: 1}).Write(path); err == nil {
-		t.Error("an image without room for its noise was written")
+		t.Error("no error for an image smaller than its noise")
 	}
 }

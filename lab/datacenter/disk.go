@@ -14,18 +14,18 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// DiskState is what an outsider can read off a disk.
+// DiskState is the visible state of a disk.
 type DiskState struct {
-	// Marker of Ingot, nil where there is none.
+	// Marker is Ingot's marker; may be nil.
 	Marker *agentapi.Marker
-	// PartitionTable: the first two sectors are not empty.
+	// PartitionTable means that the first two sectors are not empty.
 	PartitionTable bool
 }
 
-// partitionSectors is where MBR and GPT header lie, in bytes.
+// partitionSectors is the size of MBR and GPT header, in bytes.
 const partitionSectors = 1024
 
-// Disk reads the state of the server's disk, also while the server runs.
+// Disk returns the state of the server's disk, even while the server runs.
 func (s *Server) Disk() (DiskState, error) {
 	if s.DiskPath == "" {
 		return DiskState{}, nil

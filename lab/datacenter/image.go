@@ -16,30 +16,29 @@ import (
 	"github.com/ingot-metal/ingot/lab/server"
 )
 
-// bootSignature is where firmware looks for 55 AA, in bytes.
+// bootSignature is the offset of the boot signature 55 AA.
 const bootSignature = 510
 
-// An Image is what simulated servers are installed with: boot code's signature,
-// some noise, then zeroes.
+// Image is an image for simulated servers: the signature of boot code, noise, then zeros.
 type Image struct {
-	// Bytes is its size, Noise how many of them do not compress, from 1 MiB on.
+	// Bytes is the size. Noise is the number of incompressible bytes at 1 MiB.
 	Bytes, Noise int
-	// Release is its label (server.System.Release); empty: none.
+	// Release is the label (server.System.Release); empty: none.
 	Release string
 }
 
-// WriteSmallImage writes an image of 32 MiB. It returns the checksum as an
-// IngotMachine names it.
+// WriteSmallImage writes an image of 32 MiB and returns its checksum in the form of an
+// IngotMachine.
 func WriteSmallImage(path string) (checksum string, err error) {
 	return Image{Bytes: 32 << 20, Noise: 15 << 20}.Write(path)
 }
 
-// Write writes the image, raw under zstd, and returns the checksum as an
-// IngotMachine names it.
+// Write writes the image, compressed with zstd, and returns its checksum in the form of an
+// IngotMachine.
 func (i Image) Write(path string) (checksum string, err error) {
 	const first = 1 << 20
 	if i.Noise < 0 || i.Bytes < first+i.Noise {
-		return "", fmt.Errorf("image of %d bytes has no room for %d of noise", i.Bytes, i.Noise)
+		return "", fmt.Errorf("image of %d bytes is too small for %d bytes of noise", i.Bytes, i.Noise)
 	}
 	raw := make([]byte, i.Bytes)
 	noise := rand.NewChaCha8([32]byte{1})

@@ -17,24 +17,24 @@ import (
 	"github.com/ingot-metal/ingot/lab/network"
 )
 
-// drive is a virtual server's CD drive with the part of its BMC that fills it: before a
-// boot the BMC fetches what was inserted, over the servers' network, and shows it.
+// drive is the CD drive of a virtual server with its virtual media. Before a boot, the BMC fetches
+// the inserted image over the servers' network.
 type drive struct {
-	// path of the file that the server has for its drive.
+	// path of the drive's file.
 	path  string
 	stack *network.Stack
-	// inserted is the URL in the first slot that is taken; empty: none.
+	// inserted returns the URL in the first used slot; empty: none.
 	inserted func() string
 }
 
 const (
-	// emptyDrive is the size of what nobody boots from.
+	// emptyDrive is the size of an empty drive's file.
 	emptyDrive = 1 << 20
 	// fetchTimeout bounds one download.
 	fetchTimeout = 5 * time.Minute
 )
 
-// newDrive makes an empty one, whose BMC has an address of its own.
+// newDrive creates an empty drive with a network stack for the BMC.
 func newDrive(sw *network.Switch, spec ServerSpec, dir string) (*drive, error) {
 	d := &drive{path: filepath.Join(dir, "drive.iso"), inserted: func() string { return "" }}
 	var err error
@@ -44,8 +44,8 @@ func newDrive(sw *network.Switch, spec ServerSpec, dir string) (*drive, error) {
 	return d, errors.Join(sparseFile(d.path, emptyDrive), os.Truncate(d.path, emptyDrive))
 }
 
-// slots has the drive show what is in the BMC's slots.
-func (d *drive) slots(b *bmc.BMC) {
+// connect makes the drive use the BMC's virtual media.
+func (d *drive) connect(b *bmc.BMC) {
 	d.inserted = func() string {
 		for _, slot := range b.Media() {
 			if slot.Inserted {
@@ -56,7 +56,7 @@ func (d *drive) slots(b *bmc.BMC) {
 	}
 }
 
-// load fetches what is inserted. A running server keeps what it has.
+// load fetches the inserted image. A running server keeps the old one.
 func (d *drive) load(ctx context.Context) (err error) {
 	url := d.inserted()
 	if url == "" {
@@ -66,7 +66,7 @@ func (d *drive) load(ctx context.Context) (err error) {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return errors.New("virtual media: the URL cannot be read") // it carries a ticket
+		return errors.New("virtual media: the URL is not valid") // the URL holds a token
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: d.stack.DialContext, DisableKeepAlives: true}}
 	answer, err := client.Do(request)
@@ -77,12 +77,12 @@ func (d *drive) load(ctx context.Context) (err error) {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("virtual media: status %d", answer.StatusCode)
 	}
-	fresh, err := os.Create(d.path + ".new")
+	file, err := os.Create(d.path + ".new")
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(fresh, answer.Body)
-	if err = errors.Join(err, fresh.Close()); err != nil {
+	n, err := io.Copy(file, answer.Body)
+	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("virtual media: after %d bytes: %w", n, err)
 	}
 	return os.Rename(d.path+".new", d.path)

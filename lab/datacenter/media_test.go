@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/network"
 )
 
-// TestDrive: what is inserted is in the drive at the next boot, and stays when the next
-// image cannot be had; an error does not hold the address, which has a secret part.
+// TestDrive shows that the drive has the inserted image at the next boot, keeps it when the next image
+// cannot be fetched, and does not show the URL, which holds a secret, in errors.
 func TestDrive(t *testing.T) {
 	sw := network.NewSwitch()
 	t.Cleanup(func() { _ = sw.Close() })

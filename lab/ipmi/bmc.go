@@ -5,12 +5,15 @@ package ipmi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,7 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// DefaultMaxSessions is what go-ipmi's simulator, and many BMCs, have room for.
+// DefaultMaxSessions is the number of sessions of go-ipmi's simulator and of many BMCs.
 const DefaultMaxSessions = 4
 
 // Config describes one BMC.
@@ -32,18 +35,17 @@ type Config struct {
 	Machine bmc.Machine
 	// Username and Password of the only account, an administrator. Required.
 	Username, Password string
-	// System is what the BMC tells; IPMI has no place for its MACs, cores and memory.
+	// System is the reported system; IPMI does not report its MACs, cores and memory.
 	System bmc.System
-	// Sensors that the BMC reads.
+	// Sensors of the BMC.
 	Sensors []Sensor
 	// Console opens the machine's serial console; nil: there is none.
 	Console func() (io.ReadWriteCloser, error)
-	// MaxSessions that may be open; 0 means DefaultMaxSessions.
+	// MaxSessions bounds the open sessions; 0 means DefaultMaxSessions.
 	MaxSessions int
-	// OnlySuite3 leaves out cipher suite 17, as old BMCs do.
+	// OnlySuite3 omits cipher suite 17, like old BMCs.
 	OnlySuite3 bool
-	// Packets is the BMC's socket, which it closes; nil: one on a free port of
-	// 127.0.0.1.
+	// Packets is the BMC's socket, which the BMC closes; nil: a free port of 127.0.0.1.
 	Packets net.PacketConn
 }
 
@@ -53,7 +55,7 @@ type Command struct {
 	Data        []byte
 }
 
-// String is the command in hex: "00 02: 03".
+// String returns the command in hex: "00 02: 03".
 func (c Command) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%02x %02x: % x", c.NetFn, c.Code, c.Data))
 }
@@ -69,9 +71,9 @@ type BMC struct {
 
 	mu       sync.Mutex
 	faults   Faults
-	stale    bool // the power state that Stale tells
+	stale    bool // the power state that bmc.Stale reports
 	lit      bool
-	sessions map[uint32]bool // all that ever ran a command
+	sessions map[uint32]bool // all that have run a command
 	commands []Command
 	resets   int
 	sel      sel
@@ -82,9 +84,7 @@ func Start(cfg Config) (*BMC, error) {
 	if cfg.Machine == nil || cfg.Username == "" || cfg.Password == "" {
 		return nil, errors.New("start IPMI BMC: machine, username and password are required")
 	}
-	if cfg.MaxSessions == 0 {
-		cfg.MaxSessions = DefaultMaxSessions
-	}
+	cfg.MaxSessions = cmp.Or(cfg.MaxSessions, DefaultMaxSessions)
 	packets := cfg.Packets
 	if packets == nil {
 		var err error
@@ -107,7 +107,7 @@ func Start(cfg Config) (*BMC, error) {
 	return b, nil
 }
 
-// configure makes the simulator: its users, storage and commands.
+// configure creates the simulator with its users, storage and commands.
 func (b *BMC) configure() error {
 	hardware, err := newHardware(b)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *BMC) configure() error {
 	return nil
 }
 
-// Address is ipmi://host:port.
+// Address returns ipmi://host:port.
 func (b *BMC) Address() string { return "ipmi://" + b.conn.LocalAddr().String() }
 
 // Close stops the BMC.
@@ -157,17 +157,17 @@ func (b *BMC) Close() error {
 	return err
 }
 
-// Sessions counts the open sessions, those whose login is under way among them.
+// Sessions counts the open sessions, including those whose login is in progress.
 func (b *BMC) Sessions() int { return b.state.Sessions.Count() }
 
-// Commands lists the commands of all sessions since the start, oldest first.
+// Commands returns the commands of all sessions since the start, oldest first.
 func (b *BMC) Commands() []Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Command(nil), b.commands...)
 }
 
-// Lit reports whether the indicator is lit.
+// Lit reports whether the indicator is on.
 func (b *BMC) Lit() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,36 +181,29 @@ func (b *BMC) Resets() int {
 	return b.resets
 }
 
-// ForgetSessions ends every session without a word, as a restart does.
+// ForgetSessions drops every session without notice, like a restart.
 func (b *BMC) ForgetSessions() {
 	b.mu.Lock()
-	ids := make([]uint32, 0, len(b.sessions))
-	for id := range b.sessions {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(b.sessions))
 	b.mu.Unlock()
 	for _, id := range ids {
-		_ = b.state.Sessions.Close(id) // most have ended
+		_ = b.state.Sessions.Close(id) // most have ended already
 	}
 }
 
-// guidBytes writes a UUID in the order of SMBIOS: the first three fields
-// little-endian.
+// guidBytes returns a UUID in the order of SMBIOS: the first three fields little-endian.
 func guidBytes(uuid string) (out [16]byte, _ error) {
 	raw, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
 	if err != nil || (len(raw) != 16 && len(raw) != 0) {
-		return out, fmt.Errorf("UUID %q is none", uuid)
+		return out, fmt.Errorf("UUID %q is not valid", uuid)
 	}
 	copy(out[:], raw)
 	for _, field := range [][]byte{out[0:4], out[4:6], out[6:8]} {
-		for i, j := 0, len(field)-1; i < j; i, j = i+1, j-1 {
-			field[i], field[j] = field[j], field[i]
-		}
+		slices.Reverse(field)
 	}
 	return out, nil
 }
 
-// record logs a command.
 func (b *BMC) record(netFn, code byte, data []byte, session *ipmibmc.Session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,6 @@ type console struct {
 	open func() (io.ReadWriteCloser, error)
 }
 
-// Open implements hal.ConsoleHAL.
 func (c console) Open(context.Context) (hal.ConsoleConn, error) {
 	stream, err := c.open()
 	if err != nil {
@@ -27,7 +26,7 @@ func (c console) Open(context.Context) (hal.ConsoleConn, error) {
 	return line, nil
 }
 
-// serialLine makes a stream one that does not block, as the simulator wants it.
+// serialLine makes a stream non-blocking, as the simulator requires.
 type serialLine struct {
 	io.ReadWriteCloser
 
@@ -50,7 +49,6 @@ func (l *serialLine) pump() {
 	}
 }
 
-// ReadAvailable implements hal.ConsoleConn.
 func (l *serialLine) ReadAvailable(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,5 +60,5 @@ func (l *serialLine) ReadAvailable(p []byte) (int, error) {
 	return n, nil
 }
 
-// SendBreak implements hal.ConsoleConn; a stream has none.
+// SendBreak implements hal.ConsoleConn; a stream has no break.
 func (l *serialLine) SendBreak(context.Context) error { return hal.ErrNotSupported }

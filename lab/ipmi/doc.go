@@ -1,13 +1,12 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipmi is the lab's IPMI v2.0 BMCs: BMC, which is go-ipmi's simulator in
-// front of a Machine of lab/bmc, with faults as knobs; and Sim, which is
-// OpenIPMI's ipmi_sim as a process, the proof that does not come from the
-// library that the driver is built on.
+// Package ipmi simulates IPMI v2.0 BMCs. BMC is go-ipmi's simulator in front of a Machine of
+// lab/bmc, with configurable faults. Sim is a process of OpenIPMI's ipmi_sim, and Pyghmi a
+// process of pyghmi's server. Both are independent of the library that the driver uses.
 //
-// It must not know who calls it: it never imports the module's own bmc packages.
-// Both listen on 127.0.0.1, unless BMC is given a socket.
+// The package never imports Ingot's own bmc packages. All BMCs listen on 127.0.0.1, unless BMC
+// is given a socket.
 //
 //	b, err := ipmi.Start(ipmi.Config{
 //		Machine:  server,

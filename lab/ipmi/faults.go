@@ -15,36 +15,37 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// Faults are what is wrong with a BMC. They may be changed at any time. The zero
-// value is health.
+// Faults are the faults of a BMC. They may be changed at any time. The zero value has none.
 type Faults struct {
-	// Silent drops every packet to the BMC; nothing has an effect.
+	// Silent drops every packet to the BMC, so that commands have no effect.
 	Silent bool
-	// LoseReplies drops every packet from the BMC: commands have their effect.
+	// LoseReplies drops every packet from the BMC; commands have their effect.
 	LoseReplies bool
-	// DropEvery loses every n-th packet to the BMC; 0: none.
+	// DropEvery drops every n-th packet to the BMC; 0: none.
 	DropEvery int
 	// Latency is added to every answer.
 	Latency time.Duration
-	// Garbage is sent instead of every answer.
+	// Garbage replaces every answer.
 	Garbage []byte
-	// Code answers the commands that Match names (nil: all but session setup) with
-	// that completion code, instead of doing anything.
+	// Code is the completion code for the commands that Match selects (nil: all but session
+	// setup), which have no effect.
 	Code  byte
 	Match func(netFn, code byte) bool
-	// MatchData is Match by the command's data too. At most one of them is set.
+	// MatchData is Match with the command's data. At most one of them is set.
 	MatchData func(netFn, code byte, data []byte) bool
-	// Answer lies: where it returns true, its data are the answer to a command of a
-	// session, which has no effect. May be nil.
+	// Answer replaces the answer to a command of a session if it returns true; the command then
+	// has no effect. May be nil.
 	Answer func(netFn, code byte, data []byte) ([]byte, bool)
-	// OtherPassword has logins fail as if the account's password were another's: the BMC
-	// proves itself by one that the client does not know (RAKP message 2, §13.21).
+	// OtherPassword makes the BMC prove itself with a password that the client does not know
+	// (RAKP message 2, §13.21), so that logins fail.
 	OtherPassword bool
 	// PowerLie misreports the power state.
 	PowerLie bmc.PowerLie
 	// ForgetBoot accepts boot flags and drops them.
 	ForgetBoot bool
 }
+
+// SetFaults replaces the faults.
 
 // SetFaults replaces what is wrong.
 func (b *BMC) SetFaults(f Faults) {
@@ -60,8 +61,8 @@ func (b *BMC) current() Faults {
 	return b.faults
 }
 
-// told is the power state that the BMC tells.
-func (b *BMC) told() bool {
+// reportedPower returns the power state that the BMC reports.
+func (b *BMC) reportedPower() bool {
 	powered := b.cfg.Machine.Powered()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +75,7 @@ func (b *BMC) told() bool {
 	return powered
 }
 
-// watch logs the commands of sessions and refuses those that a fault names.
+// watch records the commands of sessions and applies Code and Answer.
 func (b *BMC) watch(next handlers.Handler) handlers.Handler {
 	return handlers.HandlerFunc(func(ctx context.Context, h *handlers.HandlerContext, data []byte) ([]byte, types.CompletionCode, error) {
 		netFn, code := byte(h.Command.NetFn), h.Command.ID
@@ -105,8 +106,8 @@ func (f Faults) refuses(netFn, code byte, data []byte) bool {
 	return netFn != app || (code != setPrivilege && code != closeSession)
 }
 
-// isRAKP2 tells the message by which a BMC proves that it knows the password, in a
-// packet without encryption (§13.6 table 13-8, §13.27.3).
+// isRAKP2 reports whether a packet is the message with which a BMC proves that it knows the
+// password, which is not encrypted (§13.6 table 13-8, §13.27.3).
 func isRAKP2(p []byte) bool {
 	const header, rmcpPlus, payload, shortest = 4, 0x06, 0x13, 16 + 40
 	return len(p) > shortest && p[header] == rmcpPlus && p[header+1] == payload
@@ -117,11 +118,10 @@ type faultyConn struct {
 	net.PacketConn
 
 	bmc *BMC
-	// received counts packets; only the server's loop reads.
+	// received counts packets. Only the server's loop uses it.
 	received int
 }
 
-// ReadFrom implements the simulator's transport.
 func (c *faultyConn) ReadFrom(p []byte) (int, net.Addr, error) {
 	for {
 		n, from, err := c.PacketConn.ReadFrom(p)
@@ -137,7 +137,6 @@ func (c *faultyConn) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-// WriteTo implements the simulator's transport.
 func (c *faultyConn) WriteTo(p []byte, to net.Addr) (int, error) {
 	f := c.bmc.current()
 	if f.Latency > 0 {

@@ -15,8 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// hardware is what the simulator acts on: the Machine, and what the mock of
-// go-ipmi keeps (FRU and sensor records).
+// hardware connects the simulator to the Machine, and to go-ipmi's mock for FRU and sensor records.
 type hardware struct {
 	*mock.HAL
 
@@ -41,10 +40,9 @@ func newHardware(b *BMC) (*hardware, error) {
 	return h, nil
 }
 
-// Chassis implements hal.HAL.
 func (h *hardware) Chassis() hal.ChassisHAL { return chassis{&mock.Chassis{}, h.bmc} }
 
-// chassis turns the simulator's calls into those of the Machine.
+// chassis forwards the simulator's calls to the Machine.
 type chassis struct {
 	*mock.Chassis
 
@@ -55,10 +53,8 @@ func (c chassis) power(ctx context.Context, action bmc.Action) error {
 	return c.bmc.cfg.Machine.Power(ctx, action)
 }
 
-// PowerState implements hal.ChassisHAL.
-func (c chassis) PowerState(context.Context) (bool, error) { return c.bmc.told(), nil }
+func (c chassis) PowerState(context.Context) (bool, error) { return c.bmc.reportedPower(), nil }
 
-// SetPower implements hal.ChassisHAL.
 func (c chassis) SetPower(ctx context.Context, on bool) error {
 	if on {
 		return c.power(ctx, bmc.On)
@@ -66,7 +62,7 @@ func (c chassis) SetPower(ctx context.Context, on bool) error {
 	return c.power(ctx, bmc.Off)
 }
 
-// PowerCycle implements hal.ChassisHAL: off and on again, where it is on.
+// PowerCycle implements hal.ChassisHAL; it does nothing if the server is off.
 func (c chassis) PowerCycle(ctx context.Context) error {
 	if !c.bmc.cfg.Machine.Powered() {
 		return nil
@@ -77,13 +73,12 @@ func (c chassis) PowerCycle(ctx context.Context) error {
 	return c.power(ctx, bmc.On)
 }
 
-// ColdReset implements hal.ChassisHAL: Chassis Control's hard reset.
+// ColdReset implements hal.ChassisHAL with Chassis Control's hard reset.
 func (c chassis) ColdReset(ctx context.Context) error { return c.power(ctx, bmc.Reset) }
 
-// WarmReset implements hal.ChassisHAL: Chassis Control's soft shutdown.
+// WarmReset implements hal.ChassisHAL with Chassis Control's soft shutdown.
 func (c chassis) WarmReset(ctx context.Context) error { return c.power(ctx, bmc.Shutdown) }
 
-// Identify implements hal.ChassisHAL.
 func (c chassis) Identify(_ context.Context, seconds uint8) error {
 	c.bmc.mu.Lock()
 	defer c.bmc.mu.Unlock()
@@ -91,7 +86,7 @@ func (c chassis) Identify(_ context.Context, seconds uint8) error {
 	return nil
 }
 
-// The boot devices that lab/bmc has, with those that only IPMI writes here.
+// bootTargets maps the boot devices of IPMI to those of lab/bmc.
 func bootTargets() map[types.BootDeviceSelector]bmc.Target {
 	return map[types.BootDeviceSelector]bmc.Target{
 		types.BootDeviceSelectorNoOverride:     bmc.TargetNone,
@@ -102,7 +97,6 @@ func bootTargets() map[types.BootDeviceSelector]bmc.Target {
 	}
 }
 
-// SetBootFlags implements hal.ChassisHAL.
 func (c chassis) SetBootFlags(_ context.Context, flags *types.BootOptionParam_BootFlags) error {
 	if c.bmc.current().ForgetBoot {
 		return nil
@@ -125,7 +119,7 @@ func (c chassis) SetBootFlags(_ context.Context, flags *types.BootOptionParam_Bo
 	return nil
 }
 
-// GetBootFlags implements hal.ChassisHAL: valid while there is an override.
+// GetBootFlags implements hal.ChassisHAL; the flags are valid while there is an override.
 func (c chassis) GetBootFlags(context.Context) (*types.BootOptionParam_BootFlags, error) {
 	boot := c.bmc.cfg.Machine.Boot()
 	flags := &types.BootOptionParam_BootFlags{
@@ -141,8 +135,7 @@ func (c chassis) GetBootFlags(context.Context) (*types.BootOptionParam_BootFlags
 	return flags, nil
 }
 
-// register adds the commands that the simulator lacks, or has for another
-// hardware.
+// register adds commands that the simulator lacks, or implements for other hardware.
 func (b *BMC) register(r *handlers.Registry) error {
 	guid, err := guidBytes(b.cfg.System.UUID)
 	if err != nil {
@@ -160,7 +153,7 @@ func (b *BMC) register(r *handlers.Registry) error {
 		b.mu.Lock()
 		b.resets++
 		b.mu.Unlock()
-		// The answer still leaves in the session, and then all of them are gone.
+		// The answer is still sent in the session.
 		go b.ForgetSessions()
 		return nil, types.CodeOK
 	})
@@ -173,14 +166,14 @@ func (b *BMC) register(r *handlers.Registry) error {
 	return nil
 }
 
-// chassisStatus tells the power and the indicator (IPMI v2.0 §28.2 table 28-3).
+// chassisStatus reports the power and the indicator (IPMI v2.0 §28.2 table 28-3).
 func (b *BMC) chassisStatus() []byte {
-	out := []byte{0, 0, 0x40} // the indicator's state is told
-	if b.told() {
+	out := []byte{0, 0, 0x40} // the indicator's state is reported
+	if b.reportedPower() {
 		out[0] = 0x01
 	}
 	if b.Lit() {
-		out[2] |= 0x20 // without an end
+		out[2] |= 0x20 // without a time limit
 	}
 	return out
 }
@@ -195,7 +188,7 @@ func (b *BMC) sensorReading(data []byte) ([]byte, types.CompletionCode) {
 	return nil, types.CodeRequestedDataNotPresent
 }
 
-// Sensor is an analog sensor with thresholds, whose reading is Value units.
+// Sensor is an analog sensor with thresholds and a reading of Value units.
 type Sensor struct {
 	Number byte
 	// Type of IPMI v2.0 table 42-3 (1 temperature, 4 fan) and Unit of table 43-15 (1
@@ -203,15 +196,15 @@ type Sensor struct {
 	Type, Unit byte
 	Name       string
 	Value      byte
-	// States are the thresholds that were crossed, bits 0 to 5.
+	// States are the crossed thresholds, bits 0 to 5.
 	States byte
 }
 
-// record is the sensor's full record (§43.1).
+// record returns the sensor's full record (§43.1).
 func (s Sensor) record(id uint16) []byte {
 	body := make([]byte, 43, 64)
 	body[0], body[2], body[7], body[8] = 0x20, s.Number, s.Type, 0x01
-	body[6] = 0x08                         // thresholds can be read
+	body[6] = 0x08                         // readable thresholds
 	body[13], body[14] = 0x3f, 0x3f        // all six
 	body[16], body[19] = s.Unit, 1         // unit; M = 1: value = raw
 	body[42] = 0xc0 | byte(len(s.Name)&31) // text
@@ -220,7 +213,7 @@ func (s Sensor) record(id uint16) []byte {
 	return append(append(head, 0x51, 0x01, byte(len(body))), body...)
 }
 
-// fruImage is a FRU with a product area (FRU definition v1.3 §8, §12).
+// fruImage returns a FRU with a product area (FRU definition v1.3 §8, §12).
 func fruImage(s bmc.System) []byte {
 	area := []byte{1, 0, 0}
 	for _, text := range []string{s.Manufacturer, s.Model, "", "", s.Serial} {

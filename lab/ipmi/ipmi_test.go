@@ -41,7 +41,7 @@ func start(t *testing.T, change func(*ipmi.Config)) (*ipmi.BMC, *bmc.Bench) {
 	return b, bench
 }
 
-// tool runs ipmitool, which no one here has written, against a BMC.
+// tool runs ipmitool, an independent client, against a BMC.
 func tool(t *testing.T, address, suite string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("ipmitool"); err != nil {
@@ -56,7 +56,7 @@ func tool(t *testing.T, address, suite string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// TestTool: ipmitool sees the BMC as a BMC, by both cipher suites.
+// TestTool shows that ipmitool works with the BMC and both cipher suites.
 func TestTool(t *testing.T) {
 	for _, suite := range []string{"3", "17"} {
 		t.Run(suite, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// TestToolFaults: the knobs work, seen by ipmitool.
+// TestToolFaults shows the effect of the faults with ipmitool.
 func TestToolFaults(t *testing.T) {
 	status := []string{"chassis", "power", "status"}
 	for _, tc := range []struct {
@@ -113,16 +113,16 @@ func TestToolFaults(t *testing.T) {
 	}{
 		{"silent", nil, ipmi.Faults{Silent: true}, "17", status, "Unable to establish", true},
 		{"lost replies", nil, ipmi.Faults{LoseReplies: true}, "17", status, "Unable to establish", true},
-		{"some are lost", nil, ipmi.Faults{DropEvery: 4}, "17", status, "is off", false},
-		{"lie", nil, ipmi.Faults{PowerLie: bmc.Opposite}, "17", status, "is on", false},
+		{"packet loss", nil, ipmi.Faults{DropEvery: 4}, "17", status, "is off", false},
+		{"wrong power state", nil, ipmi.Faults{PowerLie: bmc.Opposite}, "17", status, "is on", false},
 		{"busy", nil, ipmi.Faults{Code: 0xc0}, "17", status, "Node busy", true},
-		{"not for this one", nil, ipmi.Faults{Code: 0xc0, Match: func(netFn, _ byte) bool { return netFn == 0x0a }}, "17", status, "is off", false},
+		{"busy for another command", nil, ipmi.Faults{Code: 0xc0, Match: func(netFn, _ byte) bool { return netFn == 0x0a }}, "17", status, "is off", false},
 		{"no suite 17", func(c *ipmi.Config) { c.OnlySuite3 = true }, ipmi.Faults{}, "17", status, "", true},
 		{"suite 3", func(c *ipmi.Config) { c.OnlySuite3 = true }, ipmi.Faults{}, "3", status, "is off", false},
 		{"wrong password", func(c *ipmi.Config) { c.Password = "other" }, ipmi.Faults{}, "17", status, "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel() // ipmitool is patient
+			t.Parallel() // ipmitool waits long
 			b, _ := start(t, tc.config)
 			b.SetFaults(tc.faults)
 			got, err := tool(t, b.Address(), tc.suite, tc.args...)
@@ -133,11 +133,11 @@ func TestToolFaults(t *testing.T) {
 	}
 }
 
-// TestPowerCycle: off and on, and nothing where it was off.
+// TestPowerCycle shows that a power cycle does nothing if the server is off.
 func TestPowerCycle(t *testing.T) {
 	b, bench := start(t, nil)
 	if _, err := tool(t, b.Address(), "17", "chassis", "power", "cycle"); err == nil && bench.Powered() {
-		t.Error("a cycle switched on what was off")
+		t.Error("a power cycle powered the server on")
 	}
 	if err := bench.Power(context.Background(), bmc.On); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestSim: the process comes up, is what its configuration says, and goes.
+// TestSim shows that ipmi_sim starts, follows its configuration, and stops.
 func TestSim(t *testing.T) {
 	if _, err := exec.LookPath(ipmi.SimProgram); err != nil {
 		t.Skip("ipmi_sim is not installed; hack/packages.sh installs it")
@@ -200,15 +200,15 @@ func TestSim(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := tool(t, sim.Address(), "3", "chassis", "power", "status"); err == nil {
-		t.Errorf("a closed one answers: %s", got)
+		t.Errorf("a closed BMC answers: %s", got)
 	}
 }
 
 func TestSimErrors(t *testing.T) {
 	if _, err := ipmi.StartSim(ipmi.SimConfig{Dir: t.TempDir(), Username: username, Password: "a\"b"}); err == nil {
-		t.Error("a password that its configuration cannot hold")
+		t.Error("no error for a password that its configuration cannot contain")
 	}
 	if _, err := ipmi.StartSim(ipmi.SimConfig{Dir: t.TempDir() + "/none", Username: username, Password: password}); err == nil {
-		t.Error("a directory that is not there")
+		t.Error("no error for a missing directory")
 	}
 }

@@ -23,10 +23,10 @@ const PyghmiModule = "/usr/lib/python3/dist-packages/pyghmi"
 //go:embed pyghmi.py
 var pyghmiScript string
 
-// Pyghmi is a running BMC made of pyghmi's server, as VirtualBMC makes one. It answers
-// Open Session with the algorithms of cipher suite 3 whatever is asked, lists the cipher
-// suites in a packet of the form of IPMI v2.0, and knows power, boot device and few other
-// commands. Of the boot flags it keeps the device alone, which stays until it is changed.
+// Pyghmi is a BMC process with pyghmi's server, as in VirtualBMC. It always answers Open Session
+// with the algorithms of cipher suite 3, lists the cipher suites in a packet of the form of IPMI
+// v2.0, and supports power, boot device and few other commands. Of the boot flags it stores only
+// the device, until it is changed.
 type Pyghmi struct {
 	address, log string
 	process      *exec.Cmd
@@ -34,7 +34,7 @@ type Pyghmi struct {
 	ended        chan struct{}
 }
 
-// StartPyghmi starts one on a free port of 127.0.0.1, with its log in dir. Close stops it.
+// StartPyghmi starts a BMC on a free port of 127.0.0.1, with its log in dir. Close stops it.
 func StartPyghmi(dir, username, password string) (*Pyghmi, error) {
 	if strings.ContainsAny(username+password, "\n") {
 		return nil, errors.New("start pyghmi: a line break in the credentials")
@@ -69,13 +69,13 @@ func StartPyghmi(dir, username, password string) (*Pyghmi, error) {
 	return p, nil
 }
 
-// Address is ipmi://127.0.0.1:port.
+// Address returns ipmi://127.0.0.1:port.
 func (p *Pyghmi) Address() string { return p.address }
 
-// Log lists what the BMC did to the server: "power on", "boot network", and "boots network"
-// for each start.
+// Log returns the BMC's actions on the server: "power on", "boot network", and "boots network" for
+// each start.
 func (p *Pyghmi) Log() []string {
-	text, _ := os.ReadFile(p.log) // none: nothing happened yet
+	text, _ := os.ReadFile(p.log) // does not exist before the first action
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 

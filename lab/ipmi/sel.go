@@ -12,7 +12,7 @@ import (
 
 // sel is the System Event Log (IPMI v2.0 §31). BMC.mu guards it.
 type sel struct {
-	// entries are 16 bytes each, oldest first (§32.1), and next is the ID of the next one.
+	// entries have 16 bytes each, oldest first (§32.1). next is the ID of the newest.
 	entries [][]byte
 	next    uint16
 	// reservation of the one client that may clear the log.
@@ -20,11 +20,11 @@ type sel struct {
 	erased      time.Time
 }
 
-// selRoom is how many entries the log reports to have room for.
+// selRoom is the reported capacity of the log, in entries.
 const selRoom = 512
 
-// AddEvent adds an entry for a sensor of a type (table 42-3) that crossed a threshold
-// (event type 01h): offset 2 is the lower critical one.
+// AddEvent adds an entry for a sensor of a type (table 42-3) that crossed a threshold (event type
+// 01h). Offset 2 is the lower critical threshold.
 func (b *BMC) AddEvent(sensorType, sensor, offset byte, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *BMC) addSEL(data []byte) ([]byte, types.CompletionCode) {
 	return binary.LittleEndian.AppendUint16(nil, b.sel.add(append([]byte(nil), data...))), types.CodeOK
 }
 
-// clearSEL answers Clear SEL (§31.9), which is done at once.
+// clearSEL answers Clear SEL (§31.9) and clears at once.
 func (b *BMC) clearSEL(data []byte) ([]byte, types.CompletionCode) {
 	if len(data) != 6 || string(data[2:5]) != "CLR" {
 		return nil, 0xcc

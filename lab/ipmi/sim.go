@@ -20,18 +20,17 @@ import (
 // SimProgram is OpenIPMI's simulator (Debian package openipmi).
 const SimProgram = "ipmi_sim"
 
-// SimConfig describes an ipmi_sim. It knows the cipher suites up to 3 only, loses
-// the flags of boot options but the device, and starts switched off.
+// SimConfig describes an ipmi_sim. It supports cipher suites only up to 3, stores only the device
+// of the boot flags, and starts powered off.
 type SimConfig struct {
 	// Dir is an empty directory for its files. Required.
 	Dir string
 	// Username and Password of the only account, an administrator. Required.
 	Username, Password string
-	// System is what the BMC tells: UUID, serial, manufacturer and model.
+	// System is the reported system: UUID, serial, manufacturer and model.
 	System  bmc.System
 	Sensors []Sensor
-	// ConsoleAddress is host:port of a TCP server that is the serial line; empty:
-	// there is none.
+	// ConsoleAddress is host:port of a TCP server that is the serial line; empty: none.
 	ConsoleAddress string
 }
 
@@ -45,9 +44,8 @@ type Sim struct {
 	ended   chan struct{}
 }
 
-// script is ipmi_sim's hand on the server: it keeps the power state and the boot
-// device in files and logs what was asked of it. An override is used up by the
-// boot that it is for.
+// script is ipmi_sim's chassis control. It stores the power state and the boot device in files and
+// logs the requests. A boot uses up the override.
 const script = `#!/bin/sh
 dir=$(dirname "$0")
 shift
@@ -66,11 +64,11 @@ case "$1" in set) echo "$*" >>"$dir/log" ;; esac
 exit 0
 `
 
-// StartSim starts an ipmi_sim on a free port of 127.0.0.1 and waits until it has
-// its socket. Close stops it.
+// StartSim starts an ipmi_sim on a free port of 127.0.0.1 and waits until it answers. Close stops
+// it.
 func StartSim(cfg SimConfig) (*Sim, error) {
 	if strings.ContainsAny(cfg.Username+cfg.Password, "\"\n") {
-		return nil, errors.New("start ipmi_sim: its configuration cannot quote")
+		return nil, errors.New("start ipmi_sim: its configuration cannot contain quotes or line breaks")
 	}
 	port, err := freePort()
 	if err != nil {
@@ -122,7 +120,7 @@ func StartSim(cfg SimConfig) (*Sim, error) {
 	return s, nil
 }
 
-// lan is the file of option -c (ipmi_lan(5)).
+// lan returns the file for option -c (ipmi_lan(5)).
 func (cfg SimConfig) lan(control string, port int, guid [16]byte) string {
 	console := ""
 	if host, p, err := net.SplitHostPort(cfg.ConsoleAddress); err == nil {
@@ -145,7 +143,7 @@ user 2 true "%s" "%s" admin 10 none md2 md5 straight
 `, port, guid, control, console, cfg.Username, cfg.Password)
 }
 
-// commands is the file of option -f (ipmi_sim_cmd(5)).
+// commands returns the file for option -f (ipmi_sim_cmd(5)).
 func (cfg SimConfig) commands() string {
 	var b strings.Builder
 	b.WriteString("mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 1 2 0x9f 0x1291 0xf02\n")
@@ -177,8 +175,7 @@ func spaced(p []byte) string {
 	return b.String()
 }
 
-// await asks whether somebody listens, as the driver would (RMCP presence ping,
-// ASF 2.0 §3.2.4.2), for ten seconds at most.
+// await waits at most ten seconds until the BMC answers an RMCP presence ping (ASF 2.0 §3.2.4.2).
 func (s *Sim) await() error {
 	conn, err := net.Dial("udp", s.address)
 	if err != nil {
@@ -194,11 +191,11 @@ func (s *Sim) await() error {
 		}
 		select {
 		case <-s.ended:
-			return fmt.Errorf("start ipmi_sim: it has ended: %s", s.read("output"))
+			return fmt.Errorf("start ipmi_sim: the process has ended: %s", s.read("output"))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("start ipmi_sim: it does not answer: %s", s.read("output"))
+	return fmt.Errorf("start ipmi_sim: no answer: %s", s.read("output"))
 }
 
 func freePort() (int, error) {
@@ -210,25 +207,23 @@ func freePort() (int, error) {
 	return port, conn.Close()
 }
 
-// Address is ipmi://127.0.0.1:port.
+// Address returns ipmi://127.0.0.1:port.
 func (s *Sim) Address() string { return "ipmi://" + s.address }
 
 func (s *Sim) path(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *Sim) read(name string) string {
-	data, _ := os.ReadFile(s.path(name)) // none: nothing happened yet
+	data, _ := os.ReadFile(s.path(name)) // does not exist before the first action
 	return string(data)
 }
 
 // Powered reports whether the server is on.
 func (s *Sim) Powered() bool { return strings.TrimSpace(s.read("power")) == "1" }
 
-// Boots lists what each boot so far started from, in ipmi_sim's words: "pxe",
-// "default", ….
+// Boots returns the source of each boot so far, as ipmi_sim names it: "pxe", "default" and so on.
 func (s *Sim) Boots() []string { return strings.Fields(s.read("boots")) }
 
-// Log lists what the BMC did to the server, one call of the script a line: "set
-// power 1".
+// Log returns the BMC's actions on the server, one call of the script per line: "set power 1".
 func (s *Sim) Log() []string {
 	return strings.FieldsFunc(s.read("log"), func(r rune) bool { return r == '\n' })
 }

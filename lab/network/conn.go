@@ -13,11 +13,11 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 )
 
-// packetConn makes gVisor's UDP socket behave as the standard library's does:
-// IPv4 addresses in either length, net.ErrClosed after Close.
+// packetConn makes gVisor's UDP socket compatible with the standard library: IPv4 addresses of
+// either length, and net.ErrClosed after Close.
 type packetConn struct {
 	*gonet.UDPConn
-	// ipv6: it speaks to IPv6 addresses, and to no others.
+	// ipv6 sockets support only IPv6 addresses.
 	ipv6    bool
 	closing sync.Once
 	onClose func() error
@@ -60,8 +60,7 @@ func (c *packetConn) Close() error {
 	return err
 }
 
-// listener frees the port on Close and wakes Accept, which gVisor's does only
-// by two calls.
+// listener frees the port on Close and unblocks Accept, for which gVisor needs two calls.
 type listener struct {
 	*gonet.TCPListener
 	closing sync.Once

@@ -1,16 +1,14 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network is the lab's user-space Ethernet: a learning switch into
-// which virtual servers (QEMU, by its stream socket) and in-process network
-// stacks are plugged. It needs no privileges and touches no interface of the
-// machine it runs on.
+// Package network is the lab's user-space Ethernet: a learning switch for virtual servers (QEMU,
+// with its stream socket) and in-process network stacks. It needs no privileges and uses no
+// interface of the machine, except for AttachTap.
 //
-// It must not know what travels over it: no DHCP, no boot server, no BMC. It
-// never imports pxe or bmc, so that the simulators cannot share a mistake with
-// the code they test.
+// It does not know the protocols above it: no DHCP, no boot server, no BMC. It never imports pxe or
+// bmc, so that the simulators cannot share an error with the code under test.
 //
-// A segment with one server on QEMU's end and one on ours:
+// A segment with a QEMU server and an in-process stack:
 //
 //	sw := network.NewSwitch()
 //	defer sw.Close()

@@ -18,9 +18,9 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// SetIPv6 gives the interface the link-local address that is made of its MAC address,
-// as a kernel does, and another one; the zero value: no other. They replace what it had.
-// Routers are not heard: what is on the link is what the address says.
+// SetIPv6 replaces the IPv6 addresses by the link-local address of the MAC address and another one;
+// the zero value: no other. The stack ignores router advertisements, so the prefix of the address
+// decides which addresses are on the link.
 func (s *Stack) SetIPv6(address netip.Prefix) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Stack) SetIPv6(address netip.Prefix) error {
 	return nil
 }
 
-// ListenTCPIPv6 listens on an IPv6 address that the stack has.
+// ListenTCPIPv6 listens on an IPv6 address of the stack.
 func (s *Stack) ListenTCPIPv6(at netip.AddrPort) (net.Listener, error) {
 	l, err := gonet.ListenTCP(s.stack, tcpip.FullAddress{NIC: nicID, Addr: toAddress(at.Addr()), Port: at.Port()}, ipv6.ProtocolNumber)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *Stack) ListenTCPIPv6(at netip.AddrPort) (net.Listener, error) {
 	return &listener{TCPListener: l}, nil
 }
 
-// ListenUDPIPv6 opens a UDP socket on a port (0: any free one) of every IPv6 address,
-// and of the multicast groups that are named.
+// ListenUDPIPv6 opens a UDP socket on a port (0: any free one) of every IPv6 address and of the
+// given multicast groups.
 func (s *Stack) ListenUDPIPv6(port uint16, groups ...netip.Addr) (net.PacketConn, error) {
 	var wq waiter.Queue
 	ep, e := s.stack.NewEndpoint(udp.ProtocolNumber, ipv6.ProtocolNumber, &wq)
@@ -82,7 +82,6 @@ func (s *Stack) ListenUDPIPv6(port uint16, groups ...netip.Addr) (net.PacketConn
 	return &packetConn{UDPConn: gonet.NewUDPConn(&wq, ep), ipv6: true}, nil
 }
 
-// dialIPv6 connects to an IPv6 address.
 func (s *Stack) dialIPv6(ctx context.Context, netw, addr string, to tcpip.FullAddress) (net.Conn, error) {
 	switch netw {
 	case "tcp", "tcp6":

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Capture writes every frame that enters the switch from now on to w, in pcap
-// format (libpcap savefile 2.4, microseconds, link type Ethernet). A failing
-// writer ends the capture, not the traffic. Capture replaces an earlier one.
+// Capture writes every further frame that enters the switch to w, in pcap format (libpcap savefile
+// 2.4, microseconds, link type Ethernet). A failing writer ends the capture but not the traffic.
+// Capture replaces an earlier one.
 func (s *Switch) Capture(w io.Writer) error {
 	p, err := newPcapWriter(w)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Switch) Capture(w io.Writer) error {
 	return nil
 }
 
-// StopCapture ends the capture; after it returns the writer is not used again.
+// StopCapture ends the capture. The writer is not used after StopCapture has returned.
 func (s *Switch) StopCapture() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,13 +34,13 @@ func (s *Switch) StopCapture() {
 
 // Frame is a frame of a capture.
 type Frame struct {
-	// At is when it entered the switch, to the microsecond.
+	// At is the time of arrival at the switch, in microseconds.
 	At time.Time
-	// Data begins with the Ethernet header.
+	// Data starts with the Ethernet header.
 	Data []byte
 }
 
-// ReadCapture reads what [Switch.Capture] wrote.
+// ReadCapture reads the format of [Switch.Capture].
 func ReadCapture(r io.Reader) ([]Frame, error) {
 	var fileHeader [24]byte
 	if _, err := io.ReadFull(r, fileHeader[:]); err != nil {

@@ -35,9 +35,9 @@ func TestCaptureIsRead(t *testing.T) {
 		file       []byte
 	}{
 		{"empty", "pcap header", nil},
-		{"cut in a header", "header of frame 1", whole[:24+16+17+5]},
-		{"cut in a frame", "read frame 1", whole[:len(whole)-1]},
-		{"a frame without addresses", "frame 0 has 3 bytes", append(bytes.Clone(whole[:24]), 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 'a', 'b', 'c')},
+		{"truncated header", "header of frame 1", whole[:24+16+17+5]},
+		{"truncated frame", "read frame 1", whole[:len(whole)-1]},
+		{"too short frame", "frame 0 has 3 bytes", append(bytes.Clone(whole[:24]), 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 'a', 'b', 'c')},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := ReadCapture(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {

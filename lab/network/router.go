@@ -10,7 +10,7 @@ import (
 	"net/netip"
 )
 
-// routerMAC is the address from which router advertisements come.
+// routerMAC is the source address of router advertisements.
 var routerMAC = net.HardwareAddr{0x02, 0x69, 0x6e, 0x67, 0x6f, 0x74}
 
 const (
@@ -23,11 +23,9 @@ const (
 	routerSolicitMinimum = ethernetHeader + ipv6Header + 8
 )
 
-// AnswerRouterSolicitations plugs a router in that advertises itself to
-// whoever solicits (RFC 4861 §4.2), with lifetime 0 and no prefix: nobody gets
-// an IPv6 address or a route from it, but clients that wait for an answer do
-// not wait their retries out. iPXE otherwise loses 13 s before it boots, and
-// systemd-networkd-wait-online 8 s.
+// AnswerRouterSolicitations adds a router that answers solicitations (RFC 4861 section 4.2) with
+// lifetime 0 and no prefix. Clients get no address or route from it, but do not wait for a router
+// either: iPXE otherwise loses 13 s before it boots, and systemd-networkd-wait-online 8 s.
 func (s *Switch) AnswerRouterSolicitations() error {
 	var port *Port
 	ready := make(chan struct{})
@@ -51,8 +49,8 @@ func isRouterSolicitation(frame []byte) bool {
 		frame[ethernetHeader+ipv6Header] == routerSolicitation
 }
 
-// newRouterAdvertisement builds the frame: to all nodes, hop limit 255 as the
-// RFC demands, no options.
+// newRouterAdvertisement returns the frame to all nodes, with the required hop limit 255 and no
+// options.
 func newRouterAdvertisement() []byte {
 	src := linkLocal(routerMAC)
 	dst := netip.MustParseAddr("ff02::1").As16()
@@ -75,14 +73,14 @@ func newRouterAdvertisement() []byte {
 	return f
 }
 
-// linkLocal is the EUI-64 link-local address of a MAC (RFC 4291 appendix A).
+// linkLocal returns the EUI-64 link-local address of a MAC (RFC 4291 appendix A).
 func linkLocal(mac net.HardwareAddr) [16]byte {
 	return [16]byte{0: 0xfe, 1: 0x80,
 		8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]}
 }
 
-// icmpv6Checksum is the ones' complement sum over pseudo-header and message
-// (RFC 8200 §8.1); the checksum field of msg must be zero.
+// icmpv6Checksum returns the ones' complement sum over pseudo-header and message (RFC 8200 section
+// 8.1). The checksum field of msg must be zero.
 func icmpv6Checksum(src, dst [16]byte, msg []byte) uint16 {
 	sum := uint32(len(msg)) + protocolICMPv6
 	for _, b := range [][]byte{src[:], dst[:], msg} {

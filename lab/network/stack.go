@@ -33,34 +33,32 @@ import (
 
 const (
 	nicID = tcpip.NICID(1)
-	// outQueue is StackConfig.Queue's default: the send windows of a few TCP
-	// connections.
+	// outQueue is the default of StackConfig.Queue: the send windows of a few TCP connections.
 	outQueue = 1024
-	// defaultMTU is that of Ethernet, in bytes of IP packet.
+	// defaultMTU is the MTU of Ethernet, in bytes of an IP packet.
 	defaultMTU = 1500
 )
 
 // StackConfig describes one in-process network interface.
 type StackConfig struct {
-	// Name names the port, for people. Required.
+	// Name of the port. Required.
 	Name string
-	// MAC is the interface's address; nil makes up a locally administered one.
+	// MAC is the interface's address; nil generates a locally administered one.
 	MAC net.HardwareAddr
-	// Address with its prefix length; the zero value leaves the interface
-	// without one, as a server has it before DHCP.
+	// Address with its prefix length. The zero value means no address, as before DHCP.
 	Address netip.Prefix
-	// Gateway is where packets for other networks go; zero means nowhere.
+	// Gateway for other networks; zero means none.
 	Gateway netip.Addr
 	// MTU of the interface in bytes; 0 means 1500.
 	MTU int
-	// Queue is how many frames may be ready for the switch before the stack drops;
-	// 0 means 1024. A stack that serves many clients at once needs more: what it
-	// drops costs TCP a retransmission timeout, which doubles each time.
+	// Queue is the number of outgoing frames that wait before the stack drops further ones; 0
+	// means 1024. A stack with many clients needs more, because a dropped frame costs TCP a
+	// retransmission timeout, which doubles each time.
 	Queue int
 }
 
-// Stack is a TCP/IP stack on one port of a switch: what a server's kernel and
-// network card are together. It is safe for concurrent use.
+// Stack is a TCP/IP stack on one port of a switch, like a server's kernel with its network card. It
+// is safe for concurrent use.
 type Stack struct {
 	mac    net.HardwareAddr
 	stack  *stack.Stack
@@ -72,26 +70,22 @@ type Stack struct {
 
 	mu      sync.Mutex
 	address netip.Prefix
-	// routes and routesIPv6 are those of each family, addressesIPv6 the addresses.
+	// routes and routesIPv6 are the routes of each family.
 	routes, routesIPv6 []tcpip.Route
 	addressesIPv6      []netip.Prefix
-	// anyBound counts sockets that may send from 0.0.0.0.
+	// anyBound counts the sockets that may send from 0.0.0.0.
 	anyBound int
 }
 
-// NewStack plugs a new stack into a switch. Close unplugs it.
+// NewStack connects a new stack to a switch. Close disconnects it.
 func NewStack(sw *Switch, cfg StackConfig) (*Stack, error) {
 	mac, err := macOrRandom(cfg.MAC)
 	if err != nil {
 		return nil, err
 	}
-	mtu := cfg.MTU
-	if mtu == 0 {
-		mtu = defaultMTU
-	}
 	s := &Stack{
 		mac:  mac,
-		link: channel.New(cmp.Or(cfg.Queue, outQueue), uint32(mtu+header.EthernetMinimumSize), tcpip.LinkAddress(mac)),
+		link: channel.New(cmp.Or(cfg.Queue, outQueue), uint32(cmp.Or(cfg.MTU, defaultMTU)+header.EthernetMinimumSize), tcpip.LinkAddress(mac)),
 		stack: stack.New(stack.Options{
 			NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol, arp.NewProtocol},
 			TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
@@ -130,8 +124,7 @@ func macOrRandom(mac net.HardwareAddr) (net.HardwareAddr, error) {
 	return append(net.HardwareAddr(nil), mac...), nil
 }
 
-// receive passes a frame up, as a network card would: its own address,
-// broadcast and multicast.
+// receive accepts frames for the interface's address, broadcast and multicast, like a network card.
 func (s *Stack) receive(frame []byte) {
 	var dst [6]byte
 	copy(dst[:], frame)
@@ -140,7 +133,7 @@ func (s *Stack) receive(frame []byte) {
 	}
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(frame)})
 	defer pkt.DecRef()
-	s.link.InjectInbound(0, pkt) // the Ethernet header tells the protocol
+	s.link.InjectInbound(0, pkt) // the Ethernet header contains the protocol
 }
 
 func (s *Stack) transmit(ctx context.Context) {
@@ -157,18 +150,18 @@ func (s *Stack) transmit(ctx context.Context) {
 	}
 }
 
-// MAC is the interface's hardware address.
+// MAC returns the interface's hardware address.
 func (s *Stack) MAC() net.HardwareAddr { return append(net.HardwareAddr(nil), s.mac...) }
 
-// Address is the interface's current address; the zero Prefix when it has none.
+// Address returns the interface's current address, or the zero Prefix.
 func (s *Stack) Address() netip.Prefix {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address
 }
 
-// SetAddress replaces the address and the default route, as a DHCP client does
-// once it has a lease. Zero values take them away.
+// SetAddress replaces the address and the default route, like a DHCP client with a new lease. Zero
+// values remove them.
 func (s *Stack) SetAddress(address netip.Prefix, gateway netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +171,7 @@ func (s *Stack) SetAddress(address netip.Prefix, gateway netip.Addr) error {
 		}
 	}
 	s.address = netip.Prefix{}
-	// The limited broadcast must leave even with no address and no gateway.
+	// The limited broadcast needs a route even without an address and gateway.
 	routes := []tcpip.Route{{Destination: header.IPv4Broadcast.WithPrefix().Subnet(), NIC: nicID}}
 	if address.IsValid() {
 		if !address.Addr().Is4() {
@@ -201,7 +194,7 @@ func (s *Stack) SetAddress(address netip.Prefix, gateway netip.Addr) error {
 	return nil
 }
 
-// ListenTCP listens on a port of every address the stack has or gets.
+// ListenTCP listens on a port of all present and future addresses.
 func (s *Stack) ListenTCP(port uint16) (net.Listener, error) {
 	l, err := gonet.ListenTCP(s.stack, tcpip.FullAddress{NIC: nicID, Port: port}, ipv4.ProtocolNumber)
 	if err != nil {
@@ -210,8 +203,8 @@ func (s *Stack) ListenTCP(port uint16) (net.Listener, error) {
 	return &listener{TCPListener: l}, nil
 }
 
-// ListenUDP opens a UDP socket on a port (0: any free one) that receives
-// unicast and broadcast, and may send to 255.255.255.255.
+// ListenUDP opens a UDP socket on a port (0: any free one) that receives unicast and broadcast and
+// may send to 255.255.255.255.
 func (s *Stack) ListenUDP(port uint16) (net.PacketConn, error) {
 	var wq waiter.Queue
 	ep, e := s.stack.NewEndpoint(udp.ProtocolNumber, ipv4.ProtocolNumber, &wq)
@@ -227,10 +220,9 @@ func (s *Stack) ListenUDP(port uint16) (net.PacketConn, error) {
 	return &packetConn{UDPConn: gonet.NewUDPConn(&wq, ep)}, nil
 }
 
-// ListenUnconfigured opens a UDP socket for a client that has no address yet:
-// its packets leave from 0.0.0.0, as DHCP wants (RFC 2131 §4.1). While one is
-// open, the stack takes in unicast packets for any address too, since a server
-// may answer to the address that it is about to give.
+// ListenUnconfigured opens a UDP socket for a client without an address. Its packets are sent from
+// 0.0.0.0, as DHCP requires (RFC 2131 section 4.1). While it is open, the stack accepts unicast
+// packets for any address, because a server may answer to the offered address.
 func (s *Stack) ListenUnconfigured(port uint16) (net.PacketConn, error) {
 	if err := s.claimAny(); err != nil {
 		return nil, err
@@ -244,8 +236,7 @@ func (s *Stack) ListenUnconfigured(port uint16) (net.PacketConn, error) {
 	return pc, nil
 }
 
-// claimAny gives the interface the address 0.0.0.0 for the first socket that
-// needs it.
+// claimAny adds the address 0.0.0.0 for the first socket that needs it.
 func (s *Stack) claimAny() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +250,7 @@ func (s *Stack) claimAny() error {
 		return fmt.Errorf("allow sending without an address: %s", e)
 	}
 	if e := s.stack.SetPromiscuousMode(nicID, true); e != nil {
-		return fmt.Errorf("take in packets for any address: %s", e)
+		return fmt.Errorf("accept packets for any address: %s", e)
 	}
 	return nil
 }
@@ -271,7 +262,7 @@ func (s *Stack) releaseAny() error {
 		return nil
 	}
 	if e := s.stack.SetPromiscuousMode(nicID, false); e != nil {
-		return fmt.Errorf("take in own packets only: %s", e)
+		return fmt.Errorf("accept only own packets: %s", e)
 	}
 	if e := s.stack.RemoveAddress(nicID, header.IPv4Any); e != nil {
 		return fmt.Errorf("forbid sending without an address: %s", e)
@@ -279,13 +270,13 @@ func (s *Stack) releaseAny() error {
 	return nil
 }
 
-// DialUDP opens a UDP socket on a free port that is connected to a peer.
+// DialUDP connects a UDP socket on a free port to a peer.
 func (s *Stack) DialUDP(to netip.AddrPort) (net.Conn, error) {
 	return s.DialContext(context.Background(), "udp", to.String())
 }
 
-// DialContext connects to host:port, both numeric, over "tcp" or "udp". It
-// fits http.Transport.DialContext.
+// DialContext connects to host:port, both numeric, over "tcp" or "udp". It is compatible with
+// http.Transport.DialContext.
 func (s *Stack) DialContext(ctx context.Context, netw, addr string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -293,7 +284,7 @@ func (s *Stack) DialContext(ctx context.Context, netw, addr string) (net.Conn, e
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: the lab resolves no names: want an address", addr)
+		return nil, fmt.Errorf("dial %s: want an IP address, because the lab has no DNS", addr)
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
@@ -320,7 +311,7 @@ func (s *Stack) DialContext(ctx context.Context, netw, addr string) (net.Conn, e
 	return nil, fmt.Errorf("dial %s: unknown network %q", addr, netw)
 }
 
-// Close unplugs the stack; connections over it break.
+// Close disconnects the stack, which breaks its connections.
 func (s *Stack) Close() error {
 	s.close.Do(func() {
 		_ = s.port.Close()

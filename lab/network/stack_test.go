@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/network"
 )
 
-// patience bounds what would otherwise hang; nothing is expected to take it.
-const patience = 30 * time.Second
+// timeout bounds operations that would otherwise hang.
+const timeout = 30 * time.Second
 
 func newStack(t *testing.T, sw *network.Switch, name, address string) *network.Stack {
 	t.Helper()
@@ -54,11 +54,11 @@ func TestStackCarriesHTTP(t *testing.T) {
 	}
 	hs := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(body)
-	}), ReadHeaderTimeout: patience}
+	}), ReadHeaderTimeout: timeout}
 	done := make(chan error, 1)
 	go func() { done <- hs.Serve(l) }()
 
-	hc := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: client.DialContext}}
+	hc := &http.Client{Timeout: timeout, Transport: &http.Transport{DialContext: client.DialContext}}
 	resp, err := hc.Get("http://192.0.2.1:8880/")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestUnconfiguredClientTalksByBroadcast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	_, _ = sc.SetReadDeadline(deadline), cc.SetReadDeadline(deadline)
 
 	if _, err := cc.WriteTo([]byte("discover"), &net.UDPAddr{IP: net.IPv4bcast, Port: 67}); err != nil {
@@ -120,14 +120,14 @@ func TestUnconfiguredClientTalksByBroadcast(t *testing.T) {
 		t.Errorf("client got %q, want %q", got, want)
 	}
 
-	// With the lease, the same stack speaks unicast.
+	// With the lease, the same stack uses unicast.
 	if err := cc.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.SetAddress(netip.MustParsePrefix("192.0.2.9/24"), netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c, err := client.DialContext(ctx, "udp", "192.0.2.1:67")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestClosedSocketReportsErrClosed(t *testing.T) {
 			if !errors.Is(err, net.ErrClosed) {
 				t.Errorf("got %v, want net.ErrClosed", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatal("a closed socket still blocks its reader")
 		}
 	}
@@ -175,7 +175,7 @@ func TestClosedSocketReportsErrClosed(t *testing.T) {
 	_ = l.Close()
 }
 
-func TestDialRefusesWhatTheLabHasNot(t *testing.T) {
+func TestDialRejectsUnsupportedAddresses(t *testing.T) {
 	s := newStack(t, newSwitch(t), "client", "192.0.2.2/24")
 	for _, tc := range []struct{ name, network, addr string }{
 		{"a name", "tcp", "example.org:80"},
@@ -187,13 +187,13 @@ func TestDialRefusesWhatTheLabHasNot(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			if c, err := s.DialContext(context.Background(), tc.network, tc.addr); err == nil {
 				_ = c.Close()
-				t.Error("dialled")
+				t.Error("dialed")
 			}
 		})
 	}
 }
 
-// IPv6 beside IPv4, by addresses and by a group.
+// TestIPv6 uses IPv6 together with IPv4, with addresses and a multicast group.
 func TestIPv6(t *testing.T) {
 	sw := network.NewSwitch()
 	t.Cleanup(func() { _ = sw.Close() })
@@ -256,7 +256,7 @@ func TestIPv6(t *testing.T) {
 	if got := <-accepted; got != "2001:db8::1" {
 		t.Errorf("%s connects, want 2001:db8::1", got)
 	}
-	// What is given up is not answered for any more.
+	// A removed address no longer answers.
 	if err := here.SetIPv6(netip.Prefix{}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,9 @@ package network
 import (
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,22 +17,22 @@ import (
 const (
 	// ethernetHeader is destination, source and type, in bytes.
 	ethernetHeader = 14
-	// MaxFrame is the longest frame the switch carries, in bytes. It bounds
-	// what one sender can make it allocate.
+	// MaxFrame is the maximum frame size, in bytes. It bounds the memory that one sender can make
+	// the switch allocate.
 	MaxFrame = 64 << 10
-	// portQueue is how many frames wait for one port before the switch drops,
-	// as a real switch does. A TCP window of 1 MiB is about 700 frames.
+	// portQueue is the number of frames that wait for one port before the switch drops further
+	// ones, like a real switch. A TCP window of 1 MiB is about 700 frames.
 	portQueue = 2048
 )
 
 // ErrClosed reports use of a switch after Close.
 var ErrClosed = errors.New("switch is closed")
 
-// Stats counts what the switch did since it was made.
+// Stats counts the frames since the switch was created.
 type Stats struct {
-	// Frames were received from ports.
+	// Frames counts the frames received from ports.
 	Frames uint64
-	// Dropped frames found a full queue, or were not Ethernet.
+	// Dropped counts frames that found a full queue or were not Ethernet.
 	Dropped uint64
 }
 
@@ -47,12 +49,12 @@ type Switch struct {
 	frames, dropped atomic.Uint64
 }
 
-// NewSwitch makes a switch without ports. Close ends it.
+// NewSwitch returns a switch without ports. Close ends it.
 func NewSwitch() *Switch {
 	return &Switch{ports: map[*Port]struct{}{}, learned: map[[6]byte]*Port{}}
 }
 
-// Port is one socket of the switch, with the device plugged into it.
+// Port is one port of the switch with the device behind it.
 type Port struct {
 	sw    *Switch
 	name  string
@@ -61,10 +63,9 @@ type Port struct {
 	once  sync.Once
 }
 
-// Plug adds a port. Frames for it are passed to receive, one at a time and in
-// order, by a goroutine that ends when the port or the switch is closed;
-// receive must not keep the slice's contents mutable, and may take its time:
-// what does not fit the queue meanwhile is dropped.
+// Plug adds a port. It passes the port's frames to receive, one at a time and in order, on a
+// goroutine that ends when the port or the switch is closed. receive must not modify the slice. It
+// may block: frames that exceed the queue meanwhile are dropped.
 func (s *Switch) Plug(name string, receive func(frame []byte)) (*Port, error) {
 	p := &Port{sw: s, name: name, queue: make(chan []byte, portQueue), done: make(chan struct{})}
 	s.mu.Lock()
@@ -86,30 +87,26 @@ func (s *Switch) Plug(name string, receive func(frame []byte)) (*Port, error) {
 	return p, nil
 }
 
-// Name is the name that the port was plugged with.
+// Name returns the port's name.
 func (p *Port) Name() string { return p.name }
 
-// Send puts one frame on the wire. The switch keeps the slice.
+// Send sends one frame. The switch keeps the slice.
 func (p *Port) Send(frame []byte) { p.sw.forward(p, frame) }
 
-// Close unplugs the port and forgets what was learned about it.
+// Close removes the port and the addresses learned from it.
 func (p *Port) Close() error {
 	p.once.Do(func() {
 		close(p.done)
 		p.sw.mu.Lock()
 		defer p.sw.mu.Unlock()
 		delete(p.sw.ports, p)
-		for mac, port := range p.sw.learned {
-			if port == p {
-				delete(p.sw.learned, mac)
-			}
-		}
+		maps.DeleteFunc(p.sw.learned, func(_ [6]byte, port *Port) bool { return port == p })
 	})
 	return nil
 }
 
-// forward learns the sender and passes the frame to the port that owns the
-// destination, or to all others when that is not known or a group address.
+// forward learns the sender's port and passes the frame to the port of the destination, or to all
+// others if the destination is unknown or a group address.
 func (s *Switch) forward(from *Port, frame []byte) {
 	if len(frame) < ethernetHeader || len(frame) > MaxFrame {
 		s.dropped.Add(1)
@@ -149,10 +146,10 @@ func (s *Switch) enqueue(p *Port, frame []byte) {
 	}
 }
 
-// isGroup reports a multicast or broadcast address (IEEE 802.3 §3.2.3).
+// isGroup reports whether an address is multicast or broadcast (IEEE 802.3 section 3.2.3).
 func isGroup(mac [6]byte) bool { return mac[0]&1 == 1 }
 
-// PortOf is the name of the port behind which a MAC address was last seen.
+// PortOf returns the name of the port from which a MAC address last sent.
 func (s *Switch) PortOf(mac net.HardwareAddr) (string, bool) {
 	var key [6]byte
 	if copy(key[:], mac) != len(key) {
@@ -172,8 +169,7 @@ func (s *Switch) Stats() Stats {
 	return Stats{Frames: s.frames.Load(), Dropped: s.dropped.Load()}
 }
 
-// Close unplugs every port and ends all goroutines of the switch, except a
-// receive function that is still running.
+// Close closes every port and ends all goroutines of the switch, except a running receive function.
 func (s *Switch) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -181,10 +177,7 @@ func (s *Switch) Close() error {
 		return nil
 	}
 	s.closed = true
-	ports := make([]*Port, 0, len(s.ports))
-	for p := range s.ports {
-		ports = append(ports, p)
-	}
+	ports := slices.Collect(maps.Keys(s.ports))
 	closers := s.closers
 	s.mu.Unlock()
 

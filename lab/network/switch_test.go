@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const patience = 30 * time.Second
+const timeout = 30 * time.Second
 
 func frameTo(dst, src byte, payload string) []byte {
 	f := []byte{2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5}
@@ -27,7 +27,7 @@ func frameTo(dst, src byte, payload string) []byte {
 	return append(f, payload...)
 }
 
-// plugProbe adds a port whose frames can be waited for.
+// plugProbe adds a port and a channel with its frames.
 func plugProbe(t *testing.T, sw *Switch, name string) (*Port, chan string) {
 	t.Helper()
 	got := make(chan string, 16)
@@ -43,7 +43,7 @@ func receive(t *testing.T, from <-chan string) string {
 	select {
 	case s := <-from:
 		return s
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("no frame arrived")
 		return ""
 	}
@@ -56,13 +56,13 @@ func TestSwitchLearnsAndFloods(t *testing.T) {
 	b, gotB := plugProbe(t, sw, "b")
 	c, gotC := plugProbe(t, sw, "c")
 
-	a.Send(frameTo(2, 1, "unknown")) // floods; teaches 1 = a
+	a.Send(frameTo(2, 1, "unknown")) // floods, and the switch learns 1 = a
 	for _, got := range []chan string{gotB, gotC} {
 		if s := receive(t, got); s != "unknown" {
 			t.Errorf("got %q", s)
 		}
 	}
-	b.Send(frameTo(1, 2, "known")) // goes to a alone
+	b.Send(frameTo(1, 2, "known")) // goes only to a
 	if s := receive(t, gotA); s != "known" {
 		t.Errorf("got %q", s)
 	}
@@ -72,13 +72,12 @@ func TestSwitchLearnsAndFloods(t *testing.T) {
 			t.Errorf("got %q", s)
 		}
 	}
-	// The queue of c is in order, so "known" is not on its way to it either.
+	// The queue of c is in order, so "known" is not pending.
 	a.Send(frameTo(3, 1, "last"))
 	if s := receive(t, gotC); s != "last" {
 		t.Errorf("c got %q: a frame for another port", s)
 	}
-	// A device that moves to another port is learned again, and an unplugged
-	// port is forgotten.
+	// A device that moves to another port is learned again, and a closed port is forgotten.
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func TestSwitchLearnsAndFloods(t *testing.T) {
 	}
 }
 
-func TestSwitchDropsWhatIsNoFrame(t *testing.T) {
+func TestSwitchDropsInvalidFrames(t *testing.T) {
 	sw := NewSwitch()
 	defer func() { _ = sw.Close() }()
 	a, _ := plugProbe(t, sw, "a")
@@ -119,7 +118,7 @@ func TestSlowPortDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-func TestUnixPortSpeaksQEMUsFraming(t *testing.T) {
+func TestUnixPortUsesQEMUFraming(t *testing.T) {
 	sw := NewSwitch()
 	path := filepath.Join(t.TempDir(), "nic.sock")
 	if err := sw.ListenUnix("vm", path); err != nil {
@@ -130,7 +129,7 @@ func TestUnixPortSpeaksQEMUsFraming(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	// "hello" in two writes: framing must not depend on write boundaries.
 	f := frameTo(0xff, 7, "hello")
 	wire := append(binary.BigEndian.AppendUint32(nil, uint32(len(f))), f...)
@@ -185,8 +184,8 @@ func TestCaptureWritesPcap(t *testing.T) {
 	}
 }
 
-// solicitation is what iPXE's BIOS driver of Debian 12 sent, captured by this
-// switch: no source link-layer option.
+// solicitation was sent by iPXE's BIOS driver of Debian 12 and captured by this switch. It has no
+// source link-layer option.
 const solicitation = "333300000002" + "525400123456" + "86dd" +
 	"60000000" + "0008" + "3a" + "ff" +
 	"fe80000000000000505400fffe123456" + "ff020000000000000000000000000002" +
@@ -212,7 +211,7 @@ func TestRouterAnswersSolicitations(t *testing.T) {
 	var ra []byte
 	select {
 	case ra = <-frames:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("no advertisement")
 	}
 	want := "333300000001" + "02696e676f74" + "86dd" +

@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// newNamespace makes a network namespace that lives as long as the test.
+// newNamespace creates a network namespace until the end of the test.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -46,7 +46,7 @@ func newNamespace(t *testing.T) string {
 	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }
 
-// A kernel's stack behind the tap and one in user space talk TCP.
+// TestTapJoinsANamespace connects the kernel's stack behind the tap and a user-space stack with TCP.
 func TestTapJoinsANamespace(t *testing.T) {
 	namespace := newNamespace(t)
 	sw := network.NewSwitch()
@@ -111,6 +111,6 @@ func TestTapJoinsANamespace(t *testing.T) {
 	}
 	eventually.Wait{Interval: 10 * time.Millisecond}.Until(t, "the end of the interface with its port", eventually.Holds(gone))
 	if tap.Down() == nil {
-		t.Error("an interface that is gone was switched off")
+		t.Error("no error for a removed interface")
 	}
 }

@@ -13,10 +13,9 @@ import (
 	"os"
 )
 
-// ListenUnix opens a socket to which QEMU's `-netdev stream,server=off` may
-// connect; each connection becomes a port of the given name, for as long as it
-// lasts. A server that is powered on again connects again. A left-over socket
-// file of an earlier run is replaced. The switch owns the listener.
+// ListenUnix opens a socket for QEMU's `-netdev stream,server=off`. Each connection is a port with
+// the given name until it ends; a server connects again at each power-on. ListenUnix replaces the
+// socket file of an earlier run. The switch owns the listener.
 func (s *Switch) ListenUnix(name, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove old socket of %s: %w", name, err)
@@ -50,13 +49,12 @@ func (s *Switch) ListenUnix(name, path string) error {
 	return nil
 }
 
-// DialUnix joins another process's switch through a socket of its ListenUnix: the
-// two then are one network, for as long as the connection lasts. done is closed
-// when it ends; the switch's Close ends it too.
+// DialUnix connects to the switch of another process through the socket of its ListenUnix: both are
+// one network until the connection ends. done is closed then. The switch's Close ends it too.
 func (s *Switch) DialUnix(name, path string) (done <-chan struct{}, err error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("join network by %s: %w", name, err)
+		return nil, fmt.Errorf("connect network to %s: %w", name, err)
 	}
 	s.mu.Lock()
 	if s.closed {
@@ -75,8 +73,7 @@ func (s *Switch) DialUnix(name, path string) (done <-chan struct{}, err error) {
 	return ended, nil
 }
 
-// serveStream carries frames between one connection and a port until either
-// ends.
+// serveStream forwards frames between a connection and a port until either ends.
 func (s *Switch) serveStream(name string, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	port, err := s.Plug(name, func(frame []byte) {
@@ -92,7 +89,7 @@ func (s *Switch) serveStream(name string, conn net.Conn) {
 	defer close(stop)
 	go func() {
 		select {
-		case <-port.done: // the switch was closed: wake the reader below
+		case <-port.done: // unblocks the reader below
 			_ = conn.Close()
 		case <-stop:
 		}
@@ -107,8 +104,8 @@ func (s *Switch) serveStream(name string, conn net.Conn) {
 	}
 }
 
-// readFrame reads one frame of QEMU's stream format: a 4-byte big-endian
-// length, then that many bytes (qemu docs, "-netdev stream").
+// readFrame reads one frame of QEMU's stream format: a 4-byte big-endian length, then the frame
+// (QEMU docs, "-netdev stream").
 func readFrame(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -125,8 +122,8 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// writeFrame writes length and frame in one call, so that two writers could
-// not interleave and QEMU is woken once.
+// writeFrame writes length and frame in one call, so that writers cannot interleave and QEMU wakes
+// up once.
 func writeFrame(w io.Writer, frame []byte) error {
 	buf := make([]byte, 4+len(frame))
 	binary.BigEndian.PutUint32(buf, uint32(len(frame)))

@@ -17,21 +17,20 @@ import (
 
 const (
 	certManagerNamespace = "cert-manager"
-	// certManagerWebhook is the configuration that the cainjector gives its CA.
+	// certManagerWebhook is the configuration into which the cainjector writes its CA.
 	certManagerWebhook = "cert-manager-webhook"
 	injectorSelector   = "app.kubernetes.io/name=cainjector"
-	// injectorPatience is how long a Ready cainjector may leave the webhook without
-	// a CA; it takes seconds where it works.
-	injectorPatience = time.Minute
-	injectorLook     = 5 * time.Second
+	// injectorTimeout is how long a Ready cainjector may need to write the CA; it usually takes
+	// seconds.
+	injectorTimeout  = time.Minute
+	injectorInterval = 5 * time.Second
 )
 
-// nurseCertManager starts cert-manager's cainjector again where it sleeps, until
-// ctx ends, and tells of it. A cainjector whose watch of Secrets began before the
-// webhook wrote its CA has been seen to miss it for good: the webhook then answers
-// nobody, and clusterctl waits for it in vain.
-func (n *Node) nurseCertManager(ctx context.Context, progress io.Writer) {
-	tick := time.NewTicker(injectorLook)
+// restartStuckInjector restarts cert-manager's cainjector if it is stuck, until ctx ends, and reports
+// it. A cainjector whose watch of Secrets started before the webhook wrote its CA may miss the CA
+// permanently. The webhook then accepts no request, and clusterctl waits without effect.
+func (n *Node) restartStuckInjector(ctx context.Context, progress io.Writer) {
+	tick := time.NewTicker(injectorInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -39,20 +38,20 @@ func (n *Node) nurseCertManager(ctx context.Context, progress io.Writer) {
 			return
 		case <-tick.C:
 		}
-		name, err := sleepingInjector(ctx, n.clients, time.Now())
+		name, err := stuckInjector(ctx, n.clients, time.Now())
 		if err != nil || name == "" {
-			continue // the next look is soon
+			continue // checks again soon
 		}
 		err = n.clients.CoreV1().Pods(certManagerNamespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if err == nil && progress != nil {
-			_, _ = fmt.Fprintf(progress, "cert-manager's webhook has no CA: pod %s is started again\n", name)
+			_, _ = fmt.Fprintf(progress, "cert-manager's webhook has no CA: restarting pod %s\n", name)
 		}
 	}
 }
 
-// sleepingInjector is the name of a cainjector's pod that should have injected the
-// webhook's CA by now and did not; empty where there is none.
-func sleepingInjector(ctx context.Context, clients kubernetes.Interface, now time.Time) (string, error) {
+// stuckInjector returns the name of a cainjector's pod that should have written the webhook's CA but
+// did not; empty: there is none.
+func stuckInjector(ctx context.Context, clients kubernetes.Interface, now time.Time) (string, error) {
 	webhook, err := clients.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, certManagerWebhook, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
@@ -70,14 +69,14 @@ func sleepingInjector(ctx context.Context, clients kubernetes.Interface, now tim
 		return "", fmt.Errorf("list the pods of cert-manager: %w", err)
 	}
 	for _, pod := range pods.Items {
-		if pod.DeletionTimestamp == nil && readyFor(&pod, now) >= injectorPatience {
+		if pod.DeletionTimestamp == nil && readyFor(&pod, now) >= injectorTimeout {
 			return pod.Name, nil
 		}
 	}
 	return "", nil
 }
 
-// readyFor is how long a pod has been Ready; 0 where it is not.
+// readyFor returns how long a pod has been Ready; 0: it is not.
 func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {

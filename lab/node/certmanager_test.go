@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-func TestSleepingInjector(t *testing.T) {
+func TestStuckInjector(t *testing.T) {
 	now := time.Now()
 	webhook := func(ca string) runtime.Object {
 		return &admissionv1.ValidatingWebhookConfiguration{
@@ -34,19 +34,19 @@ func TestSleepingInjector(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		"nothing is installed": {},
-		"the CA is there":      {objects: []runtime.Object{webhook("ca"), injector("a", corev1.ConditionTrue, time.Hour)}},
-		"it has just started":  {objects: []runtime.Object{webhook(""), injector("a", corev1.ConditionTrue, 10*time.Second)}},
-		"it is not ready":      {objects: []runtime.Object{webhook(""), injector("a", corev1.ConditionFalse, time.Hour)}},
-		"it is ready, and there is no CA": {
+		"not installed": {},
+		"CA written":    {objects: []runtime.Object{webhook("ca"), injector("a", corev1.ConditionTrue, time.Hour)}},
+		"just started":  {objects: []runtime.Object{webhook(""), injector("a", corev1.ConditionTrue, 10*time.Second)}},
+		"not ready":     {objects: []runtime.Object{webhook(""), injector("a", corev1.ConditionFalse, time.Hour)}},
+		"ready without CA": {
 			objects: []runtime.Object{webhook(""), injector("b", corev1.ConditionTrue, 2*time.Minute)}, want: "b",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := sleepingInjector(t.Context(), fake.NewClientset(test.objects...), now)
+			got, err := stuckInjector(t.Context(), fake.NewClientset(test.objects...), now)
 			if err != nil || got != test.want {
-				t.Errorf("sleepingInjector = %q, %v; want %q", got, err, test.want)
+				t.Errorf("stuckInjector = %q, %v; want %q", got, err, test.want)
 			}
 		})
 	}

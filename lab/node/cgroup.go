@@ -16,12 +16,11 @@ import (
 	"strings"
 )
 
-// cgroups are the control groups of a node: one directory in each hierarchy, so
-// that two kubelets do not take each other's pods for their own.
+// cgroups are the control groups of a node, one directory per hierarchy. They keep two kubelets from
+// managing each other's pods.
 type cgroups struct{ dirs []string }
 
-// newCgroups makes a control group of this name in every hierarchy that is
-// mounted, of version 1 and of version 2.
+// newCgroups creates a control group in every mounted hierarchy of version 1 and 2.
 func newCgroups(name string) (*cgroups, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -31,7 +30,7 @@ func newCgroups(name string) (*cgroups, error) {
 	for _, hierarchy := range hierarchies(mounts) {
 		dir := filepath.Join(hierarchy, name)
 		if err := made.add(dir, hierarchy); err != nil {
-			return nil, errors.Join(fmt.Errorf("make control group %s: %w", dir, err), made.remove(context.Background()))
+			return nil, errors.Join(fmt.Errorf("create control group %s: %w", dir, err), made.remove(context.Background()))
 		}
 	}
 	if len(made.dirs) == 0 {
@@ -52,8 +51,8 @@ func hierarchies(mounts []byte) []string {
 	return found
 }
 
-// add makes a group. One of that name is what a node left that was killed: the link of
-// the name is ours. With processes in it it cannot be removed, and is an error.
+// add creates a group. An existing group belongs to a node that was killed, because this node has the
+// link with its name. A group with processes cannot be removed and is an error.
 func (c *cgroups) add(dir, hierarchy string) error {
 	if err := removeGroup(dir); err != nil {
 		return err
@@ -62,8 +61,8 @@ func (c *cgroups) add(dir, hierarchy string) error {
 		return err
 	}
 	c.dirs = append(c.dirs, dir)
-	// In version 1 a new group has no processors and no memory nodes, and no
-	// process may join it; in version 2 it inherits both.
+	// In version 1 a new group has no processors and memory nodes, so no process can join it. In
+	// version 2 it inherits both.
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(hierarchy, file))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -79,8 +78,8 @@ func (c *cgroups) add(dir, hierarchy string) error {
 	return nil
 }
 
-// remove removes the groups and those below them. Their last processes may just
-// have ended: the kernel takes a moment to forget them.
+// remove removes the groups and their children. The kernel may need a moment to release processes that
+// have just ended.
 func (c *cgroups) remove(ctx context.Context) error {
 	return poll(ctx, "the end of the control groups", nil, func(context.Context) error {
 		var errs []error
@@ -91,7 +90,7 @@ func (c *cgroups) remove(ctx context.Context) error {
 	})
 }
 
-// removeGroup removes a group, children first. Its files go with it.
+// removeGroup removes a group, children first. The kernel removes its files.
 func removeGroup(dir string) error {
 	var all []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/process"
 )
 
-// Ports are the usual ones: each node has a network of its own.
+// The usual ports: each node has its own network.
 const (
 	apiPort      = 6443
 	etcdPort     = 2379
@@ -26,11 +26,11 @@ const (
 	managerPort  = 10257
 )
 
-// pluginDir is where Debian's containernetworking-plugins are.
+// pluginDir is the directory of Debian's containernetworking-plugins.
 const pluginDir = "/usr/lib/cni"
 
-// startCluster starts all programs, imports the archives and waits for the Node
-// to be Ready. The import takes as long as all the rest and goes beside it.
+// startCluster starts all programs, imports the archives and waits until the Node is Ready. The import
+// runs concurrently, because it takes as long as the rest.
 func (n *Node) startCluster(ctx context.Context, archives []string) error {
 	apiserver, err := n.apiserverArguments()
 	if err != nil {
@@ -62,7 +62,7 @@ func (n *Node) startCluster(ctx context.Context, archives []string) error {
 	return parts.Wait()
 }
 
-// startOthers starts what needs an API server that works.
+// startOthers starts the programs that need an API server.
 func (n *Node) startOthers() error {
 	scheduler := n.file(schedulerKubeconfig)
 	for name, arguments := range map[string][]string{
@@ -95,8 +95,8 @@ func (n *Node) apiserverArguments() ([]string, error) {
 		"--allow-privileged=true",
 		"--kubelet-client-certificate="+client+".crt", "--kubelet-client-key="+client+".key",
 		"--kubelet-preferred-address-types=InternalIP",
-		// Nobody has a certificate of this name: there are no other API servers.
-		// But those that trust them complain all the time where it is not said whom.
+		// There are no aggregated API servers and no such certificate, but without these flags clients
+		// of the configuration complain.
 		"--requestheader-client-ca-file="+n.file("pki/ca.crt"), "--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -110,7 +110,7 @@ func (n *Node) apiserverArguments() ([]string, error) {
 
 func (n *Node) file(name string) string { return filepath.Join(n.dir, name) }
 
-// run starts one of the tools in the sandbox.
+// run starts a tool in the sandbox.
 func (n *Node) run(name string, arguments ...string) error {
 	path, err := n.tools.Binary(name)
 	if err != nil {
@@ -132,7 +132,7 @@ func (n *Node) run(name string, arguments ...string) error {
 	return nil
 }
 
-// ready is nil when the Node is Ready, and pods can have a service account.
+// ready returns nil if the Node is Ready and the default service account exists.
 func (n *Node) ready(ctx context.Context) error {
 	node, err := n.clients.CoreV1().Nodes().Get(ctx, n.config.Name, metav1.GetOptions{})
 	if err != nil {

@@ -20,36 +20,33 @@ import (
 	"github.com/ingot-metal/ingot/lab/controlplane"
 )
 
-// A Tool is one run of kubectl or clusterctl, outside of the node.
+// Tool is one run of kubectl or clusterctl, outside of the node.
 type Tool struct {
 	Arguments []string
-	// Env are more environment variables, as NAME=value: those of templates, for
-	// example. Of the user's only PATH is passed on.
+	// Env adds environment variables, as NAME=value, for example for templates. Only PATH is
+	// inherited.
 	Env []string
-	// Input is given on standard input.
+	// Input is the standard input.
 	Input []byte
-	// Progress, if there is one, gets what the tool says on standard error while
-	// it runs; it is in an error anyway.
+	// Progress receives the tool's standard error while the tool runs; may be nil. Errors contain it
+	// anyway.
 	Progress io.Writer
 }
 
-// Kubectl runs kubectl to its end, as administrator, and returns its standard
-// output.
+// Kubectl runs kubectl as administrator and returns its standard output.
 func (n *Node) Kubectl(ctx context.Context, arguments ...string) ([]byte, error) {
 	out, err := n.Run(ctx, "kubectl", Tool{Arguments: arguments})
 	return out.Stdout, err
 }
 
-// Clusterctl runs clusterctl to its end, as administrator and with the repository
-// that Init has written. variables are its environment ("NAME=value").
+// Clusterctl runs clusterctl as administrator with the repository of Init. variables are its
+// environment ("NAME=value").
 func (n *Node) Clusterctl(ctx context.Context, variables []string, arguments ...string) (controlplane.Output, error) {
-	return n.Run(ctx, "clusterctl", Tool{Arguments: append(arguments, "--config="+n.clusterctlConfig()), Env: variables})
+	return n.Run(ctx, "clusterctl", Tool{Arguments: append(arguments, "--config="+n.file("clusterctl.yaml")), Env: variables})
 }
 
-func (n *Node) clusterctlConfig() string { return n.file("clusterctl.yaml") }
-
-// Run runs one of the programs of hack/tools to its end, with the kubeconfig of
-// the administrator, and returns what it wrote, also when it failed.
+// Run runs a program of hack/tools with the administrator's kubeconfig and returns its output, even if
+// it failed.
 func (n *Node) Run(ctx context.Context, name string, t Tool) (controlplane.Output, error) {
 	path, err := n.tools.Binary(name)
 	if err != nil {
@@ -74,7 +71,7 @@ func (n *Node) Run(ctx context.Context, name string, t Tool) (controlplane.Outpu
 	return out, nil
 }
 
-// Logs returns what the containers of a pod have written so far.
+// Logs returns the log of a pod's only container.
 func (n *Node) Logs(ctx context.Context, namespace, pod string) ([]byte, error) {
 	logs, err := n.clients.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
 	if err != nil {
@@ -83,22 +80,22 @@ func (n *Node) Logs(ctx context.Context, namespace, pod string) ([]byte, error) 
 	return logs, nil
 }
 
-// Init says what clusterctl installs besides cert-manager and Cluster API.
+// Init configures the installation in addition to cert-manager and Cluster API.
 type Init struct {
-	// Others are providers that are not Cluster API's own.
+	// Others are providers outside of Cluster API.
 	Others []clusterapi.Entry
-	// Arguments are further ones of "clusterctl init", as those that name the
-	// Others. Without any, there is no infrastructure provider.
+	// Arguments of "clusterctl init", such as those for the Others. Without arguments, there is no
+	// infrastructure provider.
 	Arguments []string
 	// Env are the variables of the providers' manifests, as NAME=value.
 	Env []string
-	// Progress, if there is one, gets what clusterctl says.
+	// Progress receives clusterctl's standard error; may be nil.
 	Progress io.Writer
 }
 
-// Init installs cert-manager, Cluster API with its kubeadm providers, and what i
-// adds, by "clusterctl init --wait-providers". It returns when every Deployment
-// is available. Progress, if set, is written to by two goroutines.
+// Init installs cert-manager, Cluster API with its kubeadm providers, and the additions of i with
+// "clusterctl init --wait-providers". It returns when every Deployment is available. Two goroutines
+// write to Progress.
 func (n *Node) Init(ctx context.Context, i Init) error {
 	certManager, err := n.writeCertManager(ctx)
 	if err != nil {
@@ -112,17 +109,16 @@ func (n *Node) Init(ctx context.Context, i Init) error {
 	if len(i.Arguments) == 0 {
 		arguments = append(arguments, "--infrastructure=-")
 	}
-	nursed, stop := context.WithCancel(ctx)
-	var nurse sync.WaitGroup
-	nurse.Go(func() { n.nurseCertManager(nursed, i.Progress) })
-	defer nurse.Wait()
+	watched, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { n.restartStuckInjector(watched, i.Progress) })
+	defer watcher.Wait()
 	defer stop()
 	_, err = n.Run(ctx, "clusterctl", Tool{Arguments: append(arguments, i.Arguments...), Env: i.Env, Progress: i.Progress})
 	return err
 }
 
-// writeCertManager writes cert-manager's manifests as released, rendered from
-// the chart that its module carries.
+// writeCertManager renders the released manifests of cert-manager from the chart in its module.
 func (n *Node) writeCertManager(ctx context.Context) (clusterapi.CertManager, error) {
 	var none clusterapi.CertManager
 	module, err := n.tools.ModuleDir(ctx, certManagerGroup, certManagerModule)

@@ -1,26 +1,24 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node runs a real management cluster of one node: etcd, the Kubernetes
-// control plane, containerd, kubelet, kube-proxy and CoreDNS as processes in network,
-// mount and process namespaces of their own, with pods from images that are made
-// here of the programs of hack/tools. On it a real clusterctl installs a real
-// cert-manager and Cluster API, and whatever else it is given, as pods.
+// Package node runs a real management cluster with one node: etcd, the Kubernetes control plane,
+// containerd, kubelet, kube-proxy and CoreDNS as processes in their own network, mount and process
+// namespaces. Pods use images that contain the programs of hack/tools. A real clusterctl installs a
+// real cert-manager, Cluster API and other providers as pods.
 //
-// It needs root, the programs of "hack/packages.sh e2e-clusterctl" and the groups
-// node, dns, containerd and certmanager of hack/tools besides the usual ones.
-// It knows nothing of Ingot's own kinds and must not import bmc or pxe.
+// It needs root, the programs of "hack/packages.sh e2e-clusterctl", and the groups node, dns,
+// containerd and certmanager of hack/tools in addition to the usual ones. It does not know Ingot's
+// own kinds and must not import bmc or pxe.
 //
-// Everything that a node writes lies in one temporary directory, except what the
-// kernel keeps: a pair of interfaces (ingot-node0 here, eth0 there) and control
-// groups of the same name. Close leaves nothing of all that. When the process
-// that started a node is killed, the node's processes and interfaces go with it.
-// Several nodes can run at once; each takes the next free link.
+// A node writes only to one temporary directory and to the kernel: a pair of interfaces (ingot-node0
+// on the machine, eth0 in the node) and control groups with the same name. Close removes all of
+// them. If the process that started a node is killed, the node's processes and interfaces end too.
+// Several nodes can run at once; each uses the next free link.
 //
-// The network: this machine is HostAddress (10.250.N.1) and the node Address
-// (10.250.N.2). Pods reach HostAddress and see other addresses of this machine
-// only if it forwards; the name server knows Services alone. No packet filter or setting of
-// this machine is changed.
+// The machine's address in the node's network is HostAddress (10.250.N.1), and the node's is Address
+// (10.250.N.2). Pods reach HostAddress; they reach other addresses only if the machine forwards. The
+// name server resolves only Services. The package changes no packet filter or setting of the
+// machine.
 //
 //	n, err := node.Start(ctx, node.Config{Archives: []string{"ingot-v0.1.0.tar"}})
 //	if err != nil { ... }

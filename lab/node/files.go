@@ -20,7 +20,7 @@ import (
 
 const (
 	logDir = "log"
-	// kubeletClient is whom the API server is to the kubelet.
+	// kubeletClient is the name of the API server's client certificate for the kubelet.
 	kubeletClient = "kubelet-client"
 
 	kubeletKubeconfig   = "kubelet.kubeconfig"
@@ -31,23 +31,23 @@ const (
 //go:embed files
 var templates embed.FS
 
-// settings are what the files of files/ are filled with.
+// settings are the template variables of files/.
 type settings struct {
-	// Dir is the state directory, Name the node's, CgroupRoot its control group
-	// with a slash before.
+	// Dir is the state directory, Name the node's name, and CgroupRoot its control group with a
+	// leading slash.
 	Dir, Name, CgroupRoot string
-	// Shim, Runc and Plugins are where these programs are.
+	// Shim, Runc and Plugins are the paths of these programs.
 	Shim, Runc, Plugins string
-	// PauseImage is the image that holds the namespaces of a pod.
+	// PauseImage is the image that holds a pod's namespaces.
 	PauseImage string
 	// NameServer is the address of the cluster's name server.
 	NameServer string
-	// KeepOOMScore says that root may not make a process less likely to be
-	// killed when memory runs out than its parent is.
+	// KeepOOMScore means that root may not make a process less likely to be killed for lack of
+	// memory than its parent.
 	KeepOOMScore bool
 }
 
-// write fills every file of files/ and puts it into the state directory.
+// write renders the files of files/ into the state directory.
 func (s settings) write() error {
 	parsed, err := template.ParseFS(templates, "files/*")
 	if err != nil {
@@ -56,7 +56,7 @@ func (s settings) write() error {
 	for _, t := range parsed.Templates() {
 		var content bytes.Buffer
 		if err := t.Execute(&content, s); err != nil {
-			return fmt.Errorf("fill %s: %w", t.Name(), err)
+			return fmt.Errorf("render %s: %w", t.Name(), err)
 		}
 		path := filepath.Join(s.Dir, t.Name())
 		if filepath.Ext(path) == ".conflist" {
@@ -72,8 +72,8 @@ func (s settings) write() error {
 	return nil
 }
 
-// mayRaiseOOMScore reports whether this process has CAP_SYS_RESOURCE. Without,
-// runc fails to start any container that asks for a better score.
+// mayRaiseOOMScore reports whether this process has CAP_SYS_RESOURCE. Without it, runc cannot start a
+// container that requests a better score.
 func mayRaiseOOMScore() (bool, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -83,7 +83,7 @@ func mayRaiseOOMScore() (bool, error) {
 	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0, nil
 }
 
-// writeKeys makes the keys and kubeconfigs of all parts of the cluster.
+// writeKeys writes the keys and kubeconfigs of all components.
 func writeKeys(dir, server, name string, address net.IP) error {
 	ca, err := controlplane.WritePKI(dir, server, address)
 	if err != nil {

@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// pauseImage is the one that kubeadm of the pinned Kubernetes would take.
+	// pauseImage is the one of kubeadm in the pinned Kubernetes version.
 	pauseImage = "registry.k8s.io/pause:3.10.2"
 
 	certManagerGroup  = "certmanager"
 	certManagerModule = "github.com/cert-manager/cert-manager"
 
-	// Users of the released images, which their Deployments hold them to.
+	// Users of the released images, which their Deployments require.
 	clusterAPIUser  = "65532"
 	certManagerUser = "1000"
 )
 
-// baseImages returns an OCI archive with the images that every node has, from
-// the cache. It is made anew whenever one of the programs is.
+// baseImages returns a cached OCI archive with the images of every node. It is rebuilt when one of the
+// programs changes.
 func baseImages(set *tools.Set) (string, error) {
 	images, err := describeImages(set)
 	if err != nil {
@@ -43,14 +43,14 @@ func baseImages(set *tools.Set) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The paths of the programs hold the hashes of all that they are made of.
+	// The paths of the programs contain hashes of their sources.
 	key := sha256.Sum256(fmt.Appendf(nil, "%q", images))
 	path := filepath.Join(cache, "images", "node", hex.EncodeToString(key[:])[:16]+".tar")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
 	if err := writeArchive(path, images); err != nil {
-		return "", fmt.Errorf("make the images of a node: %w", err)
+		return "", fmt.Errorf("build the images of a node: %w", err)
 	}
 	return path, nil
 }
@@ -93,8 +93,8 @@ func describeImages(set *tools.Set) ([]image.Image, error) {
 	return images, nil
 }
 
-// writeArchive writes the archive beside its place and puts it there when it is
-// complete; when two do so at once, the later one wins, with the same content.
+// writeArchive writes the archive to a temporary file and renames it. Concurrent writers have the same
+// content.
 func writeArchive(path string, images []image.Image) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -103,7 +103,7 @@ func writeArchive(path string, images []image.Image) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already after the rename
+	defer os.Remove(f.Name()) // fails after the rename
 	out := bufio.NewWriterSize(f, 1<<20)
 	err = image.WriteArchive(out, images)
 	if err = errors.Join(err, out.Flush(), f.Close()); err != nil {
@@ -112,7 +112,7 @@ func writeArchive(path string, images []image.Image) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// Import brings images of OCI archives to the node, where pods can use them.
+// Import imports the images of OCI archives for pods.
 func (n *Node) Import(ctx context.Context, archives ...string) error {
 	if err := poll(ctx, "containerd", n.Err, func(ctx context.Context) error {
 		return n.ctr(ctx, "version")
@@ -131,7 +131,7 @@ func (n *Node) Import(ctx context.Context, archives ...string) error {
 	return nil
 }
 
-// ctr runs containerd's client to its end.
+// ctr runs containerd's client.
 func (n *Node) ctr(ctx context.Context, arguments ...string) error {
 	program, err := n.tools.Binary("ctr")
 	if err != nil {

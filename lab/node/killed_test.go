@@ -21,8 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// parentEnv makes the test binary play a program that has a sandbox with a process
-// in it, says so and waits to be killed.
+// parentEnv makes the test binary start a sandbox with a process, print its namespace and wait.
 const parentEnv = "INGOT_TEST_PARENT_DIR"
 
 func TestMain(m *testing.M) {
@@ -69,8 +68,9 @@ func playParent(dir string) error {
 	return nil
 }
 
-// What a killed program started goes with it, its interfaces too.
-func TestNothingOutlivesAKilledParent(t *testing.T) {
+// TestKilledParentEndsTheSandbox shows that the processes and interfaces of a sandbox end with the
+// program that started it.
+func TestKilledParentEndsTheSandbox(t *testing.T) {
 	if os.Getenv("INGOT_E2E") == "" {
 		t.Skip("set INGOT_E2E=1; needs root")
 	}
@@ -89,7 +89,7 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 	}
 	var namespace, link string
 	if _, err := fmt.Sscan(line, &namespace, &link); err != nil {
-		t.Fatalf("the parent said %q", line)
+		t.Fatalf("the parent printed %q", line)
 	}
 	if members := membersOf(t, namespace); len(members) == 0 {
 		t.Errorf("nothing runs in %s", namespace)
@@ -98,7 +98,7 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // "signal: killed"
-	eventually.Wait{Interval: 20 * time.Millisecond}.Until(t, "the end of what the parent began", func(context.Context) (string, error) {
+	eventually.Wait{Interval: 20 * time.Millisecond}.Until(t, "the end of the sandbox", func(context.Context) (string, error) {
 		if members := membersOf(t, namespace); len(members) > 0 {
 			return fmt.Sprintf("processes outlived their parent: %v", members), nil
 		}

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// links is how many nodes one machine can have.
+	// links bounds the nodes of one machine.
 	links = 64
-	// uplink is the node's interface to the machine.
+	// uplink is the node's interface.
 	uplink = "eth0"
-	// nameServer is where pods ask for names of Services: a name server on the node.
+	// nameServer is the address of the name server for Services, on the node.
 	nameServer = "10.96.0.10"
 )
 
-// A link is the pair of interfaces between this machine and a node.
+// link is the pair of interfaces between this machine and a node.
 type link struct {
 	name string       // of this machine's end, and of the node's control group
 	host netip.Prefix // this machine's address
 	node netip.Prefix // the node's address
 }
 
-// newLink connects the sandbox by the first link that is free.
+// newLink connects the sandbox with the first free link.
 func newLink(s *sandbox) (*link, error) {
 	for i := range byte(links) {
 		l := &link{
@@ -43,10 +43,10 @@ func newLink(s *sandbox) (*link, error) {
 		pair.PeerName, pair.PeerNamespace = uplink, netlink.NsPid(s.first)
 		err := netlink.LinkAdd(pair)
 		if errors.Is(err, unix.EEXIST) {
-			continue // another node's
+			continue // used by another node
 		}
 		if err != nil {
-			return nil, fmt.Errorf("make link %s: %w", l.name, err)
+			return nil, fmt.Errorf("create link %s: %w", l.name, err)
 		}
 		if err := l.configure(s); err != nil {
 			return nil, errors.Join(fmt.Errorf("configure link %s: %w", l.name, err), l.close())
@@ -74,7 +74,7 @@ func (l *link) configure(s *sandbox) error {
 	})
 }
 
-// setUp gives an interface an address, if there is one, and switches it on.
+// setUp adds an address to an interface, if there is one, and sets the interface up.
 func setUp(name string, address netip.Prefix) error {
 	device, err := netlink.LinkByName(name)
 	if err != nil {
@@ -87,12 +87,12 @@ func setUp(name string, address netip.Prefix) error {
 		}
 	}
 	if err := netlink.LinkSetUp(device); err != nil {
-		return fmt.Errorf("switch on interface %s: %w", name, err)
+		return fmt.Errorf("set interface %s up: %w", name, err)
 	}
 	return nil
 }
 
-// close removes both ends. They would go with the namespace, but later.
+// close removes both ends. The kernel would remove them later with the namespace.
 func (l *link) close() error {
 	device, err := netlink.LinkByName(l.name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

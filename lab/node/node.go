@@ -23,23 +23,20 @@ import (
 	"github.com/ingot-metal/ingot/lab/process"
 )
 
-// Config says what a node is made with. The zero value is a node with the images
-// of Cluster API and cert-manager.
+// Config describes a node. The zero value is a node with the images of Cluster API and cert-manager.
 type Config struct {
-	// Name is the Node's name; "management" by default. It need not differ
-	// between nodes of one machine.
+	// Name is the Node's name; default "management". Nodes of one machine may have the same name.
 	Name string
-	// Archives are OCI archives with more images for pods. They are there before
-	// the first pod is, since nothing can be pulled.
+	// Archives are OCI archives with further images for pods. They are imported before the first pod
+	// starts, because nothing can be pulled.
 	Archives []string
-	// Audit makes the API server keep an audit log. AuditBodies are API groups
-	// whose requests are logged with their bodies.
+	// Audit enables the API server's audit log. AuditBodies are API groups whose requests are logged
+	// with their bodies.
 	Audit       bool
 	AuditBodies []string
 }
 
-// A Node is a running cluster of one node. Its methods are safe for concurrent
-// use, except Close.
+// Node is a running cluster with one node. Its methods are safe for concurrent use, except Close.
 type Node struct {
 	config  Config
 	dir     string
@@ -54,16 +51,15 @@ type Node struct {
 	children []*process.Process // in the order of their start
 }
 
-// Start starts a node and returns when it is Ready. An error wraps
-// tools.ErrNotBuilt if a program of hack/tools is missing, process.ErrExited if
-// a part of the cluster ended. Ending ctx ends the start, not the running node:
-// for that there is Close.
+// Start starts a node and returns when it is Ready. It returns tools.ErrNotBuilt if a program of
+// hack/tools is missing, and process.ErrExited if a component ended. The end of ctx aborts the start
+// but does not stop a running node; use Close.
 func Start(ctx context.Context, config Config) (*Node, error) {
 	if config.Name == "" {
 		config.Name = "management"
 	}
 	if os.Getuid() != 0 {
-		return nil, errors.New("start a node: only root may")
+		return nil, errors.New("start a node: root is required")
 	}
 	set, err := tools.Open()
 	if err != nil {
@@ -80,11 +76,11 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	return n, nil
 }
 
-// Kubeconfig returns the path of the administrator's kubeconfig, which works
-// from any shell of this machine while the node runs.
+// Kubeconfig returns the path of the administrator's kubeconfig, which works on this machine while the
+// node runs.
 func (n *Node) Kubeconfig() string { return filepath.Join(n.dir, "kubeconfig") }
 
-// RESTConfig returns the same for Go clients; the caller may change its copy.
+// RESTConfig returns a copy of the administrator's client configuration.
 func (n *Node) RESTConfig() *rest.Config { return rest.CopyConfig(n.rest) }
 
 // Dir returns the state directory, which Close removes.
@@ -93,22 +89,20 @@ func (n *Node) Dir() string { return n.dir }
 // LogDir returns the directory with one log file for each process.
 func (n *Node) LogDir() string { return filepath.Join(n.dir, logDir) }
 
-// AuditLog returns the path of the audit log, if there is one.
+// AuditLog returns the path of the audit log, if it is enabled.
 func (n *Node) AuditLog() string { return audit.File(n.dir) }
 
-// Address returns the node's address, under which its host-network pods and the
-// API server (port 6443) are reached from this machine.
+// Address returns the node's address, at which this machine reaches the API server (port 6443) and
+// host-network pods.
 func (n *Node) Address() netip.Addr { return n.link.node.Addr() }
 
-// HostAddress returns this machine's address as the node sees it: what listens
-// there can be reached by pods.
+// HostAddress returns this machine's address in the node's network, which pods can reach.
 func (n *Node) HostAddress() netip.Addr { return n.link.host.Addr() }
 
-// NetNS returns the path of the node's network namespace, valid while it runs.
+// NetNS returns the path of the network namespace of the running node.
 func (n *Node) NetNS() string { return n.sandbox.namespace("net") }
 
-// Err returns an error that wraps process.ErrExited if a part of the cluster has
-// ended that should be running.
+// Err returns an error that wraps process.ErrExited if a component has ended unexpectedly.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,8 +114,8 @@ func (n *Node) Err() error {
 	return nil
 }
 
-// Close ends the node at once and returns when nothing of it is left. An error
-// says what is. Close may be called again.
+// Close stops the node at once and returns when everything is removed. The error names what is left.
+// Close may be called again.
 func (n *Node) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
@@ -130,7 +124,7 @@ func (n *Node) Close() error {
 		errs = append(errs, n.sandbox.close())
 	}
 	for _, p := range slices.Backward(n.children) {
-		p.Stop(5 * time.Second) // what entered the sandbox ends with it
+		p.Stop(5 * time.Second) // its processes in the sandbox have ended
 	}
 	if n.link != nil {
 		errs = append(errs, n.link.close())
@@ -169,14 +163,14 @@ func (n *Node) start(ctx context.Context) error {
 	if n.rest, err = clientcmd.BuildConfigFromFlags("", n.Kubeconfig()); err != nil {
 		return fmt.Errorf("read back the kubeconfig: %w", err)
 	}
-	n.rest.QPS = -1 // the API server has its own fairness
+	n.rest.QPS = -1 // the API server has its own rate limits
 	if n.clients, err = kubernetes.NewForConfig(n.rest); err != nil {
 		return err
 	}
 	return n.startCluster(ctx, append([]string{images}, n.config.Archives...))
 }
 
-// writeFiles makes keys and configuration.
+// writeFiles writes keys and configuration.
 func (n *Node) writeFiles() error {
 	address := n.Address()
 	if err := writeKeys(n.dir, "https://"+netip.AddrPortFrom(address, apiPort).String(), n.config.Name, address.AsSlice()); err != nil {

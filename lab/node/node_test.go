@@ -18,7 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// One node for all that needs one.
+// TestNode uses one node for all checks.
 func TestNode(t *testing.T) {
 	if os.Getenv("INGOT_E2E") == "" {
 		t.Skip("set INGOT_E2E=1 to run a node with pods, as make e2e-clusterctl does; needs root")
@@ -41,8 +41,8 @@ func TestNode(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { reportMemory(t) })
 	t.Run("logs of a pod", func(t *testing.T) { testLogs(t, n) })
 	t.Run("the audit log", func(t *testing.T) { testAudit(t, n) })
-	t.Run("two nodes at once", func(t *testing.T) { testSecondNode(t, n) })
-	t.Run("close leaves nothing", func(t *testing.T) { testClose(t, n) })
+	t.Run("two nodes", func(t *testing.T) { testSecondNode(t, n) })
+	t.Run("close removes everything", func(t *testing.T) { testClose(t, n) })
 }
 
 func showPods(t *testing.T, n *Node) {
@@ -74,7 +74,7 @@ func testAudit(t *testing.T, n *Node) {
 	}
 }
 
-// A second node starts beside the first and goes without harm to it.
+// testSecondNode starts and stops a second node, which must not affect the first.
 func testSecondNode(t *testing.T, first *Node) {
 	second, err := Start(t.Context(), Config{})
 	if err != nil {
@@ -117,11 +117,11 @@ func testClose(t *testing.T, n *Node) {
 		}
 	}
 	if _, err := netlink.LinkByName(n.link.name); !errors.As(err, &netlink.LinkNotFoundError{}) {
-		t.Errorf("link %s: %v, want that it is gone", n.link.name, err)
+		t.Errorf("link %s: %v, want it removed", n.link.name, err)
 	}
 	for _, path := range append(n.cgroups.dirs, n.dir) {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v, want that it is gone", path, err)
+			t.Errorf("%s: %v, want it removed", path, err)
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -136,8 +136,7 @@ func testClose(t *testing.T, n *Node) {
 	}
 }
 
-// descendants returns a process and all that stem from it: name and resident
-// memory in KiB, by number.
+// descendants returns a process and its descendants by process ID.
 func descendants(t *testing.T, root int) map[int]running {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/status")
@@ -167,7 +166,7 @@ func descendants(t *testing.T, root int) map[int]running {
 	return found
 }
 
-// running is what proc_pid_status(5) says of a process.
+// running is the status of a process (proc_pid_status(5)), with resident memory in KiB.
 type running struct {
 	name        string
 	parent, kib int
@@ -190,7 +189,7 @@ func parseStatus(status []byte) running {
 	return r
 }
 
-// reportMemory prints what each program takes, for the curious.
+// reportMemory logs the memory of each program.
 func reportMemory(t *testing.T) {
 	sum, byName := 0, map[string]int{}
 	for number, process := range descendants(t, os.Getpid()) {

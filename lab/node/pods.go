@@ -12,15 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AwaitPods waits until PodsReady. clusterctl waits for Deployments, which may be
-// available without any of their pods.
+// AwaitPods waits until PodsReady. clusterctl waits only for Deployments, which may be available
+// without all of their pods.
 func (n *Node) AwaitPods(ctx context.Context) error {
 	return poll(ctx, "the pods", n.Err, n.PodsReady)
 }
 
-// PodsReady returns nil if there is at least one pod and every pod of every
-// namespace is Ready and was never restarted; else an error that names each
-// which is not, and why.
+// PodsReady returns nil if there are pods, and all of them are Ready and were never restarted.
+// Otherwise the error names each other pod with its problem.
 func (n *Node) PodsReady(ctx context.Context) error {
 	pods, err := n.clients.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -29,20 +28,20 @@ func (n *Node) PodsReady(ctx context.Context) error {
 	if len(pods.Items) == 0 {
 		return fmt.Errorf("there are no pods")
 	}
-	var troubles []string
+	var problems []string
 	for _, pod := range pods.Items {
-		if trouble := podTrouble(&pod); trouble != "" {
-			troubles = append(troubles, fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, trouble))
+		if problem := podProblem(&pod); problem != "" {
+			problems = append(problems, fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, problem))
 		}
 	}
-	if len(troubles) > 0 {
-		return fmt.Errorf("%s", strings.Join(troubles, "; "))
+	if len(problems) > 0 {
+		return fmt.Errorf("%s", strings.Join(problems, "; "))
 	}
 	return nil
 }
 
-// podTrouble says what is wrong with a pod; nothing is empty.
-func podTrouble(pod *corev1.Pod) string {
+// podProblem returns the problem of a pod; empty: none.
+func podProblem(pod *corev1.Pod) string {
 	for _, container := range pod.Status.ContainerStatuses {
 		if waiting := container.State.Waiting; waiting != nil {
 			return fmt.Sprintf("container %s waits: %s %s", container.Name, waiting.Reason, waiting.Message)

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// readyTimeout bounds each wait; two busy cores start pods slowly.
+	// readyTimeout bounds each wait; pods start slowly on two busy cores.
 	readyTimeout = 3 * time.Minute
-	// pollInterval is the pause between two looks at something awaited.
 	pollInterval = 100 * time.Millisecond
 )
 
-// poll probes until it succeeds. It fails when ctx ends, after readyTimeout, or
-// as soon as broken, which may be nil, says so; and names what was awaited.
+// poll calls probe until it succeeds. It fails when ctx ends, after readyTimeout, or when broken, which
+// may be nil, returns an error. The error names what was awaited.
 func poll(ctx context.Context, what string, broken func() error, probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -42,7 +41,7 @@ func poll(ctx context.Context, what string, broken func() error, probe func(cont
 	}
 }
 
-// findProgram finds a program of the operating system.
+// findProgram returns the path of a program of the operating system.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -20,30 +20,29 @@ import (
 //go:embed sandbox.sh
 var sandboxScript string
 
-// privatePlaces are mounted over in the sandbox: what lies there on this machine
-// cannot be seen in it.
-var privatePlaces = []string{"/run", "/var/run", "/var/lib", "/var/log"}
+// privateDirs are hidden in the sandbox by mounts.
+var privateDirs = []string{"/run", "/var/run", "/var/lib", "/var/log"}
 
-// shownSettings are what the kubelet wants of the kernel; sandbox.sh shows them
-// to it as already set, since they are not of any namespace.
+// shownSettings are kernel settings that the kubelet requires. sandbox.sh shows them as set, because
+// they do not belong to a namespace.
 var shownSettings = map[string]string{
 	"vm/overcommit_memory": "1",
 	"kernel/panic":         "10",
 	"kernel/panic_on_oops": "1",
 }
 
-// A sandbox is a network, a mount and a process namespace. It lives as long as
-// its first process, and that as long as this program.
+// sandbox is a network, a mount and a process namespace. It exists as long as its first process, which
+// ends with this program.
 type sandbox struct {
 	outer *process.Process // unshare, whose only child is the first process
-	first int              // its number outside of the namespace
+	first int              // its process ID outside of the namespace
 }
 
 // newSandbox starts a sandbox whose first process is pause.
 func newSandbox(ctx context.Context, dir, pause string) (*sandbox, error) {
-	for _, place := range privatePlaces {
-		if dir == place || strings.HasPrefix(dir, place+"/") {
-			return nil, fmt.Errorf("state directory %s: the node has a %s of its own; choose another TMPDIR", dir, place)
+	for _, private := range privateDirs {
+		if dir == private || strings.HasPrefix(dir, private+"/") {
+			return nil, fmt.Errorf("state directory %s: the node has its own %s; choose another TMPDIR", dir, private)
 		}
 	}
 	for name, value := range shownSettings {
@@ -84,7 +83,7 @@ func newSandbox(ctx context.Context, dir, pause string) (*sandbox, error) {
 	return s, nil
 }
 
-// onlyChild returns the number of a process's one child.
+// onlyChild returns the process ID of the only child of a process.
 func onlyChild(parent int) (int, error) {
 	id := strconv.Itoa(parent)
 	data, err := os.ReadFile(filepath.Join("/proc", id, "task", id, "children"))
@@ -98,14 +97,13 @@ func onlyChild(parent int) (int, error) {
 	return child, nil
 }
 
-// namespace returns the path of one of the sandbox's namespaces, for example
-// "net".
+// namespace returns the path of a namespace of the sandbox, for example "net".
 func (s *sandbox) namespace(kind string) string {
 	return filepath.Join("/proc", strconv.Itoa(s.first), "ns", kind)
 }
 
-// command puts a command into the sandbox. It is not done by "ip netns exec",
-// which hides the control groups.
+// command returns a command that runs in the sandbox. It does not use "ip netns exec", which hides the
+// control groups.
 func (s *sandbox) command(c process.Command) (process.Command, error) {
 	nsenter, err := findProgram("nsenter")
 	if err != nil {
@@ -119,11 +117,11 @@ func (s *sandbox) command(c process.Command) (process.Command, error) {
 	return c, nil
 }
 
-// close ends the first process, and with it the kernel ends all others of the
-// namespace before it lets unshare know.
+// close kills the first process. The kernel then kills the other processes of the namespace before
+// unshare ends.
 func (s *sandbox) close() error {
 	select {
-	case <-s.outer.Done(): // the number may be somebody else's by now
+	case <-s.outer.Done(): // the process ID may be reused
 		return nil
 	default:
 	}

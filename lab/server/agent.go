@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// runAgent runs the agent's own code on this server, as its /init does.
-func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (next, error) {
+// runAgent runs the agent's own code on this server, like the agent's /init.
+func (s *Server) runAgent(ctx context.Context, _ *uptime, commandLine string) (outcome, error) {
 	args, err := agent.ParseArguments(commandLine)
 	if err != nil {
 		return tryNext, err
@@ -29,7 +30,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 	s.event(EventAgent, "starts, manager at %s", strings.Join(args.Servers, ", "))
 	lease, err := s.dhcp(ctx, agentClient, bmc.UEFI)
 	if err != nil {
-		return powerOff, err // as its /init, which gives up then
+		return powerOff, err // like the agent's /init
 	}
 	identity, err := agent.NewIdentity()
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		Kernels: live,
 		Dial:    s.cfg.NIC.DialContext,
 		Log:     func(format string, args ...any) { s.event(EventAgent, format, args...) },
-		// Time passes faster on a simulated server.
+		// A simulated server is faster.
 		ImageStall: s.cfg.CallTimeout, CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			if !sleep(ctx, min(d, 4*s.cfg.Retry)) {
@@ -85,14 +86,14 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 	}
 }
 
-// pace lets a step take its time.
+// pace calls Config.Pace.
 func (s *Server) pace(ctx context.Context, step Step) {
 	if s.cfg.Pace != nil {
 		s.cfg.Pace(ctx, step)
 	}
 }
 
-// hardware is what the agent finds.
+// hardware returns the inventory that the agent reports.
 func (s *Server) hardware() agentapi.Hardware {
 	h := agentapi.Hardware{
 		UUID: strings.ToLower(s.cfg.UUID), Serial: s.cfg.Serial, Manufacturer: s.cfg.Manufacturer, Product: s.cfg.Model,
@@ -106,14 +107,13 @@ func (s *Server) hardware() agentapi.Hardware {
 	return h
 }
 
-// agentDisks are the server's disks as the agent sees them.
+// agentDisks implements the agent's disks.
 type agentDisks Server
 
-// List implements agent.Disks.
 func (a *agentDisks) List(context.Context) ([]agentapi.Disk, error) {
 	disks := make([]agentapi.Disk, len(a.disks))
 	for i, d := range a.disks {
-		// A disk whose file was taken away is one that was pulled out.
+		// A disk without a file simulates a removed disk.
 		if _, err := os.Stat(d.cfg.Path); err != nil {
 			return nil, fmt.Errorf("read %s: %w", d.name, err)
 		}
@@ -122,7 +122,6 @@ func (a *agentDisks) List(context.Context) ([]agentapi.Disk, error) {
 	return disks, nil
 }
 
-// Names implements agent.Disks.
 func (a *agentDisks) Names(ctx context.Context) ([]agentapi.Disk, error) {
 	disks, err := a.List(ctx)
 	for i := range disks {
@@ -131,7 +130,6 @@ func (a *agentDisks) Names(ctx context.Context) ([]agentapi.Disk, error) {
 	return disks, err
 }
 
-// Open implements agent.Disks.
 func (a *agentDisks) Open(ctx context.Context, disk agentapi.Disk) (block.Device, error) {
 	d, err := a.find(disk)
 	if err != nil {
@@ -147,15 +145,14 @@ func (a *agentDisks) Open(ctx context.Context, disk agentapi.Disk) (block.Device
 	}}, nil
 }
 
-// pacedDisk takes its time.
+// pacedDisk calls pace before each write.
 type pacedDisk struct {
 	block.Device
 	pace func(Step)
-	// complete reports whether the disk's marker says that its install is.
+	// complete reports whether the disk's marker is complete.
 	complete func() bool
 }
 
-// WriteAt implements block.Device.
 func (p *pacedDisk) WriteAt(b []byte, off int64) (int, error) {
 	p.pace(StepWrite)
 	before := p.complete()
@@ -166,13 +163,11 @@ func (p *pacedDisk) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Zero implements block.Device.
 func (p *pacedDisk) Zero(off, n int64) error {
 	p.pace(StepWrite)
 	return p.Device.Zero(off, n)
 }
 
-// Seed implements agent.Seeder.
 func (a *agentDisks) Seed(ctx context.Context, disk agentapi.Disk, seed agentapi.Bootstrap) error {
 	d, err := a.find(disk)
 	if err != nil {
@@ -186,10 +181,8 @@ func (a *agentDisks) Seed(ctx context.Context, disk agentapi.Disk, seed agentapi
 }
 
 func (a *agentDisks) find(disk agentapi.Disk) (*Disk, error) {
-	for _, d := range a.disks {
-		if d.name == disk.Name {
-			return d, nil
-		}
+	if i := slices.IndexFunc(a.disks, func(d *Disk) bool { return d.name == disk.Name }); i >= 0 {
+		return a.disks[i], nil
 	}
 	return nil, fmt.Errorf("no disk %s", disk.Name)
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// dhcpClient is who asks.
+// dhcpClient is a kind of DHCP client.
 type dhcpClient int
 
 const (
-	// pxeROM is plain PXE firmware, ipxeROM is iPXE (as their packets were measured).
+	// pxeROM is plain PXE firmware, and ipxeROM is iPXE. Both copy measured packets.
 	pxeROM dhcpClient = iota
 	ipxeROM
 	// agentClient and systemClient are operating systems.
@@ -32,20 +32,20 @@ const (
 	systemClient
 )
 
-// dhcpRetries is how often a request is repeated before the boot is given up.
+// dhcpRetries is the number of repeated requests before the boot fails.
 const dhcpRetries = 3
 
-// lease is what DHCP told.
+// lease is the answer of DHCP.
 type lease struct {
 	address netip.Prefix
-	// server and file are where to boot from; file may be empty.
+	// server and file are the boot source; file may be empty.
 	server, file string
 }
 
-// dhcp gets an address by DISCOVER, OFFER, REQUEST and ACK, and uses it.
-func (s *Server) dhcp(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease, error) {
+// dhcp gets an address with DISCOVER, OFFER, REQUEST and ACK, and configures it.
+func (s *Server) dhcp(ctx context.Context, kind dhcpClient, mode bmc.Mode) (lease, error) {
 	if s.cfg.IPv6 {
-		return s.dhcp6(ctx, who, mode)
+		return s.dhcp6(ctx, kind, mode)
 	}
 	if err := s.cfg.NIC.SetAddress(netip.Prefix{}, netip.Addr{}); err != nil {
 		return lease{}, err
@@ -59,7 +59,7 @@ func (s *Server) dhcp(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease
 	if err != nil {
 		return lease{}, errors.Join(fmt.Errorf("DHCP: %w", err), conn.Close())
 	}
-	got, err := client.Request(ctx, s.dhcpOptions(who, mode)...)
+	got, err := client.Request(ctx, s.dhcpOptions(kind, mode)...)
 	err = errors.Join(err, client.Close())
 	if err != nil {
 		return lease{}, fmt.Errorf("DHCP: %w", err)
@@ -75,10 +75,10 @@ func (s *Server) dhcp(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease
 	return l, nil
 }
 
-// dhcpOptions are what each client says of itself.
-func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
-	arch, name := firmwareClass(who, mode)
-	switch who {
+// dhcpOptions returns the options that identify each kind of client.
+func (s *Server) dhcpOptions(kind dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
+	arch, name := firmwareClass(kind, mode)
+	switch kind {
 	case agentClient:
 		return []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass))}
 	case systemClient:
@@ -94,7 +94,7 @@ func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
 	if id, err := hex.DecodeString(strings.ReplaceAll(s.cfg.UUID, "-", "")); err == nil && len(id) == 16 {
 		options = append(options, dhcpv4.WithGeneric(dhcpv4.OptionClientMachineIdentifier, append([]byte{0}, id...)))
 	}
-	if who == ipxeROM {
+	if kind == ipxeROM {
 		options = append(options,
 			dhcpv4.WithGeneric(dhcpv4.OptionUserClassInformation, []byte("iPXE")), // raw, without a length byte
 			dhcpv4.WithGeneric(dhcpv4.GenericOptionCode(175), []byte{0x21, 1, 1, 0x13, 1, 1}))
@@ -102,19 +102,18 @@ func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
 	return options
 }
 
-// firmwareClass is what firmware calls itself.
-func firmwareClass(who dhcpClient, mode bmc.Mode) (iana.Arch, string) {
+// firmwareClass returns the architecture and vendor class of firmware.
+func firmwareClass(kind dhcpClient, mode bmc.Mode) (iana.Arch, string) {
 	switch {
 	case mode == bmc.Legacy:
 		return iana.INTEL_X86PC, "PXEClient:Arch:00000:UNDI:002001"
-	case who == ipxeROM:
+	case kind == ipxeROM:
 		return iana.EFI_BC, "PXEClient:Arch:00007:UNDI:003010"
 	}
 	return iana.EFI_BC, "PXEClient:Arch:00007:UNDI:003000" // x64 firmware sends 7, see field notes
 }
 
-// findManager asks for a replica as the agent's /init does: by DHCPINFORM, for one that
-// is not avoid.
+// findManager finds a replica other than avoid with DHCPINFORM, like the agent's /init.
 func (s *Server) findManager(ctx context.Context, address netip.Addr, avoid string) (agentapi.BootOptions, error) {
 	if s.cfg.IPv6 {
 		return s.findManager6(ctx, avoid)
@@ -136,27 +135,27 @@ func (s *Server) findManager(ctx context.Context, address netip.Addr, avoid stri
 	if err != nil {
 		return agentapi.BootOptions{}, fmt.Errorf("DHCP: %w", err)
 	}
-	told := func(m *dhcpv4.DHCPv4) agentapi.BootOptions {
+	bootOptions := func(m *dhcpv4.DHCPv4) agentapi.BootOptions {
 		return agentapi.BootOptions{
 			Server: string(m.Options.Get(dhcpv4.GenericOptionCode(agentapi.OptionServer))),
 			Files:  string(m.Options.Get(dhcpv4.GenericOptionCode(agentapi.OptionFiles))),
 		}
 	}
 	ack, err := client.SendAndRead(ctx, client.RemoteAddr(), inform, func(m *dhcpv4.DHCPv4) bool {
-		server := told(m).Server
+		server := bootOptions(m).Server
 		return m.MessageType() == dhcpv4.MessageTypeAck && server != "" && server != avoid
 	})
 	if err != nil {
 		return agentapi.BootOptions{}, fmt.Errorf("DHCP: %w", err)
 	}
-	return told(ack), nil
+	return bootOptions(ack), nil
 }
 
 func readLease(ack *dhcpv4.DHCPv4) (lease, netip.Addr, error) {
 	address, ok := netip.AddrFromSlice(ack.YourIPAddr.To4())
 	ones, bits := ack.SubnetMask().Size()
 	if !ok || address.IsUnspecified() || bits != 32 {
-		return lease{}, netip.Addr{}, errors.New("no address or no netmask in the answer")
+		return lease{}, netip.Addr{}, errors.New("answer without an address or netmask")
 	}
 	l := lease{address: netip.PrefixFrom(address, ones), server: ack.ServerIPAddr.String(), file: ack.BootFileNameOption()}
 	if l.file == "" {

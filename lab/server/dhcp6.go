@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// enterprisePXE is Intel's number, under which firmware names itself.
+	// enterprisePXE is Intel's enterprise number, which firmware uses.
 	enterprisePXE = 343
-	// onLink is how much of an address says what is on the link: no router is heard.
+	// onLink is the prefix length of the address: no router advertisement is received.
 	onLink = 64
 )
 
@@ -38,8 +38,8 @@ func (s *Server) client6() (*nclient6.Client, error) {
 	return client, nil
 }
 
-// dhcp6 gets an address by SOLICIT, ADVERTISE, REQUEST and REPLY, and uses it.
-func (s *Server) dhcp6(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease, error) {
+// dhcp6 gets an address with SOLICIT, ADVERTISE, REQUEST and REPLY, and configures it.
+func (s *Server) dhcp6(ctx context.Context, kind dhcpClient, mode bmc.Mode) (lease, error) {
 	if err := s.cfg.NIC.SetIPv6(netip.Prefix{}); err != nil {
 		return lease{}, err
 	}
@@ -47,7 +47,7 @@ func (s *Server) dhcp6(ctx context.Context, who dhcpClient, mode bmc.Mode) (leas
 	if err != nil {
 		return lease{}, err
 	}
-	reply, err := exchange6(ctx, client, dhcp6Options(who, mode))
+	reply, err := exchange6(ctx, client, dhcp6Options(kind, mode))
 	if err = errors.Join(err, client.Close()); err != nil {
 		return lease{}, fmt.Errorf("DHCPv6: %w", err)
 	}
@@ -70,31 +70,30 @@ func exchange6(ctx context.Context, client *nclient6.Client, options []dhcpv6.Mo
 	return client.Request(ctx, advertise, options...)
 }
 
-// dhcp6Options are what each client says of itself.
-func dhcp6Options(who dhcpClient, mode bmc.Mode) []dhcpv6.Modifier {
+// dhcp6Options returns the options that identify each kind of client.
+func dhcp6Options(kind dhcpClient, mode bmc.Mode) []dhcpv6.Modifier {
 	class := func(number uint32, name string) dhcpv6.Modifier {
 		return dhcpv6.WithOption(&dhcpv6.OptVendorClass{EnterpriseNumber: number, Data: [][]byte{[]byte(name)}})
 	}
-	switch who {
+	switch kind {
 	case agentClient:
 		return []dhcpv6.Modifier{class(agentapi.Enterprise, agentapi.VendorClass)}
 	case systemClient:
 		return nil
 	}
-	arch, name := firmwareClass(who, mode)
+	arch, name := firmwareClass(kind, mode)
 	options := []dhcpv6.Modifier{class(enterprisePXE, name), dhcpv6.WithArchType(arch), dhcpv6.WithRequestedOptions(dhcpv6.OptionBootfileURL)}
-	if who == ipxeROM {
+	if kind == ipxeROM {
 		options = append(options, dhcpv6.WithUserClass([]byte("iPXE")))
 	}
 	return options
 }
 
-// readLease6 reads the address, and what to boot: a URL, of which TFTP is told server
-// and file.
+// readLease6 returns the address and the boot file: a URL, which is split for TFTP.
 func readLease6(reply *dhcpv6.Message) (lease, error) {
 	ia := reply.Options.OneIANA()
 	if ia == nil || ia.Options.OneAddress() == nil {
-		return lease{}, errors.New("no address in the answer")
+		return lease{}, errors.New("answer without an address")
 	}
 	address, _ := netip.AddrFromSlice(ia.Options.OneAddress().IPv6Addr)
 	l := lease{address: netip.PrefixFrom(address, onLink), file: reply.Options.BootFileURL()}
@@ -104,8 +103,8 @@ func readLease6(reply *dhcpv6.Message) (lease, error) {
 	return l, nil
 }
 
-// findManager6 asks for a replica as the agent's /init does: by an INFORMATION-REQUEST,
-// for one that is not avoid.
+// findManager6 finds a replica other than avoid with an INFORMATION-REQUEST, like the agent's
+// /init.
 func (s *Server) findManager6(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
 	client, err := s.client6()
 	if err != nil {
@@ -117,7 +116,7 @@ func (s *Server) findManager6(ctx context.Context, avoid string) (agentapi.BootO
 		return agentapi.BootOptions{}, fmt.Errorf("DHCPv6: %w", err)
 	}
 	request.MessageType = dhcpv6.MessageTypeInformationRequest
-	told := func(m *dhcpv6.Message) agentapi.BootOptions {
+	bootOptions := func(m *dhcpv6.Message) agentapi.BootOptions {
 		options := m.Options.VendorOpt(agentapi.Enterprise)
 		text := func(code dhcpv6.OptionCode) string {
 			if option := options.GetOne(code); option != nil {
@@ -128,11 +127,11 @@ func (s *Server) findManager6(ctx context.Context, avoid string) (agentapi.BootO
 		return agentapi.BootOptions{Server: text(agentapi.OptionServer), Files: text(agentapi.OptionFiles)}
 	}
 	reply, err := client.SendAndRead(ctx, client.RemoteAddr(), request, func(m *dhcpv6.Message) bool {
-		server := told(m).Server
+		server := bootOptions(m).Server
 		return m.MessageType == dhcpv6.MessageTypeReply && server != "" && server != avoid
 	})
 	if err != nil {
 		return agentapi.BootOptions{}, fmt.Errorf("DHCPv6: %w", err)
 	}
-	return told(reply), nil
+	return bootOptions(reply), nil
 }

@@ -18,28 +18,27 @@ import (
 
 // DiskConfig describes a disk.
 type DiskConfig struct {
-	// Path of the file that holds the bytes. It is made, sparse, where it is
-	// missing, and kept as it is otherwise.
+	// Path is the file with the disk's bytes. A missing file is created, sparse; an existing
+	// one is kept.
 	Path string
-	// Serial, WWN and Model are what the disk says of itself.
+	// Serial, WWN and Model are reported by the disk.
 	Serial, WWN, Model string
-	// SizeBytes is needed to make the file.
+	// SizeBytes is required to create the file.
 	SizeBytes  int64
 	Rotational bool
 }
 
-// DiskEventKind is what a write did to the Ingot marker.
+// DiskEventKind is the effect of a write on the Ingot marker.
 type DiskEventKind string
 
-// The kinds.
 const (
-	// InstallBegun: a marker that is not complete was written.
+	// InstallBegun: an incomplete marker was written.
 	InstallBegun DiskEventKind = "InstallBegun"
-	// InstallComplete: the marker became complete.
+	// InstallComplete: a complete marker was written.
 	InstallComplete DiskEventKind = "InstallComplete"
-	// MarkerRemoved: a marker was there and is not any more.
+	// MarkerRemoved: a marker was removed.
 	MarkerRemoved DiskEventKind = "MarkerRemoved"
-	// MarkerDamaged: what is there is no marker and not empty.
+	// MarkerDamaged: the area is neither a marker nor empty.
 	MarkerDamaged DiskEventKind = "MarkerDamaged"
 )
 
@@ -47,9 +46,9 @@ const (
 type DiskEvent struct {
 	At   time.Time
 	Kind DiskEventKind
-	// Marker that was written, or that was there before it was removed.
+	// Marker is the written or the removed marker.
 	Marker agentapi.Marker
-	// Written and Zeroed are the bytes since the disk was made.
+	// Written and Zeroed count the bytes since the disk was created.
 	Written, Zeroed int64
 }
 
@@ -59,8 +58,8 @@ type Install struct {
 	Attempt    int32
 }
 
-// Disk is a file as a disk that keeps a log of what was done to it, by which
-// tests count. It is safe for concurrent use.
+// Disk is a file that acts as a disk and records changes of its marker, for tests. It is safe
+// for concurrent use.
 type Disk struct {
 	cfg  DiskConfig
 	name string
@@ -88,7 +87,7 @@ func newDisk(index int, cfg DiskConfig) (*Disk, error) {
 		return nil, fmt.Errorf("disk %d: %w", index, err)
 	}
 	if cfg.SizeBytes < minDisk {
-		return nil, fmt.Errorf("disk %d: %d bytes are too few: at least %d", index, cfg.SizeBytes, minDisk)
+		return nil, fmt.Errorf("disk %d: %d bytes, want at least %d", index, cfg.SizeBytes, minDisk)
 	}
 	d := &Disk{cfg: cfg, name: fmt.Sprintf("/dev/sd%c", 'a'+index), size: cfg.SizeBytes}
 	if d.marker, err = marker.Read(f); err != nil && !errors.Is(err, marker.ErrDamaged) {
@@ -97,17 +96,17 @@ func newDisk(index int, cfg DiskConfig) (*Disk, error) {
 	return d, nil
 }
 
-// Path of the file.
+// Path returns the path of the file.
 func (d *Disk) Path() string { return d.cfg.Path }
 
-// Log lists what was done to the marker, oldest first.
+// Log returns the changes of the marker, oldest first.
 func (d *Disk) Log() []DiskEvent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]DiskEvent(nil), d.log...)
 }
 
-// CompleteWrites counts, for each install, how often it became complete.
+// CompleteWrites counts the complete markers for each install.
 func (d *Disk) CompleteWrites() map[Install]int {
 	counts := map[Install]int{}
 	for _, e := range d.Log() {
@@ -118,7 +117,7 @@ func (d *Disk) CompleteWrites() map[Install]int {
 	return counts
 }
 
-// Wipes counts how often a marker was removed.
+// Wipes counts the removed markers.
 func (d *Disk) Wipes() int {
 	n := 0
 	for _, e := range d.Log() {
@@ -129,15 +128,15 @@ func (d *Disk) Wipes() int {
 	return n
 }
 
-// BytesWritten counts bytes written and zeroed since the disk was made, also
-// those written twice.
+// BytesWritten counts the bytes written and zeroed since the disk was created, including
+// repeated ones.
 func (d *Disk) BytesWritten() (written, zeroed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.written, d.zeroed
 }
 
-// describe is what an operating system says of the disk.
+// describe returns the disk as an operating system reports it.
 func (d *Disk) describe() agentapi.Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +151,7 @@ func (d *Disk) describe() agentapi.Disk {
 	return out
 }
 
-// open opens the disk for as long as the power is on.
+// open opens the disk until ctx, the power, ends.
 func (d *Disk) open(ctx context.Context) (block.Device, error) {
 	dev, err := block.OpenFile(d.cfg.Path)
 	if err != nil {
@@ -161,24 +160,22 @@ func (d *Disk) open(ctx context.Context) (block.Device, error) {
 	return &openDisk{Device: dev, ctx: ctx, disk: d}, nil
 }
 
-// openDisk writes the log. It keeps the context, because a disk without power
-// takes no byte, and io.WriterAt has no other way to say so.
+// openDisk records writes. It stores the context because io.WriterAt has none, and a disk
+// without power must not write.
 type openDisk struct {
 	block.Device
 	ctx  context.Context
 	disk *Disk
 }
 
-// WriteAt implements block.Device.
 func (o *openDisk) WriteAt(p []byte, off int64) (int, error) {
 	if o.ctx.Err() != nil {
 		return 0, context.Cause(o.ctx)
 	}
 	n, err := o.Device.WriteAt(p, off)
-	return n, errors.Join(err, o.disk.note(o.Device, off, int64(n), &o.disk.written))
+	return n, errors.Join(err, o.disk.record(o.Device, off, int64(n), &o.disk.written))
 }
 
-// Zero implements block.Device.
 func (o *openDisk) Zero(off, n int64) error {
 	if o.ctx.Err() != nil {
 		return context.Cause(o.ctx)
@@ -187,11 +184,11 @@ func (o *openDisk) Zero(off, n int64) error {
 	if errors.Is(err, block.ErrNotSupported) {
 		return err
 	}
-	return errors.Join(err, o.disk.note(o.Device, off, n, &o.disk.zeroed))
+	return errors.Join(err, o.disk.record(o.Device, off, n, &o.disk.zeroed))
 }
 
-// note counts a write and logs what became of the marker.
-func (d *Disk) note(dev block.Device, off, n int64, count *int64) error {
+// record counts a write and logs a change of the marker.
+func (d *Disk) record(dev block.Device, off, n int64, count *int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	*count += n
@@ -216,7 +213,7 @@ func (d *Disk) note(dev block.Device, off, n int64, count *int64) error {
 	case !now.Complete:
 		event.Kind, event.Marker = InstallBegun, *now
 	default:
-		// Written again is counted again: it must not happen.
+		// A repeated complete marker counts again, because it must not happen.
 		event.Kind, event.Marker = InstallComplete, *now
 	}
 	d.log = append(d.log, event)

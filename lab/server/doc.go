@@ -1,22 +1,17 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is the lab's simulated server: a machine without a processor.
-// It is switched by an emulated BMC (lab/bmc), boots as firmware does, over real
-// DHCP, TFTP and HTTP packets, runs the agent's own code on files as disks, and
-// then acts as the installed system would, or as the live system that the agent starts
-// and that installs itself. Power cut stops all of it at once and
-// leaves the disk files as they are.
+// Package server simulates a server without a processor. An emulated BMC (lab/bmc) controls its
+// power. It boots like firmware with real DHCP, TFTP and HTTP packets, runs the agent's own code
+// with files as disks, and then acts like the installed system, or like a live system that
+// installs itself. A power cut stops everything at once and leaves the disk files unchanged.
 //
-// It shares no code with the boot server or the manager that it talks to, only
-// the wire types of agentapi. What it simulates is only what tests need: it runs
-// no kernel, no shell and no cloud-init; the variables at the top of vendor-data
-// are what it understands of a script, and of a network configuration the addresses
-// of the one interface that it has. What the user data makes of the installed
-// system is somebody else's (Config.System; lab/workload for Kubernetes).
+// It shares only the wire types of agentapi with the boot server and the manager. It simulates
+// only what tests need: no kernel, no shell and no cloud-init. Of vendor-data it reads the
+// variables at the top of the script, and of a network configuration the addresses of its one
+// interface. Config.System simulates what the user data installs (lab/workload for Kubernetes).
 //
-// What was done to its disks is counted by the disks themselves (Disk.Log), not
-// by anybody's word.
+// The disks themselves count the changes (Disk.Log).
 //
 //	nic, err := network.NewStack(sw, network.StackConfig{Name: "s1", MAC: mac})
 //	s, err := server.New(server.Config{

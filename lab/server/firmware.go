@@ -18,26 +18,26 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// next is what a boot ended in.
-type next int
+// outcome is the end of a boot attempt.
+type outcome int
 
 const (
-	// tryNext: this device cannot be booted.
-	tryNext next = iota
-	// reboot and powerOff are what the booted system asked for.
+	// tryNext means that the device is not bootable.
+	tryNext outcome = iota
+	// reboot and powerOff are requests of the booted system.
 	reboot
 	powerOff
 )
 
-// errExit reports an iPXE script that leaves for the next boot device.
+// errExit reports an iPXE script that exits to the next boot device.
 var errExit = errors.New("script left iPXE")
 
 // maxScript bounds a boot script, in bytes.
 const maxScript = 64 << 10
 
-// live is one life: POST, boot, and again after each reboot, until the power is
-// cut or the system switches itself off.
-func (s *Server) live(ctx context.Context, l *life) {
+// bootLoop boots, and boots again after each reboot, until the power is cut or the system powers
+// itself off.
+func (s *Server) bootLoop(ctx context.Context, l *uptime) {
 	defer func() { _ = s.cfg.NIC.SetAddress(netip.Prefix{}, netip.Addr{}) }() // a NIC without power has none
 	for ctx.Err() == nil {
 		s.event(EventPOST, "")
@@ -49,7 +49,7 @@ func (s *Server) live(ctx context.Context, l *life) {
 		case powerOff:
 			return
 		case tryNext:
-			s.event(EventFailed, "no device can be booted")
+			s.event(EventFailed, "no device is bootable")
 			if !sleep(ctx, s.cfg.Retry) {
 				return
 			}
@@ -58,8 +58,8 @@ func (s *Server) live(ctx context.Context, l *life) {
 	}
 }
 
-// bootOnce tries the overriding device, then the boot order, as firmware does.
-func (s *Server) bootOnce(ctx context.Context, l *life, target bmc.Target, mode bmc.Mode) next {
+// bootOnce tries the device of the override, then the boot order, like firmware.
+func (s *Server) bootOnce(ctx context.Context, l *uptime, target bmc.Target, mode bmc.Mode) outcome {
 	order := s.cfg.BootOrder
 	switch target {
 	case bmc.TargetPXE:
@@ -90,15 +90,15 @@ func (s *Server) bootOnce(ctx context.Context, l *life, target bmc.Target, mode 
 	return tryNext
 }
 
-// bootNetwork does what PXE firmware and iPXE do.
-func (s *Server) bootNetwork(ctx context.Context, l *life, mode bmc.Mode) (next, error) {
+// bootNetwork boots like PXE firmware and iPXE.
+func (s *Server) bootNetwork(ctx context.Context, l *uptime, mode bmc.Mode) (outcome, error) {
 	if s.cfg.PlainPXE {
 		lease, err := s.dhcp(ctx, pxeROM, mode)
 		if err != nil {
 			return tryNext, err
 		}
 		if lease.file == "" {
-			return tryNext, errors.New("no boot file was offered")
+			return tryNext, errors.New("DHCP offered no boot file")
 		}
 		n, err := s.tftp(ctx, lease.server, lease.file)
 		if err != nil {
@@ -126,11 +126,11 @@ func (s *Server) bootNetwork(ctx context.Context, l *life, mode bmc.Mode) (next,
 	return s.runAgent(ctx, l, image.commandLine)
 }
 
-// maxChain bounds scripts that chain to each other. A loader that asks for its script
-// again, because files do not arrive, does so seconds apart.
+// maxChain bounds scripts that chain to each other. A loader that waits for files requests its
+// script again every few seconds.
 const maxChain = 1000
 
-// runScripts fetches and runs a script, and those that it chains to.
+// runScripts fetches and runs a script, and the scripts that it chains to.
 func (s *Server) runScripts(ctx context.Context, client *http.Client, location string, mode bmc.Mode) (*bootImage, error) {
 	next, err := s.fetchScript(ctx, client, location)
 	for range maxChain {
@@ -147,7 +147,7 @@ func (s *Server) runScripts(ctx context.Context, client *http.Client, location s
 	return nil, fmt.Errorf("more than %d scripts chained", maxChain)
 }
 
-// interpreter runs a script that came from a location.
+// interpreter returns an interpreter for a script from a location.
 func (s *Server) interpreter(client *http.Client, location string, mode bmc.Mode) *interpreter {
 	return &interpreter{
 		variables: map[string]string{
@@ -172,7 +172,7 @@ func (s *Server) interpreter(client *http.Client, location string, mode bmc.Mode
 	}
 }
 
-// resolve is where a script's reference leads (RFC 3986 §5).
+// resolve resolves a reference in a script (RFC 3986 section 5).
 func resolve(location, reference string) (string, error) {
 	base, err := url.Parse(location)
 	if err != nil {
@@ -187,7 +187,7 @@ func resolve(location, reference string) (string, error) {
 
 func (s *Server) fetchScript(ctx context.Context, client *http.Client, location string) (*chained, error) {
 	if !strings.HasPrefix(location, "http://") {
-		return nil, fmt.Errorf("boot file %q is no http URL", location)
+		return nil, fmt.Errorf("boot file %q is not an http URL", location)
 	}
 	text, err := s.fetch(ctx, client, http.MethodGet, location, maxScript)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Server) loadFile(ctx context.Context, client *http.Client, location str
 	return err
 }
 
-// fetch returns the body, or with max 0 reads it to its end and drops it.
+// fetch returns the body. With limit 0 it reads and drops the body.
 func (s *Server) fetch(ctx context.Context, client *http.Client, method, location string, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, location, nil)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Server) fetch(ctx context.Context, client *http.Client, method, locatio
 		return nil, fmt.Errorf("get %s: %s", location, resp.Status)
 	}
 	if resp.ContentLength < 0 {
-		return nil, fmt.Errorf("get %s: no Content-Length, which iPXE wants", location)
+		return nil, fmt.Errorf("get %s: no Content-Length, which iPXE requires", location)
 	}
 	if limit == 0 {
 		n, err := io.Copy(io.Discard, resp.Body)

@@ -14,36 +14,36 @@ import (
 
 // System is one boot of an installed operating system (Config.System).
 type System struct {
-	// Server is the server's name, UUID what its SMBIOS says.
+	// Server is the server's name, and UUID its SMBIOS UUID.
 	Server, UUID string
-	// UserData and MetaData are the NoCloud seed as this boot finds it: after the
-	// first boot of an instance the user data is gone (I16).
+	// UserData and MetaData are the NoCloud seed. The user data is removed after the first boot
+	// of an instance (I16).
 	UserData, MetaData string
-	// Address of the server, by DHCP.
+	// Address of the server from DHCP.
 	Address netip.Addr
-	// Release is what the image says of itself (ImageRelease); empty: nothing.
+	// Release is the label of the image (ImageRelease); empty: none.
 	Release string
-	// Event writes a line to the server's log. It must be given no secret.
+	// Event writes a line to the server's log. It must not contain a secret.
 	Event func(format string, args ...any)
 }
 
-// The label of an image: a line of text that a boot loader would not mind, in a
-// place that nobody else uses. It stands for the os-release of a real image.
+// The label of an image: a line of text in an unused area. It replaces the os-release of a real
+// image.
 const (
 	releaseOffset = 64 << 10
 	releaseSize   = 512
 	releasePrefix = "ingot-lab-release="
 )
 
-// ImageRelease labels a raw image in memory: an operating system that boots from
-// it says so in System.Release. The image must be longer than 128 KiB.
+// ImageRelease labels a raw image in memory, which appears in System.Release. The image must be
+// longer than 128 KiB.
 func ImageRelease(raw []byte, release string) {
 	area := raw[releaseOffset : releaseOffset+releaseSize]
 	clear(area)
 	copy(area, releasePrefix+release+"\n")
 }
 
-// readRelease reads the label off the disk.
+// readRelease reads the label from the disk.
 func (d *Disk) readRelease(ctx context.Context) (release string, err error) {
 	dev, err := d.open(ctx)
 	if err != nil {
@@ -62,8 +62,8 @@ func (d *Disk) readRelease(ctx context.Context) (release string, err error) {
 	return release, nil
 }
 
-// startSystem starts the operating system's own work, and says whether that is
-// done with: a system of somebody else's has none.
+// startSystem starts Config.System and reports whether that is done. A disk without a seed has
+// nothing to start.
 func (s *Server) startSystem(ctx context.Context, d *Disk, l lease, system *sync.WaitGroup) (bool, error) {
 	if s.cfg.System == nil {
 		return true, nil

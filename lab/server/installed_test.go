@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// labelled writes boot code and label, as an installed image has them.
-func labelled(t *testing.T, s *Server, release string) {
+// writeImage writes the boot code and label of an installed image.
+func writeImage(t *testing.T, s *Server, release string) {
 	t.Helper()
 	raw := make([]byte, 128<<10)
 	raw[510], raw[511] = 0x55, 0xaa
@@ -36,18 +36,18 @@ func TestSystemGetsSeedAndRelease(t *testing.T) {
 			c.UUID = "u-1"
 			c.System = func(ctx context.Context, os System) {
 				got = append(got, os)
-				os.Event("at work")
+				os.Event("running")
 				<-ctx.Done()
 			}
 		})
-		labelled(t, s, release)
+		writeImage(t, s, release)
 		must(t, s.disks[0].writeSeed(t.Context(), diskSeed{UserData: "#cloud-config", MetaData: "instance-id: a"}))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		var system sync.WaitGroup
 		started, err := s.startSystem(ctx, s.disks[0], lease{address: netip.MustParsePrefix("10.0.0.7/24")}, &system)
 		must(t, err)
-		waitFor(t, s, "the system's word", func() bool { return s.count(EventUserData) == 1 })
+		waitFor(t, s, "the system's event", func() bool { return s.count(EventUserData) == 1 })
 		cancel()
 		system.Wait()
 		want := []System{{
@@ -60,17 +60,17 @@ func TestSystemGetsSeedAndRelease(t *testing.T) {
 	}
 }
 
-func TestSystemOfSomebodyElse(t *testing.T) {
+func TestSystemWithoutSeed(t *testing.T) {
 	s := newServer(t, func(c *Config) {
 		c.System = func(context.Context, System) { t.Error("called for a disk without a seed") }
 	})
-	labelled(t, s, "v1.36.3")
+	writeImage(t, s, "v1.36.3")
 	var system sync.WaitGroup
 	started, err := s.startSystem(t.Context(), s.disks[0], lease{}, &system)
 	must(t, err)
 	system.Wait()
 	if !started {
-		t.Error("it would be tried again")
+		t.Error("not started: it would be tried again")
 	}
 	s.cfg.System = nil
 	if started, err := s.startSystem(t.Context(), s.disks[0], lease{}, &system); !started || err != nil {

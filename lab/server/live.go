@@ -18,16 +18,15 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// liveKernels is the server as the agent starts live systems on it.
+// liveKernels starts live systems for the agent.
 type liveKernels struct {
 	server *Server
-	// commandLine of what was loaded last.
+	// commandLine of the last loaded kernel.
 	commandLine string
 }
 
 var _ agent.Kernels = (*liveKernels)(nil)
 
-// File implements agent.Kernels.
 func (k *liveKernels) File(name string) (*os.File, error) {
 	f, err := os.CreateTemp("", "ingot-lab-"+name)
 	if err != nil {
@@ -36,11 +35,11 @@ func (k *liveKernels) File(name string) (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// Load implements agent.Kernels. A kernel begins with a word that says so (LiveKernel).
+// Load implements agent.Kernels. A kernel must begin with LiveKernel.
 func (k *liveKernels) Load(kernel, initrd *os.File, commandLine agentapi.Sensitive) error {
 	head := make([]byte, len(LiveKernel))
 	if _, err := kernel.ReadAt(head, 0); err != nil || string(head) != LiveKernel {
-		return fmt.Errorf("%w: it does not begin with %q", agent.ErrKernelRefused, LiveKernel)
+		return fmt.Errorf("%w: the file does not begin with %q", agent.ErrKernelRefused, LiveKernel)
 	}
 	info, err := initrd.Stat()
 	if err != nil {
@@ -51,13 +50,13 @@ func (k *liveKernels) Load(kernel, initrd *os.File, commandLine agentapi.Sensiti
 	return nil
 }
 
-// LiveKernel is what the file of a live system's kernel begins with.
+// LiveKernel is the beginning of a live system's kernel file.
 const LiveKernel = "ingot-lab-live-kernel"
 
-// liveSystem is an installer: it gets an address, fetches its data from the address on
-// its command line, writes itself to the first disk and reboots. Refused for good, it
-// stands there as installers do.
-func (s *Server) liveSystem(ctx context.Context, commandLine string) (next, error) {
+// liveSystem simulates an installer: it gets an address, fetches its data from the address on its
+// command line, writes itself to the first disk and reboots. After a final refusal it stops, like
+// real installers.
+func (s *Server) liveSystem(ctx context.Context, commandLine string) (outcome, error) {
 	if !sleep(ctx, s.cfg.BootTime) {
 		return powerOff, nil
 	}
@@ -68,7 +67,7 @@ func (s *Server) liveSystem(ctx context.Context, commandLine string) (next, erro
 		case ctx.Err() != nil:
 			return powerOff, nil
 		case err == nil:
-			s.event(EventLive, "is on the disk, reboots")
+			s.event(EventLive, "installed to the disk, reboots")
 			return reboot, nil
 		}
 		s.event(EventFailed, "live system: %v", err)
@@ -96,8 +95,8 @@ func (s *Server) installLive(ctx context.Context, commandLine string) error {
 	return s.disks[0].writeLive(ctx, seed)
 }
 
-// fetchLive gets what the command line leads to: all files of cloud-init's NoCloud
-// datasource below an address, or the one file that it names.
+// fetchLive fetches the data for a command line: all files of cloud-init's NoCloud datasource below
+// an address, or one file.
 func (s *Server) fetchLive(ctx context.Context, commandLine string) (diskSeed, error) {
 	seed := diskSeed{WrittenAt: time.Now()}
 	address, pin := "", ""
@@ -110,7 +109,7 @@ func (s *Server) fetchLive(ctx context.Context, commandLine string) (diskSeed, e
 		}
 	}
 	if address == "" {
-		return seed, fmt.Errorf("%w: the command line names no address", errFinal)
+		return seed, fmt.Errorf("%w: the command line has no address", errFinal)
 	}
 	client := s.httpClient()
 	defer client.CloseIdleConnections()
@@ -147,14 +146,14 @@ func (s *Server) fetchLive(ctx context.Context, commandLine string) (diskSeed, e
 	return seed, nil
 }
 
-// errNoFile: the server says that there is no such file.
+// errNoFile reports that the server does not have a file.
 var errNoFile = fmt.Errorf("%w: no such file", errFinal)
 
-// getLive makes one request. The address is a secret, and is not in the error.
+// getLive makes one request. The address is a secret and is not in the error.
 func (s *Server) getLive(ctx context.Context, client *http.Client, address string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return "", fmt.Errorf("%w: the address is none", errFinal)
+		return "", fmt.Errorf("%w: the address is not valid", errFinal)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -164,7 +163,7 @@ func (s *Server) getLive(ctx context.Context, client *http.Client, address strin
 	body, err := io.ReadAll(io.LimitReader(response.Body, agentapi.MaxBootstrapBytes+1))
 	switch {
 	case err != nil:
-		return "", errors.New("the answer was cut off")
+		return "", errors.New("the answer is incomplete")
 	case response.StatusCode == http.StatusNotFound:
 		return "", errNoFile
 	case response.StatusCode >= 400 && response.StatusCode < 500:
@@ -175,7 +174,7 @@ func (s *Server) getLive(ctx context.Context, client *http.Client, address strin
 	return string(body), nil
 }
 
-// writeLive makes the disk one that boots: boot code, no marker of Ingot's, and the data.
+// writeLive makes the disk bootable: boot code, no Ingot marker, and the data.
 func (d *Disk) writeLive(ctx context.Context, seed diskSeed) (err error) {
 	if err := d.writeSeed(ctx, seed); err != nil {
 		return err

@@ -22,14 +22,14 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// loopback is a NIC whose network is the machine's own.
+// loopback is a NIC on the machine's own network.
 type loopback struct{ unplugged }
 
 func (loopback) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
-// A live system asks for what its command line says, and its errors hold no address.
+// TestFetchLive shows which data a command line leads to, and that errors do not show the address.
 func TestFetchLive(t *testing.T) {
 	const secret = "address-canary-31d7"
 	files := map[string]string{"user-data": "user", "meta-data": "instance-id: a", "vendor-data": "vendor"}
@@ -40,12 +40,12 @@ func TestFetchLive(t *testing.T) {
 		final bool
 		fails bool
 	}{
-		"data alone":         {line: "quiet data=%s/live/v1/" + secret + "/user-data", want: diskSeed{UserData: "user"}},
-		"cloud-init":         {line: "ds=nocloud;s=%s/live/v1/" + secret + "/", want: diskSeed{UserData: "user", MetaData: "instance-id: a", VendorData: "vendor"}},
-		"refused":            {line: "data=%s/live/v1/" + secret + "/user-data", code: http.StatusUnauthorized, fails: true, final: true},
-		"not yet":            {line: "data=%s/live/v1/" + secret + "/user-data", code: http.StatusServiceUnavailable, fails: true},
-		"no address":         {line: "quiet %s", fails: true, final: true},
-		"a pin that is none": {line: "pin=sha1//x data=%s/live/v1/" + secret + "/user-data", fails: true, final: true},
+		"one file":       {line: "quiet data=%s/live/v1/" + secret + "/user-data", want: diskSeed{UserData: "user"}},
+		"cloud-init":     {line: "ds=nocloud;s=%s/live/v1/" + secret + "/", want: diskSeed{UserData: "user", MetaData: "instance-id: a", VendorData: "vendor"}},
+		"refused":        {line: "data=%s/live/v1/" + secret + "/user-data", code: http.StatusUnauthorized, fails: true, final: true},
+		"not yet":        {line: "data=%s/live/v1/" + secret + "/user-data", code: http.StatusServiceUnavailable, fails: true},
+		"no address":     {line: "quiet %s", fails: true, final: true},
+		"an invalid pin": {line: "pin=sha1//x data=%s/live/v1/" + secret + "/user-data", fails: true, final: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func TestFetchLive(t *testing.T) {
 	}
 }
 
-// What it writes boots, and carries no marker of Ingot's any more.
+// TestWriteLive shows that the written disk is bootable and has no Ingot marker.
 func TestWriteLive(t *testing.T) {
 	s := newServer(t, nil)
 	d := s.disks[0]
@@ -95,7 +95,7 @@ func TestWriteLive(t *testing.T) {
 	}
 }
 
-// Only a kernel is started.
+// TestLiveKernels shows that only a LiveKernel is loaded.
 func TestLiveKernels(t *testing.T) {
 	k := &liveKernels{server: newServer(t, nil)}
 	load := func(kernel string) error {
@@ -110,7 +110,7 @@ func TestLiveKernels(t *testing.T) {
 		return k.Load(a, b, "quiet secret")
 	}
 	if err := load("MZ"); !errors.Is(err, agent.ErrKernelRefused) || k.commandLine != "" {
-		t.Errorf("loaded what is no kernel: %v", err)
+		t.Errorf("loaded a file that is not a kernel: %v", err)
 	}
 	if err := load(LiveKernel + " and more"); err != nil || k.commandLine != "quiet secret" {
 		t.Errorf("%v, command line %q", err, k.commandLine)

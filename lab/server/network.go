@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// networkConfig is what a simulated system understands of cloud-init's network
-// configuration, version 2: it has one interface, and no switch with VLANs.
+// networkConfig is the supported part of cloud-init's network configuration, version 2: one
+// interface, and no VLANs.
 type networkConfig struct {
 	Version   int                     `json:"version"`
 	Ethernets map[string]configuredBy `json:"ethernets"`
@@ -37,8 +37,8 @@ type configuredBy struct {
 	} `json:"routes"`
 }
 
-// configureNetwork does what the installed system does at each boot: what the seed says
-// of this interface, or DHCP where the seed says nothing of the network.
+// configureNetwork configures the interface at each boot from the seed, or with DHCP if the seed
+// has no network configuration.
 func (s *Server) configureNetwork(ctx context.Context, d *Disk) (lease, error) {
 	seed, err := d.readSeed(ctx)
 	if err != nil && !errors.Is(err, errNoSeed) {
@@ -57,12 +57,12 @@ func (s *Server) configureNetwork(ctx context.Context, d *Disk) (lease, error) {
 	if err := s.cfg.NIC.SetAddress(address, gateway); err != nil {
 		return lease{}, err
 	}
-	s.event(EventSystem, "has %s by network-config", address)
+	s.event(EventSystem, "has %s from network-config", address)
 	return lease{address: address}, nil
 }
 
-// readNetworkConfig finds the first IPv4 address of the interface with a MAC address, or
-// of the bond that it is in, and the default route by it.
+// readNetworkConfig returns the first IPv4 address and the default gateway of the interface with a
+// MAC address, or of its bond.
 func readNetworkConfig(text, mac string) (address netip.Prefix, gateway netip.Addr, asksDHCP bool, err error) {
 	config := networkConfig{}
 	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
@@ -75,11 +75,11 @@ func readNetworkConfig(text, mac string) (address netip.Prefix, gateway netip.Ad
 		}
 	}
 	if config.Version != 2 || name == "" {
-		return address, gateway, false, fmt.Errorf("version %d says nothing of the interface %s", config.Version, mac)
+		return address, gateway, false, fmt.Errorf("version %d has no interface %s", config.Version, mac)
 	}
 	link := config.Ethernets[name]
 	if link.SetName != name {
-		return address, gateway, false, fmt.Errorf("set-name of %s is %q: some systems would use one name, some the other", name, link.SetName)
+		return address, gateway, false, fmt.Errorf("set-name of %s is %q, but systems differ in which of the names they use", name, link.SetName)
 	}
 	for _, bond := range config.Bonds {
 		if slices.Contains(bond.Interfaces, name) {

@@ -26,10 +26,10 @@ func TestReadNetworkConfig(t *testing.T) {
 		"static on a bond":  {text: bonded + "    addresses:\n      - \"10.20.3.7/22\"\n", address: "10.20.3.7/22"},
 		"DHCP":              {text: oneNIC + "    dhcp4: true\n", dhcp: true},
 		"nothing":           {text: oneNIC, refused: "neither an IPv4 address nor DHCP"},
-		"another interface": {text: strings.ReplaceAll(oneNIC, "00:01", "00:02") + "    dhcp4: true\n", refused: "says nothing of the interface"},
+		"another interface": {text: strings.ReplaceAll(oneNIC, "00:01", "00:02") + "    dhcp4: true\n", refused: "has no interface"},
 		"another version":   {text: strings.Replace(oneNIC, "version: 2", "version: 1", 1) + "    dhcp4: true\n", refused: "version 1"},
 		"another name":      {text: strings.Replace(oneNIC, "set-name: uplink0", "set-name: other", 1) + "    dhcp4: true\n", refused: "set-name"},
-		"no YAML":           {text: "\t", refused: "yaml"},
+		"invalid YAML":      {text: "\t", refused: "yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, gateway, dhcp, err := readNetworkConfig(tc.text, "52:54:00:00:00:01")
@@ -52,41 +52,41 @@ func TestReadNetworkConfig(t *testing.T) {
 	}
 }
 
-// dark is a network with nobody on it: whoever listens for DHCP has failed.
-type dark struct {
+// recordingNIC records its address. DHCP fails on it.
+type recordingNIC struct {
 	unplugged
 	mu      *sync.Mutex
 	address *netip.Prefix
 }
 
-func (d dark) SetAddress(address netip.Prefix, _ netip.Addr) error {
+func (d recordingNIC) SetAddress(address netip.Prefix, _ netip.Addr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	*d.address = address
 	return nil
 }
 
-// Black start: with every process of Ingot down, a server with a network of its own boots
-// from its disk and has its address; one without waits for DHCP.
-func TestBlackStart(t *testing.T) {
+// TestBootWithoutIngot shows that a server with its own network configuration boots from its disk
+// and gets its address while Ingot is down, and that a server without one waits for DHCP.
+func TestBootWithoutIngot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config string
 		want   netip.Prefix
 	}{
-		"with a network of its own": {oneNIC + "    addresses:\n      - \"10.20.3.7/22\"\n", netip.MustParsePrefix("10.20.3.7/22")},
-		"without":                   {"", netip.Prefix{}},
+		"static":  {oneNIC + "    addresses:\n      - \"10.20.3.7/22\"\n", netip.MustParsePrefix("10.20.3.7/22")},
+		"no seed": {"", netip.Prefix{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nic := dark{mu: &sync.Mutex{}, address: &netip.Prefix{}}
+			nic := recordingNIC{mu: &sync.Mutex{}, address: &netip.Prefix{}}
 			s := newServer(t, func(c *Config) { c.NIC = nic })
-			labelled(t, s, "")
+			writeImage(t, s, "")
 			must(t, s.disks[0].writeSeed(t.Context(), diskSeed{MetaData: "instance-id: a-1", NetworkConfig: tc.config, BootedInstance: "a-1"}))
 			must(t, s.Power(t.Context(), bmc.On))
 			if tc.config == "" {
-				waitFor(t, s, "that DHCP is waited for", func() bool { return s.count(EventFailed) > 1 })
+				waitFor(t, s, "failed DHCP requests", func() bool { return s.count(EventFailed) > 1 })
 			} else {
 				waitFor(t, s, "its address", func() bool {
-					return strings.Contains(textOf(s), "has 10.20.3.7/22 by network-config")
+					return strings.Contains(textOf(s), "has 10.20.3.7/22 from network-config")
 				})
 			}
 			nic.mu.Lock()
@@ -98,7 +98,7 @@ func TestBlackStart(t *testing.T) {
 	}
 }
 
-// textOf is all that the server said.
+// textOf returns the details of all events.
 func textOf(s *Server) string {
 	var b strings.Builder
 	for _, e := range s.Events() {

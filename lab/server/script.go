@@ -8,48 +8,49 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
 
-// bootImage is what a script ended in.
+// bootImage is the result of a script.
 type bootImage struct {
 	// commandLine of the kernel; it may hold a token.
 	commandLine string
 	initrds     []string
-	// chain is the script to go on with instead; nil: boot.
+	// chain is the script to continue with; nil: boot.
 	chain *chained
 }
 
-// chained is a script, and where it came from.
+// chained is a script with its location.
 type chained struct{ location, text string }
 
-// interpreter runs the part of iPXE's script language that boot scripts use:
-// labels, goto, echo, iseq, isset, kernel, initrd, imgfree, sleep, boot, chain,
-// sanboot, dhcp and exit, joined by || and &&.
+// interpreter runs the subset of iPXE's script language that boot scripts use: labels, goto, echo,
+// iseq, isset, kernel, initrd, imgfree, sleep, boot, chain, sanboot, dhcp and exit, joined by ||
+// and &&.
 type interpreter struct {
 	variables map[string]string
 	// load fetches a file.
 	load func(ctx context.Context, uri string) error
 	// script fetches a script.
 	script func(ctx context.Context, uri string) (*chained, error)
-	// pause stands for whatever number of seconds a script sleeps.
+	// pause replaces every sleep of a script.
 	pause time.Duration
 
 	image  bootImage
 	kernel string
-	// done: the script handed over; jump is the label that goto named.
+	// done means that the script has ended with boot or chain. jump is the label of a goto.
 	done bool
 	jump string
 }
 
-// maxSteps bounds a script that goes round in circles with nothing to wait for.
+// maxSteps bounds a script with an endless loop.
 const maxSteps = 10_000
 
-// errCommand reports a command that failed, which || may forgive.
+// errCommand reports a failed command, which || may handle.
 var errCommand = errors.New("command failed")
 
-// run returns what to boot; errExit: nothing, the firmware goes on.
+// run returns the image to boot, or errExit for the next boot device.
 func (in *interpreter) run(ctx context.Context, text string) (*bootImage, error) {
 	lines := strings.Split(text, "\n")
 	if strings.TrimSpace(lines[0]) != "#!ipxe" {
@@ -57,7 +58,7 @@ func (in *interpreter) run(ctx context.Context, text string) (*bootImage, error)
 	}
 	for i, steps := 1, 0; i < len(lines); i++ {
 		if steps++; steps > maxSteps {
-			return nil, fmt.Errorf("script does not end within %d steps", maxSteps)
+			return nil, fmt.Errorf("script exceeds %d steps", maxSteps)
 		}
 		line := strings.TrimSpace(lines[i])
 		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ":") {
@@ -70,27 +71,18 @@ func (in *interpreter) run(ctx context.Context, text string) (*bootImage, error)
 			return &in.image, nil
 		}
 		if in.jump != "" {
-			at, ok := label(lines, in.jump)
-			if !ok {
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) == ":"+in.jump })
+			if at < 0 {
 				return nil, fmt.Errorf("script has no label %q", in.jump)
 			}
 			i, in.jump = at, ""
 		}
 	}
-	return nil, errExit // the end of a script is as exit
+	return nil, errExit // the end of a script is an exit
 }
 
-func label(lines []string, name string) (int, bool) {
-	for i, line := range lines {
-		if strings.TrimSpace(line) == ":"+name {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
-// line runs commands joined by || and &&: as in iPXE, from left to right, each
-// operator deciding whether the next command runs. An empty command succeeds.
+// line runs commands joined by || and && from left to right, like iPXE: each operator decides
+// whether the next command runs. An empty command succeeds.
 func (in *interpreter) line(ctx context.Context, line string) error {
 	words := strings.Fields(line)
 	var err error
@@ -120,7 +112,6 @@ func (in *interpreter) line(ctx context.Context, line string) error {
 	return nil
 }
 
-// command runs one command.
 func (in *interpreter) command(ctx context.Context, words []string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -155,25 +146,29 @@ func (in *interpreter) command(ctx context.Context, words []string) error {
 		in.done = in.kernel != ""
 		return check(in.done)
 	case "chain":
-		return in.chainCommand(ctx, lastArgument(args))
+		return in.chainCommand(ctx, args)
 	case "sanboot", "exit":
-		// Both go on with the disk, which the boot order has next.
+		// Both continue with the disk, the next device of the boot order.
 		return errExit
 	}
-	return fmt.Errorf("script has the command %q, which this firmware does not know", words[0])
+	return fmt.Errorf("script has the unknown command %q", words[0])
 }
 
 func (in *interpreter) gotoLabel(args []string) error {
 	if len(args) != 1 {
-		return errors.New("goto wants one label")
+		return errors.New("goto needs one label")
 	}
 	in.jump = args[0]
 	return nil
 }
 
-// chainCommand is chain: [option…] uri. A script that does not arrive is a failure of the
-// command, and the one that runs goes on.
-func (in *interpreter) chainCommand(ctx context.Context, uri string) error {
+// chainCommand is chain: [option…] uri. If the script cannot be fetched, the command fails and the
+// current script continues.
+func (in *interpreter) chainCommand(ctx context.Context, args []string) error {
+	uri := ""
+	if len(args) > 0 {
+		uri = args[len(args)-1]
+	}
 	next, err := in.script(ctx, uri)
 	if err != nil {
 		return in.failure(ctx, "chain", err)
@@ -182,7 +177,7 @@ func (in *interpreter) chainCommand(ctx context.Context, uri string) error {
 	return nil
 }
 
-// failure is that of a command that fetches, unless the server is switched off.
+// failure returns the error of a failed fetch, or the end of ctx.
 func (*interpreter) failure(ctx context.Context, command string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -196,7 +191,7 @@ func (in *interpreter) loadCommand(ctx context.Context, command string, args []s
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		if args[0] == "--name" || args[0] == "-n" {
 			if len(args) < 2 {
-				return fmt.Errorf("%s: --name wants a name", command)
+				return fmt.Errorf("%s: --name needs a name", command)
 			}
 			name, args = args[1], args[1:]
 		}
@@ -239,11 +234,4 @@ func check(ok bool) error {
 		return errCommand
 	}
 	return nil
-}
-
-func lastArgument(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[len(args)-1]
 }

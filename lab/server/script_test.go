@@ -26,14 +26,14 @@ func TestInterpreter(t *testing.T) {
 	}{
 		{name: "kernel and initrd", script: "#!ipxe\nkernel --name k http://h/k a=b initrd=i\ninitrd --name i /i\nboot\n",
 			want: &bootImage{commandLine: "a=b initrd=i", initrds: []string{"i"}}, loads: []string{"http://h/k", "/i"}},
-		{name: "retries until it is there", failures: 2,
+		{name: "retries until success", failures: 2,
 			script: "#!ipxe\ngoto load\n:retry\nimgfree\nsleep 3\n:load\nkernel http://h/k x || goto retry\nboot || goto retry\n",
 			want:   &bootImage{commandLine: "x"}, loads: []string{"http://h/k", "http://h/k", "http://h/k"}},
 		{name: "chain", script: "#!ipxe\nisset ${netX/ip} || dhcp || goto failed\nchain --replace --autofree http://h/${netX/mac}/s || goto failed\n:failed\nexit 1\n",
 			want: &bootImage{chain: &chained{location: "http://h/52:54:00:00:00:01/s"}}, loads: []string{"http://h/52:54:00:00:00:01/s"}},
-		{name: "files that are gone: asks for the script anew", failures: 1, script: retries,
+		{name: "files fail, then chain", failures: 1, script: retries,
 			want: &bootImage{chain: &chained{location: "http://h/s"}}, loads: []string{"http://h/k", "http://h/s"}},
-		{name: "neither files nor script, then the files", failures: 2, script: retries,
+		{name: "files and chain fail, then files", failures: 2, script: retries,
 			want: &bootImage{commandLine: "x"}, loads: []string{"http://h/k", "http://h/s", "http://h/k"}},
 		{name: "local disk, UEFI", platform: "efi", script: local, err: errExit.Error()},
 		{name: "local disk, BIOS", platform: "pcbios", script: local, err: errExit.Error()},
@@ -43,10 +43,10 @@ func TestInterpreter(t *testing.T) {
 		{name: "and after failure", script: "#!ipxe\niseq a b && goto x ||\nkernel /k\nboot\n:x\nexit\n", want: &bootImage{}, loads: []string{"/k"}},
 		{name: "nothing to boot", script: "#!ipxe\nboot\n", err: "script ended at"},
 		{name: "load fails", failures: 1, script: "#!ipxe\nkernel /k\nboot\n", loads: []string{"/k"}, err: "not there"},
-		{name: "no script", script: "<html>", err: "not an iPXE script"},
+		{name: "not a script", script: "<html>", err: "not an iPXE script"},
 		{name: "unknown command", script: "#!ipxe\nprompt\n", err: `"prompt"`},
 		{name: "unknown label", script: "#!ipxe\ngoto nowhere\n", err: `"nowhere"`},
-		{name: "round in circles", script: "#!ipxe\n:a\ngoto a\n", err: "does not end"},
+		{name: "endless loop", script: "#!ipxe\n:a\ngoto a\n", err: "exceeds"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var loads []string
@@ -79,7 +79,7 @@ func TestInterpreter(t *testing.T) {
 	}
 }
 
-// FuzzInterpreter: whatever a boot server sends, the interpreter comes to an end.
+// FuzzInterpreter shows that every script ends.
 func FuzzInterpreter(f *testing.F) {
 	f.Add("#!ipxe\nkernel http://h/k a || goto retry\n:retry\nboot && exit\n")
 	f.Add("#!ipxe\n:a\niseq ${platform} efi && goto a || chain ${x\n")

@@ -13,20 +13,19 @@ import (
 	"time"
 )
 
-// The seed of a simulated disk lies near its end, where an image is not
-// expected to reach: 8 bytes of length, big-endian, and JSON. So what a search
-// for secrets finds on the disk is what the disk holds. It is in the last MiB, which a
-// cleaning of metadata removes, as it does the table of the partitions by which a seed
-// would be found; behind it a software RAID has room for its superblock, which the real
-// agent writes.
+// The seed of a simulated disk is stored near its end, beyond an image: 8 bytes of length,
+// big-endian, and JSON. So a search of the disk for secrets finds what it contains. It is in the
+// last MiB, which a metadata cleaning removes, like the partition table by which a real seed is
+// found. The rest of that MiB is for the superblock of a software RAID, which the real agent
+// writes.
 const (
 	raidArea = 64 << 10
 	seedArea = 1<<20 - raidArea
-	// minDisk has room for the marker, an image, the seed and a superblock.
+	// minDisk is enough for the marker, an image, the seed and a superblock.
 	minDisk = 6 << 20
 )
 
-// seedAt is where the seed lies.
+// seedAt returns the offset of the seed.
 func (d *Disk) seedAt() int64 { return d.size - raidArea - seedArea }
 
 // diskSeed is the NoCloud seed on a simulated disk.
@@ -37,21 +36,21 @@ type diskSeed struct {
 	// NetworkConfig is cloud-init's network configuration; empty: none.
 	NetworkConfig string    `json:"networkConfig,omitempty"`
 	WrittenAt     time.Time `json:"writtenAt"`
-	// BootedInstance is the instance-id whose first boot is over.
+	// BootedInstance is the instance-id after its first boot.
 	BootedInstance string `json:"bootedInstance,omitempty"`
 }
 
 // errNoSeed reports a disk without a seed.
 var errNoSeed = errors.New("disk has no seed")
 
-// writeSeed replaces the seed; nothing of an older one is left.
+// writeSeed replaces the whole seed area.
 func (d *Disk) writeSeed(ctx context.Context, seed diskSeed) (err error) {
 	body, err := json.Marshal(seed)
 	if err != nil {
 		return err
 	}
 	if len(body) > seedArea-8 {
-		return fmt.Errorf("seed of %d bytes is larger than a simulated disk has room for", len(body))
+		return fmt.Errorf("seed of %d bytes exceeds the area of a simulated disk", len(body))
 	}
 	area := make([]byte, seedArea)
 	binary.BigEndian.PutUint64(area, uint64(len(body)))
@@ -84,8 +83,7 @@ func (d *Disk) readSeed(ctx context.Context) (seed diskSeed, err error) {
 	return seed, nil
 }
 
-// metaData reads the keys of the first level of a YAML mapping of scalars, which
-// is what meta-data is.
+// metaData returns the top-level scalars of meta-data, a YAML mapping.
 func metaData(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -98,14 +96,14 @@ func metaData(text string) map[string]string {
 	return values
 }
 
-// vendorVariables reads the assignments INGOT_…= that stand on lines of their own
-// in vendor-data, a shell script.
+// vendorVariables returns the assignments INGOT_…= on lines of their own in vendor-data, a shell
+// script.
 func vendorVariables(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if ok && strings.HasPrefix(name, "INGOT_") && !strings.ContainsAny(name, " \t$\"'") {
-			// The first assignment is the script's own; later ones stand in what it writes.
+			// Later assignments of a name are in files that the script writes.
 			if _, seen := values[name]; !seen {
 				values[name] = unquote(value)
 			}
@@ -114,7 +112,7 @@ func vendorVariables(text string) map[string]string {
 	return values
 }
 
-// unquote removes the quotes of the shell or of YAML around a whole value.
+// unquote removes the shell or YAML quotes around a value.
 func unquote(s string) string {
 	if n := len(s); n >= 2 && (s[0] == '\'' || s[0] == '"') && s[n-1] == s[0] {
 		return s[1 : n-1]

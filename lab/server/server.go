@@ -16,97 +16,90 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// NIC is the server's network interface and the operating system's network
-// stack above it. *network.Stack is one.
+// NIC is the server's network interface with the network stack of the operating system, such as
+// *network.Stack.
 type NIC interface {
 	MAC() net.HardwareAddr
-	// ListenUnconfigured opens a UDP socket that sends from 0.0.0.0 and receives
-	// broadcasts; ListenUDP one (port 0: any) with the interface's address.
+	// ListenUnconfigured opens a UDP socket that sends from 0.0.0.0 and receives broadcasts.
+	// ListenUDP opens one with the interface's address; port 0: any.
 	ListenUnconfigured(port uint16) (net.PacketConn, error)
 	ListenUDP(port uint16) (net.PacketConn, error)
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
-	// SetAddress replaces address and default route; zero values take them away.
+	// SetAddress replaces address and default route; zero values remove them.
 	SetAddress(address netip.Prefix, gateway netip.Addr) error
-	// SetIPv6 leaves of IPv6 addresses the link-local one and another; ListenUDPIPv6
-	// opens a UDP socket (port 0: any) with those.
+	// SetIPv6 replaces all IPv6 addresses except the link-local one. ListenUDPIPv6 opens a UDP
+	// socket with those addresses; port 0: any.
 	SetIPv6(address netip.Prefix) error
 	ListenUDPIPv6(port uint16, groups ...netip.Addr) (net.PacketConn, error)
 }
 
-// Device is something to boot from.
+// Device is a boot device.
 type Device string
 
-// The devices.
 const (
 	Network   Device = "Network"
 	LocalDisk Device = "Disk"
 )
 
-// Config describes a server. Durations that are 0 have the defaults they name.
+// Config describes a server. Each duration states its default for 0.
 type Config struct {
-	// Name is for people.
 	Name string
-	// NIC is the only network interface. Required; the caller closes it after the
-	// server.
+	// NIC is the only network interface. Required. The caller closes it after the server.
 	NIC NIC
-	// Disks, of which the first is what the firmware boots.
+	// Disks of the server; the firmware boots the first one.
 	Disks []DiskConfig
-	// UUID, Serial, Manufacturer and Model are what SMBIOS says.
+	// UUID, Serial, Manufacturer and Model are SMBIOS values.
 	UUID, Serial, Manufacturer, Model string
-	// Cores and MemoryBytes for the inventory; 4 and 8 GiB.
+	// Cores and MemoryBytes of the inventory; default 4 and 8 GiB.
 	Cores       int32
 	MemoryBytes int64
-	// BootOrder where the BMC overrides nothing; default network, then disk.
+	// BootOrder applies without an override of the BMC; default network, then disk.
 	BootOrder []Device
-	// PlainPXE makes the firmware a PXE ROM that loads iPXE by TFTP; otherwise its
-	// ROM is iPXE, as QEMU's is.
+	// PlainPXE makes the firmware a PXE ROM that loads iPXE with TFTP. Otherwise its ROM is
+	// iPXE, like QEMU's.
 	PlainPXE bool
-	// IPv6 makes firmware, agent and system speak IPv6 alone, with the address that DHCPv6
-	// gives them and a /64 on the link.
+	// IPv6 makes firmware, agent and system use only IPv6, with the address from DHCPv6 and a
+	// /64 prefix.
 	IPv6 bool
-	// HeadOnly asks for kernel and initramfs without reading them, for tests with
-	// many servers.
+	// HeadOnly requests kernel and initramfs without reading them, for tests with many servers.
 	HeadOnly bool
-	// POST is how long the firmware takes before it boots; 10 ms. BootTime is how
-	// long a kernel takes to start; 10 ms.
+	// POST is the time before the firmware boots, and BootTime the start time of a kernel; 10 ms
+	// each.
 	POST, BootTime time.Duration
-	// ShutdownTime is how long the installed system takes to stop; 10 ms.
-	// IgnoreShutdown makes it deaf to the power button, as the agent always is.
+	// ShutdownTime is how long the installed system takes to stop; 10 ms. IgnoreShutdown makes it
+	// ignore the power button, as the agent always does.
 	ShutdownTime   time.Duration
 	IgnoreShutdown bool
-	// Retry is the pause between attempts: of the boot order, of the agent's calls,
-	// of those of the installed system; 500 ms.
+	// Retry is the pause between attempts of the boot order, of the agent's calls, and of the
+	// installed system; 500 ms.
 	Retry time.Duration
-	// CallTimeout bounds one call of the agent to its manager; 30 s, the agent's own.
+	// CallTimeout bounds one call of the agent to the manager; default 30 s, the agent's own.
 	CallTimeout time.Duration
-	// DHCPTimeout is how long a DHCP request waits before it is repeated; 2 s.
+	// DHCPTimeout is the wait before a DHCP request is repeated; 2 s.
 	DHCPTimeout time.Duration
-	// System is the installed operating system beyond what Ingot asks of it: it is
-	// called on each boot from a disk that Ingot seeded, once the system has an
-	// address, and runs until ctx ends with the power, the shutdown or the reset;
-	// the server is not off before it has returned. nil: there is no more to it.
+	// System simulates the installed operating system beyond Ingot's own first boot. It is called
+	// on each boot from a disk with a seed, after the system has an address. It runs until ctx ends
+	// with power-off, shutdown or reset, and delays the power-off until it returns. May be nil.
 	System func(ctx context.Context, os System)
-	// Live is called when a live system has an address, before it asks for its data, with
-	// its command line, which holds a secret. nil: nobody is told.
+	// Live is called when a live system has an address, before it fetches its data. The command
+	// line holds a secret. May be nil.
 	Live func(ctx context.Context, commandLine string)
-	// Pace is called at each step, and may take its time until ctx ends with the work or the
-	// power: tests slow the server down by it, or hold it. nil: no step takes time.
+	// Pace is called at each step and may block until ctx ends: tests use it to slow the server
+	// down or to stop it. May be nil.
 	Pace func(ctx context.Context, step Step)
-	// Console gets a line for each event, in order; nil: nobody does. It must not
-	// call the server.
+	// Console receives each event in order; it must not call the server. May be nil.
 	Console func(Event)
 }
 
-// Step is what the server is about to do. All but StepBoot are the agent's work.
+// Step is the next action of the server. All but StepBoot are actions of the agent.
 type Step string
 
-// The steps.
 const (
-	// StepProbe: look at what hardware there is.
+	// StepProbe: read the hardware.
 	StepProbe Step = "Probe"
 	// StepWrite: write or zero a part of a disk.
 	StepWrite Step = "Write"
-	// StepSeed: give the written system its data.
+	// StepSeed: write the seed of the installed system.
 	StepSeed Step = "Seed"
 	// StepReport: report an install that has just become complete on its disk.
 	StepReport Step = "Report"
@@ -119,14 +112,13 @@ type Event struct {
 	At     time.Time
 	Server string
 	Kind   EventKind
-	// Detail is for people.
 	Detail string
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an Event.
 type EventKind string
 
-// The events, in the order of a life.
+// The events in their usual order.
 const (
 	EventPowerOn   EventKind = "PowerOn"
 	EventPowerOff  EventKind = "PowerOff"
@@ -138,20 +130,19 @@ const (
 	EventKernel    EventKind = "Kernel"
 	EventAgent     EventKind = "Agent"
 	EventAgentDone EventKind = "AgentDone"
-	// EventLive is what a system says that runs from memory and installs itself.
+	// EventLive is an event of a live system that installs itself.
 	EventLive   EventKind = "Live"
 	EventSystem EventKind = "System"
-	// EventDeaf is a press of the power button that the system does not hear.
+	// EventDeaf is a press of the power button that the system ignores.
 	EventDeaf     EventKind = "Deaf"
 	EventBooted   EventKind = "Booted"
 	EventScrubbed EventKind = "Scrubbed"
-	// EventUserData is what the system says of the user data (System.Event).
+	// EventUserData is an event of Config.System (System.Event).
 	EventUserData EventKind = "UserData"
 	EventFailed   EventKind = "Failed"
 )
 
-// Server is a simulated server. It is a lab/bmc.Machine, and safe for concurrent
-// use.
+// Server is a simulated server. It implements lab/bmc.Machine and is safe for concurrent use.
 type Server struct {
 	bmc.BootSetting
 
@@ -160,20 +151,19 @@ type Server struct {
 
 	mu     sync.Mutex
 	events []Event
-	// life is what runs while the power is on; nil: it is off.
-	life *life
+	// uptime is nil while the power is off.
+	uptime *uptime
 }
 
-// life is the time from power-on to power-off, or to a reset.
-type life struct {
+// uptime is the time from power-on to power-off or reset.
+type uptime struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	// button is pressed by Shutdown and Reboot; who listens decides.
+	// button receives Shutdown and Reboot, which the running software may ignore.
 	button chan bmc.Action
 }
 
-// New makes a server that is off. Missing disk files are made, all zeroes.
-// Close switches it off for good.
+// New returns a server that is off. It creates missing disk files. Close powers it off.
 func New(cfg Config) (*Server, error) {
 	if cfg.NIC == nil {
 		return nil, errors.New("simulated server: NIC is required")
@@ -197,10 +187,10 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Disks are the server's disks, in the order of the configuration.
+// Disks returns the server's disks in the order of the configuration.
 func (s *Server) Disks() []*Disk { return s.disks }
 
-// Events lists what happened so far, oldest first.
+// Events returns the events so far, oldest first.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,35 +204,35 @@ func (s *Server) Close() error { return s.Power(context.Background(), bmc.Off) }
 func (s *Server) Powered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.life != nil
+	return s.uptime != nil
 }
 
-// Power implements lab/bmc.Machine. After Off has returned, nothing of the server
-// runs any more: no packet is sent and no byte written.
+// Power implements lab/bmc.Machine. After Off has returned, the server sends no packet and writes
+// no byte.
 func (s *Server) Power(_ context.Context, action bmc.Action) error {
 	switch action {
 	case bmc.On:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.life == nil {
+		if s.uptime == nil {
 			s.start("")
 		}
 	case bmc.Off:
-		s.cut("power cut")
+		s.cutPower("power cut")
 	case bmc.Reset:
-		if s.cut("reset") {
+		if s.cutPower("reset") {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.life == nil {
+			if s.uptime == nil {
 				s.start("after a reset")
 			}
 		}
 	case bmc.Shutdown, bmc.Reboot:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.life != nil {
+		if s.uptime != nil {
 			select {
-			case s.life.button <- action:
+			case s.uptime.button <- action:
 			default: // pressed already
 			}
 		}
@@ -252,36 +242,31 @@ func (s *Server) Power(_ context.Context, action bmc.Action) error {
 	return nil
 }
 
-// start begins a life. The lock is held.
+// start powers the server on. The lock is held.
 func (s *Server) start(why string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &life{cancel: cancel, done: make(chan struct{}), button: make(chan bmc.Action, 1)}
-	s.life = l
+	l := &uptime{cancel: cancel, done: make(chan struct{}), button: make(chan bmc.Action, 1)}
+	s.uptime = l
 	s.eventLocked(EventPowerOn, why)
 	go func() {
 		defer close(l.done)
 		defer cancel()
-		s.live(ctx, l)
-		s.end(l)
+		s.bootLoop(ctx, l)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.uptime == l {
+			s.uptime = nil
+			s.eventLocked(EventPowerOff, "by the system")
+		}
 	}()
 }
 
-// end is the server switching itself off.
-func (s *Server) end(l *life) {
+// cutPower powers the server off, waits for the end of all activity, and reports whether the
+// server was on.
+func (s *Server) cutPower(why string) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.life == l {
-		s.life = nil
-		s.eventLocked(EventPowerOff, "by itself")
-	}
-}
-
-// cut ends a life from outside and waits for its end. It says whether there was
-// one.
-func (s *Server) cut(why string) bool {
-	s.mu.Lock()
-	l := s.life
-	s.life = nil
+	l := s.uptime
+	s.uptime = nil
 	if l != nil {
 		s.eventLocked(EventPowerOff, why)
 		l.cancel()
@@ -308,7 +293,7 @@ func (s *Server) eventLocked(kind EventKind, detail string) {
 	}
 }
 
-// sleep waits; false: the power was cut.
+// sleep returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// unplugged is a NIC without a cable.
+// unplugged is a NIC without a network.
 type unplugged struct{}
 
 var errUnplugged = errors.New("no cable")
@@ -82,7 +82,7 @@ func waitFor(t *testing.T, s *Server, what string, done func() bool) {
 	eventually.Wait{Interval: time.Millisecond, Explain: explain}.Until(t, what, eventually.Holds(done))
 }
 
-// bootCode makes the disk bootable.
+// bootCode makes the first disk bootable.
 func bootCode(t *testing.T, s *Server) {
 	t.Helper()
 	dev, err := s.disks[0].open(t.Context())
@@ -107,7 +107,7 @@ func TestBootOrder(t *testing.T) {
 		order []Device
 		want  []string
 	}{
-		{"its own order", bmc.Boot{}, nil, []string{"Network, UEFI", "Disk, UEFI"}},
+		{"default order", bmc.Boot{}, nil, []string{"Network, UEFI", "Disk, UEFI"}},
 		{"disk first", bmc.Boot{}, []Device{LocalDisk}, []string{"Disk, UEFI"}},
 		{"override: disk", bmc.Boot{Enabled: bmc.Once, Target: bmc.TargetDisk, Mode: bmc.Legacy}, nil, []string{"Disk, Legacy"}},
 		{"override: network, falls through", bmc.Boot{Enabled: bmc.Once, Target: bmc.TargetPXE}, []Device{LocalDisk}, []string{"Network, UEFI", "Disk, UEFI"}},
@@ -137,11 +137,11 @@ func TestBootOrder(t *testing.T) {
 func TestNothingToBoot(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *Server){
 		"empty disk": func(*testing.T, *Server) {},
-		"half an install": func(t *testing.T, s *Server) {
+		"incomplete install": func(t *testing.T, s *Server) {
 			bootCode(t, s)
 			mark(t, s, agentapi.Marker{InstanceID: "i", Attempt: 1})
 		},
-		"disk pulled out": func(t *testing.T, s *Server) { bootCode(t, s); must(t, os.Remove(s.disks[0].Path())) },
+		"disk removed": func(t *testing.T, s *Server) { bootCode(t, s); must(t, os.Remove(s.disks[0].Path())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, nil)
@@ -149,7 +149,7 @@ func TestNothingToBoot(t *testing.T) {
 			must(t, s.Power(t.Context(), bmc.On))
 			waitFor(t, s, "the third attempt", func() bool { return s.count(EventPOST) >= 3 })
 			if s.count(EventSystem) > 0 || !s.Powered() {
-				t.Errorf("booted, or gave up: %+v", s.Events())
+				t.Errorf("booted or powered off: %+v", s.Events())
 			}
 		})
 	}
@@ -158,9 +158,9 @@ func TestNothingToBoot(t *testing.T) {
 func TestPowerButton(t *testing.T) {
 	s := newServer(t, nil)
 	bootCode(t, s)
-	must(t, s.Power(t.Context(), bmc.Shutdown)) // off: nothing
+	must(t, s.Power(t.Context(), bmc.Shutdown)) // has no effect
 	must(t, s.Power(t.Context(), bmc.On))
-	must(t, s.Power(t.Context(), bmc.On)) // on already: nothing
+	must(t, s.Power(t.Context(), bmc.On)) // has no effect
 	waitFor(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
 	must(t, s.Power(t.Context(), bmc.Reboot))
 	waitFor(t, s, "the system again", func() bool { return s.count(EventSystem) == 2 })
@@ -168,16 +168,16 @@ func TestPowerButton(t *testing.T) {
 	waitFor(t, s, "the system once more", func() bool { return s.count(EventSystem) == 3 })
 	must(t, s.Power(t.Context(), bmc.Shutdown))
 	waitFor(t, s, "power off", func() bool { return !s.Powered() })
-	must(t, s.Power(t.Context(), bmc.Reset)) // off: nothing
+	must(t, s.Power(t.Context(), bmc.Reset)) // has no effect
 	if s.Powered() || s.count(EventPowerOn) != 2 {
 		t.Errorf("powered %v after %d power-ons, want off and 2", s.Powered(), s.count(EventPowerOn))
 	}
 	if err := s.Power(t.Context(), "Levitate"); err == nil {
-		t.Error("an unknown action is no error")
+		t.Error("no error for an unknown action")
 	}
 }
 
-func TestDeafSystem(t *testing.T) {
+func TestIgnoreShutdown(t *testing.T) {
 	s := newServer(t, func(c *Config) { c.IgnoreShutdown = true })
 	bootCode(t, s)
 	must(t, s.Power(t.Context(), bmc.On))
@@ -185,7 +185,7 @@ func TestDeafSystem(t *testing.T) {
 	must(t, s.Power(t.Context(), bmc.Shutdown))
 	waitFor(t, s, "the press of the button", func() bool { return s.count(EventDeaf) == 1 })
 	if !s.Powered() {
-		t.Error("it heard")
+		t.Error("the system shut down")
 	}
 	must(t, s.Power(t.Context(), bmc.Off))
 	if s.Powered() {
@@ -201,7 +201,7 @@ func TestDiskLog(t *testing.T) {
 	done.Complete = true
 	second := agentapi.Marker{InstanceID: "b", Attempt: 3, Complete: true}
 	mark(t, s, first)
-	mark(t, s, first) // begun again after a power cut
+	mark(t, s, first) // started again after a power cut
 	mark(t, s, done)
 	dev, err := d.open(t.Context())
 	must(t, err)
@@ -231,7 +231,7 @@ func TestDiskLog(t *testing.T) {
 	}
 }
 
-func TestDiskWithoutPowerTakesNothing(t *testing.T) {
+func TestDiskWithoutPowerIgnoresWrites(t *testing.T) {
 	s := newServer(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	dev, err := s.disks[0].open(ctx)
@@ -273,8 +273,8 @@ func TestDiskOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// A release of metadata leaves neither the seed nor what was in it, wherever the disk ends.
-func TestMetadataCleaningTakesTheSeed(t *testing.T) {
+// TestMetadataCleaningRemovesTheSeed covers disk sizes with and without alignment.
+func TestMetadataCleaningRemovesTheSeed(t *testing.T) {
 	for _, size := range []int64{minDisk, 9<<20 + 512} {
 		s := newServer(t, func(c *Config) {
 			c.Disks = []DiskConfig{{Path: filepath.Join(t.TempDir(), "d"), Serial: "D", SizeBytes: size}}
@@ -298,9 +298,9 @@ func TestMetadataCleaningTakesTheSeed(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"no NIC":          {},
-		"small disk":      {NIC: unplugged{}, Disks: []DiskConfig{{Path: filepath.Join(t.TempDir(), "d"), SizeBytes: 512}}},
-		"no place for it": {NIC: unplugged{}, Disks: []DiskConfig{{Path: filepath.Join(t.TempDir(), "no", "d"), SizeBytes: minDisk}}},
+		"no NIC":       {},
+		"small disk":   {NIC: unplugged{}, Disks: []DiskConfig{{Path: filepath.Join(t.TempDir(), "d"), SizeBytes: 512}}},
+		"no directory": {NIC: unplugged{}, Disks: []DiskConfig{{Path: filepath.Join(t.TempDir(), "no", "d"), SizeBytes: minDisk}}},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
@@ -308,7 +308,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Each write of the agent waits for its turn, and is none once the work has ended.
+// TestPace shows that each write of the agent calls Pace and fails after the end of ctx.
 func TestPace(t *testing.T) {
 	var steps []Step
 	ctx, cancel := context.WithCancel(t.Context())
@@ -326,7 +326,7 @@ func TestPace(t *testing.T) {
 	must(t, err)
 	must(t, dev.Zero(0, 20))
 	if _, err := dev.WriteAt(make([]byte, 30), 0); err == nil {
-		t.Error("a write after the end of the work")
+		t.Error("a write after the end of ctx")
 	}
 	written, zeroed := s.disks[0].BytesWritten()
 	if want := []Step{StepWrite, StepWrite, StepWrite}; written != 10 || zeroed != 20 || !slices.Equal(steps, want) {

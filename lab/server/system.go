@@ -26,12 +26,11 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// errFinal reports a refusal that no repetition heals.
+// errFinal reports a refusal that is not retried.
 var errFinal = errors.New("refused")
 
-// bootDisk boots the first disk, if it has boot code and, where Ingot marked it,
-// a complete install.
-func (s *Server) bootDisk(ctx context.Context, l *life, _ bmc.Mode) (next, error) {
+// bootDisk boots the first disk, if it has boot code and no incomplete install.
+func (s *Server) bootDisk(ctx context.Context, l *uptime, _ bmc.Mode) (outcome, error) {
 	if len(s.disks) == 0 {
 		return tryNext, errors.New("no disk")
 	}
@@ -48,8 +47,7 @@ func (s *Server) bootDisk(ctx context.Context, l *life, _ bmc.Mode) (next, error
 	return s.runSystem(ctx, l, d)
 }
 
-// bootable looks for the signature of boot code (55 AA at byte 510, in an MBR and
-// in a protective one).
+// bootable checks for boot code: 55 AA at byte 510 in an MBR or protective MBR.
 func (d *Disk) bootable(ctx context.Context) (err error) {
 	dev, err := d.open(ctx)
 	if err != nil {
@@ -64,16 +62,16 @@ func (d *Disk) bootable(ctx context.Context) (err error) {
 		return fmt.Errorf("%s has no boot code", d.name)
 	}
 	if m := d.describe().Marker; m != nil && !m.Complete {
-		return fmt.Errorf("%s holds half an install", d.name)
+		return fmt.Errorf("%s has an incomplete install", d.name)
 	}
 	return nil
 }
 
-// runSystem is the installed system: it gets an address, does what vendor-data
-// asks for on the first boot of an instance, and runs until it is told to stop.
-func (s *Server) runSystem(ctx context.Context, l *life, d *Disk) (next, error) {
+// runSystem simulates the installed system: it gets an address, does the first boot of an
+// instance, and runs until it is shut down.
+func (s *Server) runSystem(ctx context.Context, l *uptime, d *Disk) (outcome, error) {
 	select {
-	case <-l.button: // pressed before there was anybody to notice
+	case <-l.button: // pressed before the system ran
 	default:
 	}
 	s.event(EventSystem, "boots from %s", d.name)
@@ -90,7 +88,7 @@ func (s *Server) runSystem(ctx context.Context, l *life, d *Disk) (next, error) 
 			return powerOff, nil
 		case action := <-l.button:
 			if s.cfg.IgnoreShutdown {
-				s.event(EventDeaf, "does not hear the power button: %s", action)
+				s.event(EventDeaf, "ignores the power button: %s", action)
 				continue
 			}
 			cancel()
@@ -102,8 +100,7 @@ func (s *Server) runSystem(ctx context.Context, l *life, d *Disk) (next, error) 
 	}
 }
 
-// firstBoot is what cloud-init does with the seed, as far as Ingot put it there.
-// Beside it runs what the user data makes of the system.
+// firstBoot does what cloud-init does with Ingot's seed, and runs Config.System concurrently.
 func (s *Server) firstBoot(ctx context.Context, d *Disk) {
 	var system sync.WaitGroup
 	defer system.Wait()
@@ -126,18 +123,17 @@ func (s *Server) firstBoot(ctx context.Context, d *Disk) {
 	}
 }
 
-// phoneHome reports the booted system and then removes the secrets, once for each
-// instance-id.
+// phoneHome reports the booted system and then removes the secrets, once per instance-id.
 func (s *Server) phoneHome(ctx context.Context, d *Disk, l lease) error {
 	seed, err := d.readSeed(ctx)
 	if errors.Is(err, errNoSeed) {
-		return nil // a system of somebody else's
+		return nil // not installed by Ingot
 	}
 	if err != nil {
 		return err
 	}
 	if seed.MetaData == "" {
-		return nil // a live system that was given its data alone
+		return nil // a live system that received only its data
 	}
 	meta := metaData(seed.MetaData)
 	instance := meta["instance-id"]
@@ -156,8 +152,8 @@ func (s *Server) phoneHome(ctx context.Context, d *Disk, l lease) error {
 		return err
 	}
 	s.event(EventBooted, "%s as %s at %s", booted.InstanceID, booted.Hostname, l.address.Addr())
-	// User data goes, meta-data stays, so that cloud-init sees no new instance
-	// (I16); vendor-data goes with the token that it holds.
+	// User data and vendor-data, which holds a token, are removed. Meta-data stays, so that
+	// cloud-init does not see a new instance (I16).
 	seed.UserData, seed.VendorData, seed.BootedInstance = "", "", instance
 	if err := d.writeSeed(ctx, seed); err != nil {
 		return fmt.Errorf("scrub: %w", err)
@@ -166,11 +162,11 @@ func (s *Server) phoneHome(ctx context.Context, d *Disk, l lease) error {
 	return nil
 }
 
-// report sends one Booted, to a server whose key is pinned.
+// report sends one Booted to a server with a pinned key.
 func (s *Server) report(ctx context.Context, vars map[string]string, booted agentapi.Booted) error {
 	pins, err := parsePins(vars["INGOT_BOOTED_PIN"])
 	if err != nil || vars["INGOT_BOOTED_URL"] == "" || vars["INGOT_BOOTED_TOKEN"] == "" || booted.InstanceID == "" {
-		return fmt.Errorf("%w: vendor-data does not say how to report: %w", errFinal, errors.Join(err, errors.New("variables missing")))
+		return fmt.Errorf("%w: vendor-data has no complete variables for the report: %w", errFinal, errors.Join(err, errors.New("variables missing")))
 	}
 	body, err := json.Marshal(booted)
 	if err != nil {
@@ -180,7 +176,7 @@ func (s *Server) report(ctx context.Context, vars map[string]string, booted agen
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, vars["INGOT_BOOTED_URL"], bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%w: report: the URL is none", errFinal)
+		return fmt.Errorf("%w: report: the URL is not valid", errFinal)
 	}
 	req.Header.Set(agentapi.TokenHeader, "Bearer "+vars["INGOT_BOOTED_TOKEN"])
 	req.Header.Set("Content-Type", "application/json")
@@ -211,8 +207,8 @@ func verdict(status int, answer []byte) error {
 	return fmt.Errorf("report: answered %d", status)
 }
 
-// pinned trusts a server by its public key alone: dates and names do not count,
-// since clocks lie (I15).
+// pinned trusts a server only by its public key and ignores dates and names, because clocks may be
+// wrong (I15).
 func pinned(pins [][]byte) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -231,8 +227,8 @@ func pinned(pins [][]byte) *tls.Config {
 	}
 }
 
-// parsePins reads pins as the agent has them ("sha256/<base64url>", separated by
-// commas) and as curl has them ("sha256//<base64>", separated by semicolons).
+// parsePins parses pins of the agent ("sha256/<base64url>", separated by commas) and of curl
+// ("sha256//<base64>", separated by semicolons).
 func parsePins(text string) ([][]byte, error) {
 	var pins [][]byte
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {

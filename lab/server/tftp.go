@@ -26,12 +26,11 @@ const (
 	tftpRetries = 10
 )
 
-// tftp reads a file as a plain ROM does, block by block of 512 bytes, and returns
-// its length.
+// tftp reads a file like a plain ROM, in blocks of 512 bytes, and returns its length.
 func (s *Server) tftp(ctx context.Context, server, file string) (int64, error) {
 	ip := net.ParseIP(server)
 	if ip == nil {
-		return 0, fmt.Errorf("TFTP: server %q is no address", server)
+		return 0, fmt.Errorf("TFTP: server %q is not an IP address", server)
 	}
 	listen := s.cfg.NIC.ListenUDP
 	if s.cfg.IPv6 {
@@ -67,9 +66,9 @@ func (s *Server) tftp(ctx context.Context, server, file string) (int64, error) {
 // transfer is one read.
 type transfer struct {
 	conn net.PacketConn
-	// to is where packets go: port 69, then the port that the server chose.
+	// to is port 69, then the port that the server chose.
 	to *net.UDPAddr
-	// packet is the last one sent, for repetition.
+	// packet is the last sent one, for a repetition.
 	packet []byte
 	chosen bool
 	block  uint16
@@ -104,11 +103,11 @@ func (t *transfer) next() (int, error) {
 	return 0, errors.New("no answer")
 }
 
-// receive takes a packet; done: it was the block wanted.
+// receive handles a packet; done means that it was the expected block.
 func (t *transfer) receive(packet []byte, from net.Addr) (size int, done bool, err error) {
 	peer, ok := from.(*net.UDPAddr)
 	if !ok || !peer.IP.Equal(t.to.IP) || len(packet) < 4 || (t.chosen && peer.Port != t.to.Port) {
-		return 0, false, nil // another's
+		return 0, false, nil // from another sender
 	}
 	switch op, number := binary.BigEndian.Uint16(packet), binary.BigEndian.Uint16(packet[2:]); op {
 	case opERROR:

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// hostNIC is a NIC on the machine's loopback.
+// hostNIC is a NIC on the machine's loopback interface.
 type hostNIC struct{ unplugged }
 
 func (hostNIC) ListenUDP(uint16) (net.PacketConn, error) {
 	return net.ListenPacket("udp4", "127.0.0.1:0") // loopback
 }
 
-// serveTFTP answers each packet with what answer makes of it, from one port.
+// serveTFTP sends the packets that answer returns for each packet, from one port.
 func serveTFTP(t *testing.T, answer func(packet []byte) [][]byte) *net.UDPAddr {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0") // loopback
@@ -61,14 +61,14 @@ func TestTransfer(t *testing.T) {
 			}
 			return [][]byte{data(p[3]+1, 0)}
 		}, 512, ""},
-		{"blocks twice, and others between", func(p []byte) [][]byte {
+		{"repeated and unexpected blocks", func(p []byte) [][]byte {
 			if p[1] == opRRQ {
 				return [][]byte{{0}, data(9, 512), data(1, 512), data(1, 512)}
 			}
 			return [][]byte{data(1, 512), data(p[3]+1, 1), data(p[3]+1, 1)}
 		}, 513, ""},
 		{"not found", func([]byte) [][]byte { return [][]byte{{0, opERROR, 0, 1, 'n', 'o', 0}} }, 0, "error 1"},
-		{"options that nobody asked for", func([]byte) [][]byte { return [][]byte{{0, opOACK, 'b', 0}} }, 0, "options"},
+		{"unrequested options", func([]byte) [][]byte { return [][]byte{{0, opOACK, 'b', 0}} }, 0, "options"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := serveTFTP(t, tc.answer)
@@ -87,7 +87,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// FuzzReceive: no packet makes the client take a block out of turn.
+// FuzzReceive shows that the client accepts no block out of order.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0, opDATA, 0, 1, 'x'})
 	f.Add([]byte{0, opERROR, 0, 1, 'x', 0})

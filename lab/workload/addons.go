@@ -14,11 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// coreDNSVersion is what kubeadm deploys where nobody asks for another; it does
-// not depend on anything here.
+// coreDNSVersion is kubeadm's default version.
 const coreDNSVersion = "v1.12.1"
 
-// upload makes what kubeadm init leaves in the cluster beside nodes and pods.
+// upload creates the other objects of kubeadm init besides nodes and pods.
 func (m *machine) upload(ctx context.Context) error {
 	objects := []client.Object{
 		namespace(metav1.NamespaceSystem), namespace(metav1.NamespacePublic), namespace(metav1.NamespaceDefault),
@@ -37,7 +36,7 @@ func (m *machine) upload(ctx context.Context) error {
 	if !m.config.skips("addon/kube-proxy") {
 		objects = append(objects, &appsv1.DaemonSet{
 			ObjectMeta: system("kube-proxy"),
-			Spec:       appsv1.DaemonSetSpec{Selector: selector("kube-proxy"), Template: template("kube-proxy", registry+"/kube-proxy:"+m.imageTag())},
+			Spec:       appsv1.DaemonSetSpec{Selector: selector("kube-proxy"), Template: template("kube-proxy", registry+"/kube-proxy:"+strings.ReplaceAll(m.version, "+", "_"))},
 		})
 	}
 	if !m.config.skips("addon/coredns") {
@@ -56,9 +55,6 @@ func (m *machine) upload(ctx context.Context) error {
 	return nil
 }
 
-// imageTag is the version as a tag: "+" cannot be in one.
-func (m *machine) imageTag() string { return strings.ReplaceAll(m.version, "+", "_") }
-
 func namespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
@@ -67,7 +63,7 @@ func system(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}
 }
 
-// bind gives a role to a group.
+// bind binds a role to a group.
 func bind(name, role, group string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

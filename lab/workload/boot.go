@@ -16,16 +16,15 @@ import (
 	"github.com/ingot-metal/ingot/lab/server"
 )
 
-// errFinal reports what no repetition heals.
+// errFinal reports an error that is not retried.
 var errFinal = errors.New("kubeadm gives up")
 
-// A machine is what the disk of a server remembers of kubeadm: which node of which
-// cluster it is.
+// machine is the node that is installed on the disk of a server.
 type machine struct {
 	endpoint *endpoint
 	cluster  *cluster
 	node     string
-	// os is the boot that it runs in, and bootID what the kernel calls it.
+	// os is the current boot, and bootID its ID.
 	os     server.System
 	bootID string
 	// controlPlane nodes have an etcd member.
@@ -34,8 +33,8 @@ type machine struct {
 	version      string
 }
 
-// Boot is server.Config.System: it does what cloud-init, kubeadm and the kubelet
-// do from the boot on, until ctx ends with the power.
+// Boot is server.Config.System: it does what cloud-init, kubeadm and the kubelet do after the boot,
+// until ctx ends with the power.
 func (p *Plane) Boot(ctx context.Context, os server.System) {
 	variables, err := instanceData(os.MetaData)
 	if err != nil {
@@ -56,17 +55,17 @@ func (p *Plane) Boot(ctx context.Context, os server.System) {
 	}
 	os.Event("kubelet: node %s of %s runs", m.node, m.endpoint.address)
 	p.reportUntil(ctx, m)
-	// The power is gone: what is left to do is the cluster's.
+	// The power is off: the rest happens in the cluster.
 	if err := p.power(context.WithoutCancel(ctx), m, false); err != nil {
 		os.Event("node %s: %v", m.node, err)
 	}
 }
 
-// reportUntil has the kubelet report until ctx ends.
+// reportUntil repeats the kubelet's report until ctx ends.
 func (p *Plane) reportUntil(ctx context.Context, m *machine) {
 	for p.cfg.Report > 0 && pause(ctx, p.cfg.Report) {
 		p.mu.Lock()
-		err := m.beat(ctx)
+		err := m.heartbeat(ctx)
 		p.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
 			m.os.Event("kubelet: %v", err)
@@ -75,8 +74,8 @@ func (p *Plane) reportUntil(ctx context.Context, m *machine) {
 	<-ctx.Done()
 }
 
-// awaitMachine finds what the disk remembers, or runs kubeadm until it succeeds or
-// gives up. nil: there is nothing for Kubernetes here.
+// awaitMachine returns the machine of an instance that has booted before, or runs kubeadm until it
+// succeeds or fails permanently. It returns nil if the user data does not run kubeadm.
 func (p *Plane) awaitMachine(ctx context.Context, instance string, os server.System, variables map[string]string) (*machine, error) {
 	p.mu.Lock()
 	known := p.machines[instance]
@@ -115,7 +114,7 @@ func (p *Plane) awaitMachine(ctx context.Context, instance string, os server.Sys
 	}
 }
 
-// pause waits; false: ctx ended.
+// pause returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -125,7 +124,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// runKubeadm does what one run of kubeadm does.
+// runKubeadm simulates one run of kubeadm.
 func (p *Plane) runKubeadm(ctx context.Context, s *script, os server.System, variables map[string]string) (*machine, error) {
 	text, ok := s.files[s.config]
 	if !ok {
@@ -163,7 +162,7 @@ func (p *Plane) runKubeadm(ctx context.Context, s *script, os server.System, var
 	return m, err
 }
 
-// init is kubeadm init. The lock is held.
+// init simulates kubeadm init. The lock is held.
 func (p *Plane) init(ctx context.Context, m *machine, k *keys) error {
 	m.version = cmp.Or(m.os.Release, m.config.KubernetesVersion)
 	if err := p.newCluster(m.endpoint, m.config, k, m.version); err != nil {
@@ -176,7 +175,7 @@ func (p *Plane) init(ctx context.Context, m *machine, k *keys) error {
 	return m.becomeControlPlane(ctx)
 }
 
-// join is kubeadm join. The lock is held.
+// join simulates kubeadm join. The lock is held.
 func (p *Plane) join(ctx context.Context, m *machine, k *keys) error {
 	m.cluster = m.endpoint.cluster
 	if m.cluster == nil || !m.cluster.serves() {
@@ -186,20 +185,20 @@ func (p *Plane) join(ctx context.Context, m *machine, k *keys) error {
 	if err := m.cluster.admits(ctx, m.config); err != nil {
 		return err
 	}
-	if err := m.nameIsFree(ctx); err != nil {
+	if err := m.checkName(ctx); err != nil {
 		return err
 	}
 	if !m.controlPlane {
 		return m.register(ctx)
 	}
 	if !k.ca.equal(m.cluster.ca) || !k.etcdCA.equal(m.cluster.etcdCA) {
-		return fmt.Errorf("%w: the keys are another cluster's", errFinal)
+		return fmt.Errorf("%w: the keys belong to another cluster", errFinal)
 	}
 	return m.becomeControlPlane(ctx)
 }
 
-// becomeControlPlane adds the node with its pods and its etcd member. The member
-// does not run yet, and so does not count before the kubelet starts it.
+// becomeControlPlane adds the node with its pods and its etcd member, which does not count until the
+// kubelet starts it.
 func (m *machine) becomeControlPlane(ctx context.Context) error {
 	if err := m.register(ctx); err != nil {
 		return err
@@ -210,7 +209,7 @@ func (m *machine) becomeControlPlane(ctx context.Context) error {
 	return m.cluster.addMember(m.endpoint, m.node)
 }
 
-// power is what the cluster sees of a server that comes or goes.
+// power updates the cluster when a server powers on or off.
 func (p *Plane) power(ctx context.Context, m *machine, on bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +217,7 @@ func (p *Plane) power(ctx context.Context, m *machine, on bool) error {
 		m.bootID = uuid.NewString()
 	}
 	if m.endpoint.cluster != m.cluster || p.endpoints[m.endpoint.address] != m.endpoint {
-		return errors.New("its cluster is no more")
+		return errors.New("its cluster no longer exists")
 	}
 	if member := m.cluster.members[etcdPrefix+m.node]; member != nil && m.controlPlane {
 		member.up = on

@@ -34,9 +34,9 @@ import (
 
 const testToken = "abcdef.0123456789abcdef"
 
-// town is a plane with one endpoint, and servers whose bootstrap data is rendered
-// by Cluster API's own kubeadm bootstrap provider.
-type town struct {
+// testPlane is a plane with one endpoint. Its servers' bootstrap data is rendered by Cluster API's
+// kubeadm bootstrap provider.
+type testPlane struct {
 	plane    *Plane
 	endpoint netip.AddrPort
 	certs    secret.Certificates
@@ -45,14 +45,14 @@ type town struct {
 	events map[string][]string
 }
 
-func newTown(t *testing.T) *town {
+func newTestPlane(t *testing.T) *testPlane {
 	t.Helper()
 	plane, err := Start(t.Context(), Config{Address: netip.MustParseAddr("127.0.0.1"), Retry: 5 * time.Millisecond})
 	must(t, err)
 	t.Cleanup(func() { must(t, plane.Close()) })
 	endpoint, err := plane.Reserve()
 	must(t, err)
-	return &town{plane: plane, endpoint: endpoint, certs: newCertificates(t), events: map[string][]string{}}
+	return &testPlane{plane: plane, endpoint: endpoint, certs: newCertificates(t), events: map[string][]string{}}
 }
 
 func newCertificates(t *testing.T) secret.Certificates {
@@ -78,7 +78,7 @@ nodeRegistration:
     value: '{{ ds.meta_data.provider_id }}'
 `
 
-func (n *town) initData(t *testing.T) string {
+func (n *testPlane) initData(t *testing.T) string {
 	t.Helper()
 	data, err := cloudinit.NewInitControlPlane(&cloudinit.ControlPlaneInput{
 		Certificates: n.certs, InitConfiguration: initConfiguration,
@@ -89,8 +89,8 @@ func (n *town) initData(t *testing.T) string {
 	return string(data)
 }
 
-// joinConfiguration of a worker, or of a control plane.
-func (n *town) joinConfiguration(token, extra string) string {
+// joinConfiguration returns that of a worker or of a control plane.
+func (n *testPlane) joinConfiguration(token, extra string) string {
 	return "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n" + extra +
 		"discovery:\n  bootstrapToken:\n    apiServerEndpoint: " + n.endpoint.String() + "\n    token: " + token +
 		"\n    caCertHashes: [\"" + n.pin() + "\"]\n" +
@@ -98,8 +98,8 @@ func (n *town) joinConfiguration(token, extra string) string {
 		"  kubeletExtraArgs:\n  - name: provider-id\n    value: '{{ ds.meta_data.provider_id }}'\n  - name: node-labels\n    value: a=b,c=\n"
 }
 
-// pin of the cluster's authority, as kubeadm writes it.
-func (n *town) pin() string {
+// pin returns the hash of the cluster's authority in kubeadm's form.
+func (n *testPlane) pin() string {
 	pair, err := newAuthority(n.certs.GetByPurpose(secret.ClusterCA).KeyPair.Cert, n.certs.GetByPurpose(secret.ClusterCA).KeyPair.Key)
 	if err != nil {
 		panic(err)
@@ -108,14 +108,14 @@ func (n *town) pin() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func (n *town) workerData(t *testing.T, token string) string {
+func (n *testPlane) workerData(t *testing.T, token string) string {
 	t.Helper()
 	data, err := cloudinit.NewNode(&cloudinit.NodeInput{JoinConfiguration: n.joinConfiguration(token, "")})
 	must(t, err)
 	return string(data)
 }
 
-func (n *town) controlPlaneData(t *testing.T, keys secret.Certificates) string {
+func (n *testPlane) controlPlaneData(t *testing.T, keys secret.Certificates) string {
 	t.Helper()
 	data, err := cloudinit.NewJoinControlPlane(&cloudinit.ControlPlaneJoinInput{
 		Certificates: keys, JoinConfiguration: n.joinConfiguration(testToken, "controlPlane: {}\n"),
@@ -124,9 +124,9 @@ func (n *town) controlPlaneData(t *testing.T, keys secret.Certificates) string {
 	return string(data)
 }
 
-// boot switches a server on; the returned function switches it off. Without user
-// data it is a boot after the first.
-func (n *town) boot(t *testing.T, name, userData string) (off func()) {
+// boot powers a server on; the returned function powers it off. User data is empty after the first
+// boot.
+func (n *testPlane) boot(t *testing.T, name, userData string) (off func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
@@ -149,8 +149,8 @@ func (n *town) boot(t *testing.T, name, userData string) (off func()) {
 	return off
 }
 
-// said waits until a server has said something.
-func (n *town) said(t *testing.T, name, what string) {
+// said waits until a server has logged a text.
+func (n *testPlane) said(t *testing.T, name, what string) {
 	t.Helper()
 	n.await(t, name+" to say "+what, func() bool {
 		n.mu.Lock()
@@ -159,7 +159,7 @@ func (n *town) said(t *testing.T, name, what string) {
 	})
 }
 
-func (n *town) await(t *testing.T, what string, ok func() bool) {
+func (n *testPlane) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	eventually.Wait{Interval: 2 * time.Millisecond, Explain: func() string {
 		n.mu.Lock()
@@ -168,8 +168,8 @@ func (n *town) await(t *testing.T, what string, ok func() bool) {
 	}}.Until(t, what, eventually.Holds(ok))
 }
 
-// states are the nodes with their Ready condition.
-func (n *town) states(t *testing.T) map[string]string {
+// states returns the nodes with their Ready condition.
+func (n *testPlane) states(t *testing.T) map[string]string {
 	t.Helper()
 	nodes, err := n.plane.Nodes(t.Context(), n.endpoint)
 	must(t, err)
@@ -184,8 +184,8 @@ func (n *town) states(t *testing.T) map[string]string {
 	return states
 }
 
-// bootIDs are those of the nodes.
-func (n *town) bootIDs(t *testing.T) map[string]string {
+// bootIDs returns the boot IDs of the nodes.
+func (n *testPlane) bootIDs(t *testing.T) map[string]string {
 	t.Helper()
 	nodes, err := n.plane.Nodes(t.Context(), n.endpoint)
 	must(t, err)
@@ -196,8 +196,8 @@ func (n *town) bootIDs(t *testing.T) map[string]string {
 	return ids
 }
 
-// api is a client with a certificate of an authority.
-func (n *town) api(t *testing.T, from secret.Certificates) kubernetes.Interface {
+// api returns a client with a certificate of an authority.
+func (n *testPlane) api(t *testing.T, from secret.Certificates) kubernetes.Interface {
 	t.Helper()
 	ca, err := newAuthority(from.GetByPurpose(secret.ClusterCA).KeyPair.Cert, from.GetByPurpose(secret.ClusterCA).KeyPair.Key)
 	must(t, err)
@@ -213,10 +213,10 @@ func (n *town) api(t *testing.T, from secret.Certificates) kubernetes.Interface 
 	return clients
 }
 
-// answers says whether there is anybody at the endpoint who speaks TLS.
-func (n *town) answers(t *testing.T) bool {
+// answers reports whether a server at the endpoint completes a TLS handshake.
+func (n *testPlane) answers(t *testing.T) bool {
 	t.Helper()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // who it is does not matter
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the identity does not matter
 	conn, err := dialer.DialContext(t.Context(), "tcp", n.endpoint.String())
 	if err != nil {
 		return false
@@ -225,8 +225,8 @@ func (n *town) answers(t *testing.T) bool {
 	return true
 }
 
-// token makes the bootstrap token, as the bootstrap provider does.
-func (n *town) token(t *testing.T, expiration time.Time) {
+// token creates the bootstrap token, like the bootstrap provider.
+func (n *testPlane) token(t *testing.T, expiration time.Time) {
 	t.Helper()
 	_, err := n.api(t, n.certs).CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef"},
@@ -238,8 +238,8 @@ func (n *town) token(t *testing.T, expiration time.Time) {
 	must(t, err)
 }
 
-// up boots a control plane of one with a valid token.
-func (n *town) up(t *testing.T) (off func()) {
+// up boots a control plane with one node and a valid token.
+func (n *testPlane) up(t *testing.T) (off func()) {
 	t.Helper()
 	off = n.boot(t, "cp-1", n.initData(t))
 	n.said(t, "cp-1", "runs")
@@ -248,7 +248,7 @@ func (n *town) up(t *testing.T) (off func()) {
 }
 
 func TestInit(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	if n.answers(t) {
 		t.Error("an API server answers before kubeadm init")
 	}
@@ -279,7 +279,7 @@ func TestInit(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	n.boot(t, "w-1", n.workerData(t, testToken))
 	n.said(t, "w-1", "does not answer")
 	n.up(t)
@@ -291,7 +291,7 @@ func TestJoin(t *testing.T) {
 	n.boot(t, "w-3", n.workerData(t, "aaaaaa.ffffffffffffffff"))
 	n.said(t, "w-3", "token does not exist")
 	n.boot(t, "cp-3", n.controlPlaneData(t, newCertificates(t)))
-	n.said(t, "cp-3", "another cluster's")
+	n.said(t, "cp-3", "another cluster")
 	if diff := cmp.Diff(map[string]string{"cp-1": "True", "cp-2": "True", "w-1": "True"}, n.states(t)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -305,7 +305,7 @@ func TestJoin(t *testing.T) {
 }
 
 func TestExpiredToken(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	n.boot(t, "cp-1", n.initData(t))
 	n.said(t, "cp-1", "runs")
 	n.token(t, time.Now().Add(-time.Hour))
@@ -313,11 +313,10 @@ func TestExpiredToken(t *testing.T) {
 	n.said(t, "w-1", "expired")
 }
 
-// TestPower: a server that is off is a node that nobody hears of, a member that is
-// silent, and without a majority an API server that does not answer; the same
-// instance comes back as what it was.
+// TestPower shows that the node of a server without power becomes unknown, that its etcd member
+// stops, that the API server stops without a majority, and that the same instance returns.
 func TestPower(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	off1 := n.up(t)
 	for _, name := range []string{"cp-2", "cp-3"} {
 		n.boot(t, name, n.controlPlaneData(t, n.certs))
@@ -338,7 +337,7 @@ func TestPower(t *testing.T) {
 	if !n.plane.Serving(n.endpoint) {
 		t.Error("two of three do not serve")
 	}
-	n.boot(t, "cp-1", "") // the user data went with the first boot
+	n.boot(t, "cp-1", "") // no user data after the first boot
 	n.await(t, "cp-1 to be back", func() bool { return n.states(t)["cp-1"] == "True" })
 	if now := n.bootIDs(t); now["cp-1"] == first["cp-1"] || now["cp-1"] == "" || now["cp-2"] != first["cp-2"] {
 		t.Errorf("boot IDs were %v, and are %v after a boot of cp-1", first, now)
@@ -346,7 +345,7 @@ func TestPower(t *testing.T) {
 }
 
 func TestNoMajority(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	off1 := n.up(t)
 	off2 := n.boot(t, "cp-2", n.controlPlaneData(t, n.certs))
 	n.said(t, "cp-2", "runs")
@@ -363,18 +362,18 @@ func TestNoMajority(t *testing.T) {
 		t.Error("the API answers without a majority")
 	}
 	off1()
-	// All members are gone: who runs init now begins anew.
+	// Without members, kubeadm init creates a new cluster.
 	n.boot(t, "cp-5", n.initData(t))
 	n.said(t, "cp-5", "runs")
 	if diff := cmp.Diff(map[string]string{"cp-5": "True"}, n.states(t)); diff != "" {
 		t.Errorf("after a new init (-want +got):\n%s", diff)
 	}
 	n.boot(t, "cp-1", "")
-	n.said(t, "cp-1", "its cluster is no more")
+	n.said(t, "cp-1", "its cluster no longer exists")
 }
 
-// leader is the pod of the etcd member that leads.
-func (n *town) leader(t *testing.T) string {
+// leader returns the pod of the leading etcd member.
+func (n *testPlane) leader(t *testing.T) string {
 	t.Helper()
 	pods := &corev1.PodList{}
 	must(t, n.plane.List(t.Context(), n.endpoint, pods, client.MatchingLabels{"component": "etcd"}))
@@ -387,15 +386,15 @@ func (n *town) leader(t *testing.T) string {
 	return leader
 }
 
-// TestNodeDeleted: what ran on a node goes with it, and its etcd member too.
+// TestNodeDeleted shows that the pods and the etcd member of a deleted node are removed.
 func TestNodeDeleted(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	n.up(t)
 	off2 := n.boot(t, "w-1", n.workerData(t, testToken))
 	n.said(t, "w-1", "runs")
 	off2()
 	clients := n.api(t, n.certs)
-	// A client's patch leaves objects without a type in memory.
+	// Patched objects are stored as unstructured objects.
 	_, err := clients.CoreV1().Nodes().Patch(t.Context(), "cp-1", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	must(t, clients.CoreV1().Nodes().Delete(t.Context(), "w-1", metav1.DeleteOptions{}))
@@ -406,8 +405,8 @@ func TestNodeDeleted(t *testing.T) {
 	n.await(t, "cp-2 to be a node", func() bool { return n.states(t)["cp-2"] != "" })
 }
 
-func TestNothingForKubernetes(t *testing.T) {
-	n := newTown(t)
+func TestUserDataWithoutKubeadm(t *testing.T) {
+	n := newTestPlane(t)
 	for name, data := range map[string]string{
 		"plain": "#cloud-config\nruncmd: [echo]\n", "script": "#!/bin/sh\nkubeadm join --config /x\n", "empty": "",
 	} {
@@ -425,7 +424,7 @@ func TestNothingForKubernetes(t *testing.T) {
 }
 
 func TestRelease(t *testing.T) {
-	n := newTown(t)
+	n := newTestPlane(t)
 	n.up(t)
 	must(t, n.plane.Release(n.endpoint))
 	if err := n.plane.Release(n.endpoint); err == nil {

@@ -21,17 +21,17 @@ import (
 	"time"
 )
 
-// validity of the certificates that are issued here.
+// validity of the issued certificates.
 const validity = 365 * 24 * time.Hour
 
-// An authority signs certificates, as kubeadm does with the keys it finds.
+// authority signs certificates with the cluster's keys, like kubeadm.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.PrivateKey
 	pool *x509.CertPool
 }
 
-// newAuthority reads certificate and key from PEM.
+// newAuthority parses certificate and key from PEM.
 func newAuthority(certificate, key []byte) (*authority, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -42,14 +42,14 @@ func newAuthority(certificate, key []byte) (*authority, error) {
 		return nil, err
 	}
 	if !cert.IsCA {
-		return nil, fmt.Errorf("certificate %q is no authority's", cert.Subject.CommonName)
+		return nil, fmt.Errorf("certificate %q is not a CA certificate", cert.Subject.CommonName)
 	}
 	a := &authority{cert: cert, key: pair.PrivateKey, pool: x509.NewCertPool()}
 	a.pool.AddCert(cert)
 	return a, nil
 }
 
-// equal says whether two authorities are one.
+// equal reports whether two authorities have the same certificate.
 func (a *authority) equal(other *authority) bool { return bytes.Equal(a.cert.Raw, other.cert.Raw) }
 
 // serve issues a serving certificate for names and addresses.
@@ -82,9 +82,8 @@ func (a *authority) serve(name string, hosts ...string) (*tls.Certificate, error
 	return &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key}, nil
 }
 
-// tlsConfig is what a connection meets: the etcd member that it asks for by the
-// name of its pod, or the API server. Clients need a certificate of the same
-// authority.
+// tlsConfig returns the configuration of the etcd member with the requested name of its pod, or of the
+// API server. Clients need a certificate of the same authority.
 func (c *cluster) tlsConfig(name string) (*tls.Config, error) {
 	cert, clients := c.serving, c.ca.pool
 	if m := c.members[name]; m != nil {
@@ -100,6 +99,5 @@ func (c *cluster) tlsConfig(name string) (*tls.Config, error) {
 	}, nil
 }
 
-// quietLog drops what net/http says of handshakes: clients that come too early
-// are the rule here.
+// quietLog drops the handshake errors of net/http: clients often connect too early.
 func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -19,14 +20,14 @@ import (
 const (
 	cloudConfigHeader = "#cloud-config"
 	jinjaHeader       = "## template: jinja"
-	// maxFile bounds a file that gzip makes longer, in bytes.
+	// maxFile bounds a decompressed file, in bytes.
 	maxFile = 16 << 20
 )
 
-// errNoKubeadm reports user data that is none of kubeadm's.
+// errNoKubeadm reports user data that does not run kubeadm.
 var errNoKubeadm = errors.New("user data runs no kubeadm")
 
-// cloudConfig is what is understood of #cloud-config.
+// cloudConfig is the supported part of #cloud-config.
 type cloudConfig struct {
 	WriteFiles []struct {
 		Path     string `json:"path"`
@@ -38,19 +39,19 @@ type cloudConfig struct {
 	RunCmd []any `json:"runcmd"`
 }
 
-// A script is what user data makes of a system, as far as it concerns Kubernetes.
+// script is the part of the user data for kubeadm.
 type script struct {
 	// files by path.
 	files map[string][]byte
-	// command is "init" or "join", config the path that kubeadm is given.
+	// command is "init" or "join", and config the path of kubeadm's configuration.
 	command, config string
 }
 
 // kubeadmCommand finds kubeadm in a command line.
 var kubeadmCommand = regexp.MustCompile(`\bkubeadm\s+(init|join)\s(?:.*?\s)?--config[=\s]\s*(\S+)`)
 
-// parseUserData renders and reads user data as cloud-init does. variables are
-// those of instance-data.json.
+// parseUserData renders and parses user data like cloud-init. variables are those of
+// instance-data.json.
 func parseUserData(userData string, variables map[string]string) (*script, error) {
 	rest, jinja := strings.CutPrefix(userData, jinjaHeader)
 	if jinja {
@@ -86,7 +87,7 @@ func parseUserData(userData string, variables map[string]string) (*script, error
 	return nil, errNoKubeadm
 }
 
-// commandLine is one entry of runcmd in one line.
+// commandLine returns one entry of runcmd as one line.
 func commandLine(command any) string {
 	words, ok := command.([]any)
 	if !ok {
@@ -99,10 +100,11 @@ func commandLine(command any) string {
 	return strings.Join(line, " ")
 }
 
-// decodeFile undoes the encodings of write_files (cloud-init's cc_write_files).
+// decodeFile decodes the encodings of write_files (cloud-init's cc_write_files): "gz+b64" is base64
+// of gzip.
 func decodeFile(content, encoding string) ([]byte, error) {
 	data := []byte(content)
-	for word := range reversed(strings.Split(strings.ReplaceAll(encoding, "gzip", "gz"), "+")) {
+	for _, word := range slices.Backward(strings.Split(strings.ReplaceAll(encoding, "gzip", "gz"), "+")) {
 		var err error
 		switch word {
 		case "", "text/plain":
@@ -120,18 +122,6 @@ func decodeFile(content, encoding string) ([]byte, error) {
 	return data, nil
 }
 
-// reversed goes through words from the last to the first: "gz+b64" is base64 of
-// gzip.
-func reversed(words []string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for i := len(words) - 1; i >= 0; i-- {
-			if !yield(words[i]) {
-				return
-			}
-		}
-	}
-}
-
 func unzip(data []byte) ([]byte, error) {
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -144,14 +134,14 @@ func unzip(data []byte) ([]byte, error) {
 	return out, err
 }
 
-// placeholder is a jinja expression of one variable.
+// placeholder is a jinja expression with only a variable.
 var placeholder = regexp.MustCompile(`\{\{-?\s*([A-Za-z_][\w.]*(?:\[["'][\w-]+["']\])*)\s*-?\}\}`)
 
-// subscripts makes a["b-c"] the name a.b_c.
+// subscripts converts a["b-c"] to a.b_c.
 var subscripts = strings.NewReplacer(`["`, ".", `['`, ".", `"]`, "", `']`, "", "-", "_")
 
-// renderJinja fills in variables; what else jinja can do is refused. One that is
-// missing becomes what cloud-init makes of it.
+// renderJinja replaces variables and rejects other jinja expressions. A missing variable has the same
+// result as in cloud-init.
 func renderJinja(text string, variables map[string]string) (string, error) {
 	out := placeholder.ReplaceAllStringFunc(text, func(expression string) string {
 		name := subscripts.Replace(placeholder.FindStringSubmatch(expression)[1])
@@ -161,12 +151,12 @@ func renderJinja(text string, variables map[string]string) (string, error) {
 		return "CI_MISSING_JINJA_VAR/" + name[strings.LastIndex(name, ".")+1:]
 	})
 	if strings.Contains(out, "{%") || strings.Contains(out, "{{") {
-		return "", errors.New("user data: jinja of this kind is not understood")
+		return "", errors.New("user data: unsupported jinja expression")
 	}
 	return out, nil
 }
 
-// instanceData are the variables that cloud-init makes of NoCloud's meta-data.
+// instanceData returns the variables that cloud-init derives from NoCloud's meta-data.
 func instanceData(metaData string) (map[string]string, error) {
 	meta := map[string]any{}
 	if err := yaml.Unmarshal([]byte(metaData), &meta); err != nil {
@@ -174,7 +164,7 @@ func instanceData(metaData string) (map[string]string, error) {
 	}
 	variables := map[string]string{}
 	for key, value := range meta {
-		// A name with a hyphen is no name in jinja: cloud-init offers both.
+		// Jinja names have no hyphens, so cloud-init replaces them.
 		variables["ds.meta_data."+strings.ReplaceAll(key, "-", "_")] = fmt.Sprint(value)
 	}
 	for standard, key := range map[string]string{"local_hostname": "local_hostname", "instance_id": "instance_id"} {

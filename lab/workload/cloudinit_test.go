@@ -41,7 +41,7 @@ func TestParseUserData(t *testing.T) {
 			"init /c", map[string]string{"/a": "CI_MISSING_JINJA_VAR/nobody"}, ""},
 		{"no header, no jinja", "#cloud-config\nwrite_files:\n- {path: /a, content: '{{ v1.local_hostname }}'}\n" + run,
 			"init /c", map[string]string{"/a": "{{ v1.local_hostname }}"}, ""},
-		{"jinja that is not understood", "## template: jinja\n#cloud-config\n{% if a %}{% endif %}\n" + run, "", nil, "not understood"},
+		{"unsupported jinja", "## template: jinja\n#cloud-config\n{% if a %}{% endif %}\n" + run, "", nil, "unsupported jinja"},
 		{"encodings", "#cloud-config\nwrite_files:\n- {path: /a, encoding: base64, content: " + plain + "}\n- {path: /b, encoding: gzip+base64, content: " + zipped(t, "packed") +
 			"}\n- {path: /c, encoding: gz+b64, content: " + zipped(t, "same") + "}\n- {path: /c, content: ' more', append: true}\n" + run,
 			"init /c", map[string]string{"/a": "plain", "/b": "packed", "/c": "same more"}, ""},
@@ -110,8 +110,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// FuzzParseUserData: whatever a disk holds, the outcome is a script with a command,
-// or an error.
+// FuzzParseUserData shows that the result is a script with a command, or an error.
 func FuzzParseUserData(f *testing.F) {
 	f.Add("## template: jinja\n#cloud-config\nwrite_files:\n- {path: /a, encoding: gz+b64, content: x}\nruncmd: ['kubeadm init --config /c']\n")
 	f.Add("#cloud-config\nruncmd: [[kubeadm, join, --config, /c]]\n")

@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A cluster is one life of a control plane, from kubeadm init on. The plane's lock
-// guards it; its objects have their own.
+// cluster is a control plane from kubeadm init on. The plane's lock guards it, except for its
+// objects, which have their own.
 type cluster struct {
 	// group names its objects.
 	group   string
@@ -37,15 +37,15 @@ type cluster struct {
 	ca      *authority
 	etcdCA  *authority
 	serving *tls.Certificate
-	// version of Kubernetes that init was run with.
+	// version is the Kubernetes version of kubeadm init.
 	version string
-	// etcdID is the identity of its etcd cluster.
+	// etcdID identifies the etcd cluster.
 	etcdID string
 	// members by the name of their etcd pod.
 	members map[string]*member
 }
 
-// A member is a control plane node: API server and etcd.
+// member is a control plane node: API server and etcd.
 type member struct {
 	etcd *tls.Certificate
 	up   bool
@@ -53,13 +53,13 @@ type member struct {
 
 const etcdPrefix = "etcd-"
 
-// newCluster is what kubeadm init begins with. The lock is held.
+// newCluster starts kubeadm init. The lock is held.
 func (p *Plane) newCluster(e *endpoint, config *kubeadmConfig, k *keys, version string) error {
 	if e.cluster != nil {
 		if e.cluster.serves() {
 			return fmt.Errorf("a control plane serves at %s already", e.address)
 		}
-		// Its etcd is gone, or without a majority for ever: the new one is another.
+		// The old etcd has permanently lost its majority, so the new cluster replaces it.
 		p.manager.DeleteResourceGroup(e.cluster.group)
 	}
 	host, _, err := net.SplitHostPort(e.address)
@@ -81,12 +81,11 @@ func (p *Plane) newCluster(e *endpoint, config *kubeadmConfig, k *keys, version 
 	return nil
 }
 
-// randomID is an identity as etcd has them, as text. It fits the signed numbers
-// that the inmemory etcd reads.
+// randomID returns an etcd ID as text. It fits into the signed numbers of the in-memory etcd.
 func randomID() string { return strconv.FormatUint(uint64(rand.Uint32())+1, 10) }
 
-// serves says whether the API answers: a majority of the etcd members, with an API
-// server beside each, runs.
+// serves reports whether the API answers: a majority of the etcd members, each with an API server,
+// runs.
 func (c *cluster) serves() bool {
 	up := 0
 	for _, m := range c.members {
@@ -97,7 +96,7 @@ func (c *cluster) serves() bool {
 	return 2*up > len(c.members)
 }
 
-// addMember adds a control plane node's etcd. The lock is held.
+// addMember adds the etcd member of a control plane node. The lock is held.
 func (c *cluster) addMember(e *endpoint, node string) error {
 	host, _, err := net.SplitHostPort(e.address)
 	if err != nil {
@@ -112,7 +111,7 @@ func (c *cluster) addMember(e *endpoint, node string) error {
 	return nil
 }
 
-// etcdPods lists those that are members, without those that were removed.
+// etcdPods returns the pods of the current members.
 func (c *cluster) etcdPods(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := c.list(ctx, list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"}); err != nil {
@@ -124,8 +123,7 @@ func (c *cluster) etcdPods(ctx context.Context) ([]corev1.Pod, error) {
 	}), nil
 }
 
-// settle makes the rest of the cluster follow from which members run: who leads,
-// who is no member any more, whether the API answers. The lock is held.
+// settle updates the leader, the members and the endpoint after a change of members. The lock is held.
 func (c *cluster) settle(ctx context.Context, e *endpoint) error {
 	pods, err := c.etcdPods(ctx)
 	if err != nil {
@@ -145,8 +143,8 @@ func (c *cluster) settle(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// elect makes a running member the leader if the present one does not run. The
-// last to become leader is it; times count in whole seconds.
+// elect makes a running member the leader if the current leader does not run. The member with the
+// latest time, in whole seconds, is the leader.
 func (c *cluster) elect(ctx context.Context, pods []corev1.Pod) error {
 	var leader, candidate *corev1.Pod
 	var since time.Time
@@ -172,7 +170,7 @@ func (c *cluster) elect(ctx context.Context, pods []corev1.Pod) error {
 	})
 }
 
-// change reads an object, changes and writes it, again where a client was faster.
+// change reads an object, changes it and writes it, with retries after conflicts.
 func (c *cluster) change(ctx context.Context, obj client.Object, how func()) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := c.client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -183,13 +181,13 @@ func (c *cluster) change(ctx context.Context, obj client.Object, how func()) err
 	})
 }
 
-// admits says whether a joiner may: by a token that exists, and with the authority
-// that it expects (kubeadm's discovery by token).
+// admits checks the bootstrap token and the expected authority of a joining node (kubeadm's token
+// discovery).
 func (c *cluster) admits(ctx context.Context, config *kubeadmConfig) error {
 	given := config.Discovery.BootstrapToken
 	id, secret, ok := strings.Cut(given.Token, ".")
 	if !ok {
-		return fmt.Errorf("%w: a join without a bootstrap token is not understood", errFinal)
+		return fmt.Errorf("%w: a join without a bootstrap token is not supported", errFinal)
 	}
 	stored := &corev1.Secret{}
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id}, stored)
@@ -211,7 +209,7 @@ func (c *cluster) admits(ctx context.Context, config *kubeadmConfig) error {
 	sum := sha256.Sum256(c.ca.cert.RawSubjectPublicKeyInfo)
 	pin := "sha256:" + hex.EncodeToString(sum[:])
 	if len(given.CACertHashes) > 0 && !slices.Contains(given.CACertHashes, pin) {
-		return fmt.Errorf("%w: the cluster's authority is not the one that was promised", errFinal)
+		return fmt.Errorf("%w: the cluster's authority does not match caCertHashes", errFinal)
 	}
 	return nil
 }

@@ -32,9 +32,9 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// TestKubeadmControlPlane: the real controllers of Cluster API take a cluster on a
-// plane for a real one. Only the infrastructure is this test's: kinds without a
-// schema, whose machines boot as soon as they have bootstrap data.
+// TestKubeadmControlPlane shows that the real controllers of Cluster API work with a cluster on a
+// plane. The infrastructure consists of kinds without a schema, whose machines boot as soon as they
+// have bootstrap data.
 func TestKubeadmControlPlane(t *testing.T) {
 	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
 		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does; make test runs test/site, which needs all of this")
@@ -59,12 +59,12 @@ func TestKubeadmControlPlane(t *testing.T) {
 	s.await(t, "a control plane of one again", s.controlPlaneReady(1))
 }
 
-// group is the infrastructure's.
+// group is the API group of the infrastructure.
 var group = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
 const kubernetesVersion = "v1.36.3"
 
-// stage is a management cluster with an infrastructure of its own.
+// stage is a management cluster with this infrastructure.
 type stage struct {
 	plane    *controlplane.ControlPlane
 	client   client.Client
@@ -76,7 +76,7 @@ type stage struct {
 	tasks sync.WaitGroup
 }
 
-// host is a server of the simplest kind: it boots its user data.
+// host is a minimal server that boots its user data.
 type host struct {
 	os     server.System
 	cancel context.CancelFunc
@@ -118,7 +118,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// define installs one kind without a schema.
+// define installs a kind without a schema.
 func (s *stage) define(t *testing.T, kind string) {
 	t.Helper()
 	singular := strings.ToLower(kind)
@@ -147,16 +147,16 @@ func (s *stage) define(t *testing.T, kind string) {
 	})
 }
 
-// provide is the infrastructure's controller: clusters are provisioned at once,
-// machines once they have bootstrap data and have been switched on.
+// provide is the controller of the infrastructure: it provisions clusters at once, and machines after
+// they have bootstrap data and are powered on.
 func (s *stage) provide(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = s.look(ctx) // the next look repeats it
+		_ = s.reconcile(ctx) // repeated at the next tick
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-func (s *stage) look(ctx context.Context) error {
+func (s *stage) reconcile(ctx context.Context) error {
 	clusters, machines := &unstructured.UnstructuredList{}, &unstructured.UnstructuredList{}
 	clusters.SetGroupVersionKind(group.WithKind("LabClusterList"))
 	machines.SetGroupVersionKind(group.WithKind("LabMachineList"))
@@ -241,7 +241,7 @@ func (s *stage) machine(ctx context.Context, obj *unstructured.Unstructured) err
 	return nil
 }
 
-// powerOn boots a host; after its first boot the user data is gone.
+// powerOn boots a host, which has no user data after its first boot.
 func (s *stage) powerOn(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,8 +275,7 @@ func (s *stage) create(t *testing.T, what string, obj client.Object) {
 	}
 }
 
-// await waits until nothing is missing; minutes are only for a machine at its
-// limits.
+// await waits until nothing is missing. Minutes are needed only on a very busy machine.
 func (s *stage) await(t *testing.T, what string, missing func(context.Context) string) {
 	t.Helper()
 	eventually.Wait{Limit: 5 * time.Minute, Interval: 200 * time.Millisecond, Report: time.Minute, Broken: s.plane.Err}.
@@ -287,7 +286,7 @@ func ref(kind, name string) clusterv1.ContractVersionedObjectReference {
 	return clusterv1.ContractVersionedObjectReference{APIGroup: group.Group, Kind: kind, Name: name}
 }
 
-// cluster makes the infrastructure objects too.
+// cluster also creates the infrastructure objects.
 func (s *stage) cluster() *clusterv1.Cluster {
 	for kind, spec := range map[string]map[string]any{
 		"LabCluster":         {"controlPlaneEndpoint": map[string]any{"host": s.endpoint.Addr().String(), "port": int64(s.endpoint.Port())}},
@@ -307,7 +306,7 @@ func (s *stage) cluster() *clusterv1.Cluster {
 	return cluster
 }
 
-// registration hands the kubelet its provider ID through instance metadata.
+// registration passes the provider ID to the kubelet through instance metadata.
 func registration() bootstrapv1.NodeRegistrationOptions {
 	return bootstrapv1.NodeRegistrationOptions{
 		Name:             "{{ ds.meta_data.local_hostname }}",
@@ -352,8 +351,8 @@ func (s *stage) scale(t *testing.T, replicas int32) {
 	must(t, s.client.Patch(t.Context(), kcp, client.MergeFrom(base)))
 }
 
-// controlPlaneReady says what a control plane of so many lacks: KCP itself must
-// find its pods and its etcd members healthy.
+// controlPlaneReady returns the missing condition of a control plane with n nodes: KCP must report
+// healthy pods and etcd members.
 func (s *stage) controlPlaneReady(replicas int32) func(context.Context) string {
 	return func(ctx context.Context) string {
 		kcp := &controlplanev1.KubeadmControlPlane{}
@@ -375,7 +374,7 @@ func (s *stage) controlPlaneReady(replicas int32) func(context.Context) string {
 	}
 }
 
-// machinesRun says what is missing until so many Machines have their Nodes.
+// machinesRun returns the missing condition until n Machines have their Nodes.
 func (s *stage) machinesRun(count int) func(context.Context) string {
 	return func(ctx context.Context) string {
 		list := &clusterv1.MachineList{}
@@ -394,7 +393,7 @@ func (s *stage) machinesRun(count int) func(context.Context) string {
 	}
 }
 
-// nodeOf is the node of a MachineDeployment's only Machine.
+// nodeOf returns the node of a MachineDeployment's only Machine.
 func (s *stage) nodeOf(t *testing.T, pool string) string {
 	t.Helper()
 	list := &clusterv1.MachineList{}
@@ -405,7 +404,7 @@ func (s *stage) nodeOf(t *testing.T, pool string) string {
 	return list.Items[0].Status.NodeRef.Name
 }
 
-// nodeHealth says what is missing until the Machine of a node sees it in a state.
+// nodeHealth returns the missing condition until the Machine of a node reports its state.
 func (s *stage) nodeHealth(node string, want metav1.ConditionStatus) func(context.Context) string {
 	return func(ctx context.Context) string {
 		list := &clusterv1.MachineList{}

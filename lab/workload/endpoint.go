@@ -19,18 +19,17 @@ import (
 	"github.com/ingot-metal/ingot/lab/controlplane"
 )
 
-// An endpoint is an address at which an API server listens, or will listen: the
-// load balancer before a control plane.
+// endpoint is the load balancer in front of an API server.
 type endpoint struct {
 	address  string
 	listener *gate
 	server   *http.Server
-	// cluster behind it; nil: none yet. The plane's lock guards it.
+	// cluster behind the endpoint; nil: none yet. The plane's lock guards it.
 	cluster *cluster
 }
 
-// Reserve takes a port for the API server of a cluster to come. It belongs to the
-// plane until Release; connections are reset until a control plane is behind it.
+// Reserve reserves a port for the API server of a future cluster until Release. Connections are reset
+// until a control plane serves.
 func (p *Plane) Reserve() (netip.AddrPort, error) {
 	ports, err := controlplane.FreePorts(1)
 	if err != nil {
@@ -69,8 +68,7 @@ func (p *Plane) reserve(at netip.AddrPort) error {
 	return nil
 }
 
-// Release ends the cluster at an endpoint, with all that was in it, and gives the
-// port back.
+// Release deletes the cluster of an endpoint and frees the port.
 func (p *Plane) Release(at netip.AddrPort) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +83,8 @@ func (p *Plane) Release(at netip.AddrPort) error {
 	return e.close()
 }
 
-// endpointOf finds the endpoint that a kubeadm configuration names (host:port, the
-// port being 6443 by default). The lock is held.
+// endpointOf returns the endpoint of a kubeadm configuration (host:port, default port 6443). The lock
+// is held.
 func (p *Plane) endpointOf(name string) (*endpoint, error) {
 	if !strings.Contains(name, ":") {
 		name = net.JoinHostPort(name, strconv.Itoa(defaultAPIPort))
@@ -105,8 +103,7 @@ func (e *endpoint) close() error {
 	return nil
 }
 
-// split serves API and etcd on one port, as a control plane behind port forwarding
-// looks.
+// split serves API and etcd on one port, like a control plane with port forwarding.
 func split(api, etcd http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
@@ -117,8 +114,7 @@ func split(api, etcd http.Handler) http.Handler {
 	})
 }
 
-// A gate is a listener that resets connections while it is shut, those that are
-// open when it is being shut included.
+// gate is a listener that resets connections while it is closed, and the open ones when it closes.
 type gate struct {
 	net.Listener
 
@@ -127,7 +123,6 @@ type gate struct {
 	conns map[net.Conn]struct{}
 }
 
-// set opens or shuts the gate.
 func (g *gate) set(open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +136,6 @@ func (g *gate) set(open bool) {
 	clear(g.conns)
 }
 
-// Accept implements net.Listener.
 func (g *gate) Accept() (net.Conn, error) {
 	for {
 		c, err := g.Listener.Accept()
@@ -158,19 +152,18 @@ func (g *gate) Accept() (net.Conn, error) {
 			return &passed{Conn: c, gate: g}, nil
 		}
 		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset, as from a load balancer without servers
+			_ = tcp.SetLinger(0) // a reset, like a load balancer without backends
 		}
 		_ = c.Close()
 	}
 }
 
-// passed is a connection that went through a gate.
+// passed is a connection that a gate has accepted.
 type passed struct {
 	net.Conn
 	gate *gate
 }
 
-// Close implements net.Conn.
 func (c *passed) Close() error {
 	c.gate.mu.Lock()
 	delete(c.gate.conns, c.Conn)

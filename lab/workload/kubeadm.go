@@ -5,10 +5,12 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,11 +22,10 @@ const (
 	defaultCertificatesDir = "/etc/kubernetes/pki"
 )
 
-// arguments are a component's extra arguments: a map up to v1beta3 of kubeadm's
-// API, a list since v1beta4. The last of several values counts.
+// arguments are the extra arguments of a component: a map up to kubeadm's v1beta3, a list since
+// v1beta4. The last value of a name applies.
 type arguments map[string]string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (a *arguments) UnmarshalJSON(data []byte) error {
 	out := map[string]string{}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
@@ -42,20 +43,20 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// nodeRegistration says what the kubelet is to register.
+// nodeRegistration configures the registration by the kubelet.
 type nodeRegistration struct {
 	Name string `json:"name"`
-	// Taints: nil is the default of the node's role, an empty list is none.
+	// Taints: nil means the default of the node's role, an empty list means none.
 	Taints           *[]corev1.Taint `json:"taints"`
 	KubeletExtraArgs arguments       `json:"kubeletExtraArgs"`
 }
 
-// kubeadmConfig is what is understood of the documents given to kubeadm.
+// kubeadmConfig is the supported part of kubeadm's documents.
 type kubeadmConfig struct {
 	NodeRegistration nodeRegistration `json:"nodeRegistration"`
 	SkipPhases       []string         `json:"skipPhases"`
 
-	// Of ClusterConfiguration.
+	// From ClusterConfiguration.
 	KubernetesVersion    string `json:"kubernetesVersion"`
 	ControlPlaneEndpoint string `json:"controlPlaneEndpoint"`
 	CertificatesDir      string `json:"certificatesDir"`
@@ -63,7 +64,7 @@ type kubeadmConfig struct {
 		CertSANs []string `json:"certSANs"`
 	} `json:"apiServer"`
 
-	// Of JoinConfiguration.
+	// From JoinConfiguration.
 	Discovery struct {
 		BootstrapToken struct {
 			Token             string   `json:"token"`
@@ -73,11 +74,11 @@ type kubeadmConfig struct {
 	} `json:"discovery"`
 	ControlPlane *struct{} `json:"controlPlane"`
 
-	// clusterConfiguration is that document as it is uploaded for joiners.
+	// clusterConfiguration is the document that is uploaded for joining nodes.
 	clusterConfiguration string
 }
 
-// parseKubeadm reads the documents of a configuration file into one.
+// parseKubeadm merges the documents of a configuration file.
 func parseKubeadm(text []byte) (*kubeadmConfig, error) {
 	config := &kubeadmConfig{}
 	for _, document := range strings.Split("\n"+string(text), "\n---") {
@@ -100,14 +101,12 @@ func parseKubeadm(text []byte) (*kubeadmConfig, error) {
 	return config, nil
 }
 
-// keys are what kubeadm finds on the disk of a control plane.
+// keys are the authorities on the disk of a control plane.
 type keys struct{ ca, etcdCA *authority }
 
-// readKeys reads the authorities from the files of the bootstrap data.
+// readKeys parses the authorities in the bootstrap data.
 func (s *script) readKeys(dir string) (*keys, error) {
-	if dir == "" {
-		dir = defaultCertificatesDir
-	}
+	dir = cmp.Or(dir, defaultCertificatesDir)
 	ca, caErr := s.authority(dir, "ca")
 	etcd, etcdErr := s.authority(dir, "etcd/ca")
 	if err := errors.Join(caErr, etcdErr); err != nil {
@@ -129,12 +128,9 @@ func (s *script) authority(dir, name string) (*authority, error) {
 	return a, nil
 }
 
-// skips says whether a phase, or the one that it is a part of, is left out.
+// skips reports whether a phase, or its parent phase, is skipped.
 func (c *kubeadmConfig) skips(phase string) bool {
-	for _, skipped := range c.SkipPhases {
-		if phase == skipped || strings.HasPrefix(phase, skipped+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.SkipPhases, func(skipped string) bool {
+		return phase == skipped || strings.HasPrefix(phase, skipped+"/")
+	})
 }

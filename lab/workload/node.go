@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,19 +23,19 @@ import (
 const (
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
 	mirrorAnnotation = "kubernetes.io/config.mirror"
-	// registry of the images that kubeadm names.
+	// registry of kubeadm's images.
 	registry = "registry.k8s.io"
 )
 
-// kubelet's arguments that a Node shows.
+// Arguments of the kubelet that affect the Node.
 const (
 	argProviderID = "provider-id"
 	argLabels     = "node-labels"
 	argTaints     = "register-with-taints"
 )
 
-// nameIsFree refuses a join under the name of a node that runs, as kubeadm does.
-func (m *machine) nameIsFree(ctx context.Context) error {
+// checkName refuses the name of a node that is Ready, like kubeadm.
+func (m *machine) checkName(ctx context.Context) error {
 	node := &corev1.Node{}
 	err := m.cluster.client.Get(ctx, client.ObjectKey{Name: m.node}, node)
 	if apierrors.IsNotFound(err) {
@@ -45,14 +46,13 @@ func (m *machine) nameIsFree(ctx context.Context) error {
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return fmt.Errorf("a node of the name %s exists and is Ready", m.node)
+			return fmt.Errorf("a Ready node with the name %s exists", m.node)
 		}
 	}
 	return nil
 }
 
-// register is the kubelet's first contact: it makes the Node, or finds the one
-// that it had.
+// register creates the Node, or keeps an existing one.
 func (m *machine) register(ctx context.Context) error {
 	args := m.config.NodeRegistration.KubeletExtraArgs
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node, Labels: map[string]string{
@@ -69,7 +69,7 @@ func (m *machine) register(ctx context.Context) error {
 	return create(ctx, m.cluster.client, node)
 }
 
-// taints that the kubelet registers with: kubeadm's, and those of its arguments
+// taints returns the taints of the registration: kubeadm's, and those of the kubelet's arguments
 // (key=value:effect).
 func (m *machine) taints() []corev1.Taint {
 	var taints []corev1.Taint
@@ -86,11 +86,11 @@ func (m *machine) taints() []corev1.Taint {
 	return taints
 }
 
-// report writes the state of the node and of what runs on it: the kubelet's word
-// while there is power, and the node controller's afterwards.
+// report writes the state of the node and its pods: the kubelet's report while the power is on, and
+// the node controller's afterwards.
 func (m *machine) report(ctx context.Context, on bool) error {
 	if on {
-		// A kubelet that starts registers again where its Node is gone.
+		// A starting kubelet registers again if its Node is missing.
 		if err := m.register(ctx); err != nil {
 			return err
 		}
@@ -112,8 +112,8 @@ func (m *machine) report(ctx context.Context, on bool) error {
 	return errors.Join(err, m.podsReady(ctx, on))
 }
 
-// beat is the kubelet's report that nothing has changed. The lock is held.
-func (m *machine) beat(ctx context.Context) error {
+// heartbeat is the kubelet's report without a change. The lock is held.
+func (m *machine) heartbeat(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}
 	err := m.cluster.change(ctx, node, func() {
 		for i := range node.Status.Conditions {
@@ -126,7 +126,7 @@ func (m *machine) beat(ctx context.Context) error {
 	return err
 }
 
-// describe fills in what the kubelet knows of its machine.
+// describe sets the values that the kubelet reports.
 func (m *machine) describe(node *corev1.Node) {
 	node.Status.NodeInfo = corev1.NodeSystemInfo{
 		BootID: m.bootID, SystemUUID: m.os.UUID, MachineID: strings.ReplaceAll(m.os.UUID, "-", ""),
@@ -138,7 +138,7 @@ func (m *machine) describe(node *corev1.Node) {
 	}
 }
 
-// setConditions sets Ready, and the pressures that follow it.
+// setConditions sets Ready and the pressure conditions.
 func setConditions(node *corev1.Node, ready corev1.NodeCondition, on bool) {
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	all := []corev1.NodeCondition{ready}
@@ -160,7 +160,7 @@ func setConditions(node *corev1.Node, ready corev1.NodeCondition, on bool) {
 	node.Status.Conditions = all
 }
 
-// staticPods are those of a control plane.
+// staticPods creates the static pods of a control plane.
 func (m *machine) staticPods(ctx context.Context) error {
 	etcd := map[string]string{
 		cloudv1.EtcdClusterIDAnnotationName: m.cluster.etcdID, cloudv1.EtcdMemberIDAnnotationName: randomID(),
@@ -179,11 +179,9 @@ func (m *machine) staticPods(ctx context.Context) error {
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, HostIP: m.os.Address.String(), PodIP: m.os.Address.String()},
 		}
 		if component == "etcd" {
-			for key, value := range etcd {
-				pod.Annotations[key] = value
-			}
+			maps.Copy(pod.Annotations, etcd)
 		}
-		// A node that comes back under its name has new pods.
+		// A node that returns with the same name has new pods.
 		if err := m.cluster.client.Delete(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err) {
 			return err
 		}
@@ -194,7 +192,7 @@ func (m *machine) staticPods(ctx context.Context) error {
 	return nil
 }
 
-// podsReady sets the state of all pods of the node.
+// podsReady sets the readiness of all pods of the node.
 func (m *machine) podsReady(ctx context.Context, on bool) error {
 	status := corev1.ConditionFalse
 	if on {
@@ -222,7 +220,7 @@ func (m *machine) podsReady(ctx context.Context, on bool) error {
 	return nil
 }
 
-// create makes an object; that it exists is no error.
+// create creates an object unless it exists.
 func create(ctx context.Context, c inmemoryruntime.Client, obj client.Object) error {
 	if err := c.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create %T %s: %w", obj, obj.GetName(), err)
@@ -230,8 +228,7 @@ func create(ctx context.Context, c inmemoryruntime.Client, obj client.Object) er
 	return nil
 }
 
-// watchNodes collects the pods of nodes that were deleted, as the pod collector
-// of Kubernetes does.
+// watchNodes deletes the pods of deleted nodes, like the pod garbage collector of Kubernetes.
 func (p *Plane) watchNodes(ctx context.Context) error {
 	informer, err := p.manager.GetCache().GetInformer(ctx, &corev1.Node{})
 	if err != nil {
@@ -246,17 +243,16 @@ func (p *Plane) watchNodes(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-p.orphans:
-				_ = p.collect(ctx) // what is left is collected the next time
+				_ = p.collect(ctx) // the next run deletes the rest
 			}
 		}
 	})
 	return nil
 }
 
-// nodeGone wakes the collector. It is called with the cache's lock held.
+// nodeGone wakes up the collector. It is called with the cache's lock held.
 type nodeGone chan struct{}
 
-// OnDelete implements the cache's InformEventHandler.
 func (n nodeGone) OnDelete(string, client.Object) {
 	select {
 	case n <- struct{}{}:
@@ -264,16 +260,11 @@ func (n nodeGone) OnDelete(string, client.Object) {
 	}
 }
 
-// OnCreate implements the cache's InformEventHandler.
-func (nodeGone) OnCreate(string, client.Object) {}
-
-// OnUpdate implements the cache's InformEventHandler.
+func (nodeGone) OnCreate(string, client.Object)                {}
 func (nodeGone) OnUpdate(string, client.Object, client.Object) {}
+func (nodeGone) OnGeneric(string, client.Object)               {}
 
-// OnGeneric implements the cache's InformEventHandler.
-func (nodeGone) OnGeneric(string, client.Object) {}
-
-// collect deletes pods whose node does not exist.
+// collect deletes pods without a node.
 func (p *Plane) collect(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -293,8 +284,8 @@ func (c *cluster) collect(ctx context.Context) error {
 	}
 	for i := range pods.Items {
 		name := pods.Items[i].Spec.NodeName
-		lives := slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == name && n.DeletionTimestamp.IsZero() })
-		if name == "" || lives {
+		exists := slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == name && n.DeletionTimestamp.IsZero() })
+		if name == "" || exists {
 			continue
 		}
 		if err := c.client.Delete(ctx, &pods.Items[i]); err != nil && !apierrors.IsNotFound(err) {

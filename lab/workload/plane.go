@@ -26,38 +26,36 @@ import (
 	inmemoryetcd "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/server/etcd"
 )
 
-// Config describes a plane. Durations that are 0 have the defaults they name.
+// Config describes a plane. Each duration states its default for 0.
 type Config struct {
-	// Address is where API servers listen: one of this machine. Required.
+	// Address is a local address for the API servers. Required.
 	Address netip.Addr
 	// Retry is the pause between two attempts of kubeadm; 500 ms.
 	Retry time.Duration
-	// Report is how often a kubelet reports that its Node is well; 0: only when it starts.
+	// Report is the interval of the kubelets' heartbeats; 0: only at their start.
 	Report time.Duration
 }
 
-// A Plane serves the API servers of any number of workload clusters. It is safe
-// for concurrent use.
+// Plane serves the API servers of workload clusters. It is safe for concurrent use.
 type Plane struct {
 	cfg     Config
 	manager inmemoryruntime.Manager
 	handler http.Handler
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
-	// orphans wakes the collector of pods whose node is gone.
+	// orphans wakes up the collector of pods without a node.
 	orphans chan struct{}
 
 	mu sync.Mutex
 	// endpoints by host:port.
 	endpoints map[string]*endpoint
-	// machines by cloud-init's instance-id: what their disks would remember.
+	// machines by cloud-init's instance-id: the contents of their disks.
 	machines map[string]*machine
-	// clusters counts, so that each has a name of its own.
+	// clusters counts the clusters, to name them.
 	clusters int
 }
 
-// Start starts a plane without clusters. It runs until Close; the end of ctx alone
-// does not end it.
+// Start starts a plane without clusters. It runs until Close, even if ctx ends.
 func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() {
 		return nil, errors.New("workload plane: one address to listen on is required")
@@ -91,8 +89,8 @@ func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	return p, nil
 }
 
-// Close stops all API servers and waits for what the plane runs. Servers whose
-// System is Boot are to be off before.
+// Close stops all API servers and waits for the plane's goroutines. Servers that use Boot must be off
+// before.
 func (p *Plane) Close() error {
 	p.cancel()
 	p.mu.Lock()
@@ -105,8 +103,7 @@ func (p *Plane) Close() error {
 	return errors.Join(errs...)
 }
 
-// groupOf names the objects that a request is about: the inmemory handlers ask
-// with the address that the request came to.
+// groupOf returns the resource group of the cluster at a request's address.
 func (p *Plane) groupOf(address string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

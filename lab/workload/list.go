@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Serving says whether an API server answers at an endpoint.
+// Serving reports whether an API server answers at an endpoint.
 func (p *Plane) Serving(at netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -23,15 +23,15 @@ func (p *Plane) Serving(at netip.AddrPort) bool {
 	return e != nil && e.cluster != nil && e.cluster.serves()
 }
 
-// Nodes lists the nodes of the cluster at an endpoint, whether it serves or not;
-// none before kubeadm init.
+// Nodes returns the nodes of the cluster at an endpoint, even if it does not serve; none before
+// kubeadm init.
 func (p *Plane) Nodes(ctx context.Context, at netip.AddrPort) ([]corev1.Node, error) {
 	nodes := &corev1.NodeList{}
 	err := p.List(ctx, at, nodes)
 	return nodes.Items, err
 }
 
-// List lists objects of the cluster at an endpoint, past its API server.
+// List lists objects of the cluster at an endpoint without its API server.
 func (p *Plane) List(ctx context.Context, at netip.AddrPort, list client.ObjectList, opts ...client.ListOption) error {
 	p.mu.Lock()
 	e := p.endpoints[at.String()]
@@ -47,8 +47,8 @@ func (p *Plane) List(ctx context.Context, at netip.AddrPort, list client.ObjectL
 	return c.list(ctx, list, opts...)
 }
 
-// list lists objects in their types, also those that a client has patched: these
-// are kept without a type.
+// list lists typed objects, including those that were patched: they are stored as unstructured
+// objects.
 func (c *cluster) list(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	kind, err := apiutil.GVKForObject(list, c.scheme)
 	if err != nil {

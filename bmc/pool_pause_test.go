@@ -16,9 +16,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// TestPoolLeavesAFailingBMCAlone: after three failures nothing is sent for a
-// while; corrected credentials are tried at once.
-func TestPoolLeavesAFailingBMCAlone(t *testing.T) {
+// TestPoolPausesAFailingBMC shows that nothing is sent for a while after three failures,
+// and that corrected credentials are sent at once.
+func TestPoolPausesAFailingBMC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
 		var dialErr error = bmc.ErrUnauthorized
@@ -34,10 +34,10 @@ func TestPoolLeavesAFailingBMCAlone(t *testing.T) {
 		err := pool.Do(t.Context(), target("a"), readState)
 		var rest *bmc.RestError
 		if !errors.As(err, &rest) || !errors.Is(err, bmc.ErrUnauthorized) || dials != 3 {
-			t.Fatalf("error %v after %d dials, want a RestError that tells the cause after 3", err, dials)
+			t.Fatalf("error %v after %d dials, want a RestError with the cause after 3", err, dials)
 		}
 		if d := bmc.RetryAfter(err); d < 30*time.Second || d > time.Minute {
-			t.Errorf("rests %s, want a minute, less up to a half", d)
+			t.Errorf("paused for %s, want 30 s to a minute", d)
 		}
 		if c := pool.Contact("a"); c.Failures != 3 || c.Last != bmc.OutcomeUnauthorized || !c.Rests(time.Now()) {
 			t.Errorf("contact %+v", c)
@@ -59,11 +59,11 @@ func TestPoolLeavesAFailingBMCAlone(t *testing.T) {
 	})
 }
 
-// TestPoolProbesAfterTheRest: once the rest is over one call decides.
-func TestPoolProbesAfterTheRest(t *testing.T) {
+// TestPoolRetriesAfterThePause shows that one call decides after a pause.
+func TestPoolRetriesAfterThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, callErr: func(*fakeConn, string) error { return bmc.ErrTimeout }}
-		pool := bmc.NewPool(f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1, Base: time.Minute}})
+		pool := newPool(t, f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1, Base: time.Minute}})
 		_ = pool.Do(t.Context(), target("a"), readState)
 		var rest *bmc.RestError
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &rest) {
@@ -75,7 +75,6 @@ func TestPoolProbesAfterTheRest(t *testing.T) {
 		if c := pool.Contact("a"); c.Failures != 0 {
 			t.Errorf("contact %+v", c)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 }
 
@@ -96,32 +95,31 @@ func (c *pacedConn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 
 func (c *pacedConn) Close(context.Context) error { return nil }
 
-func TestPoolPacesRequests(t *testing.T) {
+func TestPoolLimitsTheRequestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &pacedConn{n: 25}
-		pool := bmc.NewPool(func(context.Context, bmc.Target) (bmc.Conn, error) { return conn, nil },
+		pool := newPool(t, func(context.Context, bmc.Target) (bmc.Conn, error) { return conn, nil },
 			bmc.PoolOptions{IdleTimeout: -1, CallTimeout: 10 * time.Second, Pace: bmc.PaceOptions{Rate: 5, Burst: 10}})
 		start := time.Now()
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("25 requests took %s, want 3 s: 10 at once, 15 at 5 per second", took)
 		}
-		must(t, pool.Do(t.Context(), target("b"), readState)) // has a bucket of its own
+		must(t, pool.Do(t.Context(), target("b"), readState)) // has its own limiter
 		if took := time.Since(start); took != 6*time.Second {
 			t.Errorf("another BMC waited: %s", took)
 		}
-		conn.n = 100 // the end of a session does not fill the bucket
+		conn.n = 100 // the end of a session does not refill the burst
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrTimeout) {
 			t.Errorf("error %v, want the call's deadline", err)
 		}
-		must(t, pool.Close(t.Context()))
 	})
 	if err := bmc.Pace(t.Context()); err != nil {
 		t.Errorf("outside a pool: %v", err)
 	}
 }
 
-// pushConn reads some of an image and is then refused.
+// pushConn reads n bytes of an image and then refuses the call.
 type pushConn struct {
 	fakeConn
 	reads    int64
@@ -140,6 +138,7 @@ func (c *pushConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.T
 func (c *pushConn) PowerState(context.Context) (bmc.PowerState, error) { return bmc.PowerOn, nil }
 func (c *pushConn) Close(context.Context) error                        { return nil }
 
+// TestPoolTransfers shows that a partly read image is not sent again.
 func TestPoolTransfers(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -156,7 +155,7 @@ func TestPoolTransfers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dials := 0
 				conn := &pushConn{reads: tc.reads}
-				pool := bmc.NewPool(func(context.Context, bmc.Target) (bmc.Conn, error) { dials++; return conn, nil },
+				pool := newPool(t, func(context.Context, bmc.Target) (bmc.Conn, error) { dials++; return conn, nil },
 					bmc.PoolOptions{CallTimeout: time.Minute, TransferTimeout: time.Hour})
 				must(t, pool.Do(t.Context(), target("a"), readState))
 				err := pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) error {
@@ -166,7 +165,6 @@ func TestPoolTransfers(t *testing.T) {
 				if !errors.Is(err, bmc.ErrUnauthorized) || dials != tc.dials || conn.deadline != tc.deadline {
 					t.Errorf("error %v, %d dials, deadline %s; want %d and %s", err, dials, conn.deadline, tc.dials, tc.deadline)
 				}
-				must(t, pool.Close(t.Context()))
 			})
 		})
 	}

@@ -19,28 +19,27 @@ import (
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// TestPace: every packet costs a token of the BMC's. With too few of them a session
-// does not come about; with just enough for it the next write is not sent, which is
-// not the same as unknown (I17), and the session stays as it was.
-func TestPace(t *testing.T) {
-	const most = 20 // packets that a login takes at most
+// TestRateLimit shows that every packet counts against the rate limit. A write that was not
+// sent because of it does not have an unknown outcome (I17).
+func TestRateLimit(t *testing.T) {
+	const most = 20 // maximum packets of a login
 	r := newRig(t, func(c *labipmi.Config) { c.MaxSessions = 4 * most })
-	r.pending = true // logins were cut off
+	r.pending = true // logins were aborted
 	for burst := 1; ; burst++ {
 		if burst > most {
 			t.Fatalf("a login took more than %d packets", most)
 		}
 		pool := bmc.NewPool(ipmi.Dial, bmc.PoolOptions{CallTimeout: soon, CloseTimeout: soon, Pace: bmc.PaceOptions{Rate: 1e-6, Burst: burst}})
-		dialled := false
+		dialed := false
 		err := pool.Do(t.Context(), r.target, func(ctx context.Context, conn bmc.Conn) error {
-			dialled = true
+			dialed = true
 			return conn.SetPower(ctx, bmc.ActionOn)
 		})
-		_ = pool.Close(t.Context()) // it has no token to say so
+		_ = pool.Close(t.Context()) // the rate limit blocks the logout
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, bmc.ErrUnknownOutcome) {
-			t.Fatalf("with %d tokens: %v, want the end of its time", burst, err)
+			t.Fatalf("with %d tokens: %v, want the deadline", burst, err)
 		}
-		if dialled {
+		if dialed {
 			break
 		}
 	}
@@ -49,7 +48,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestProbe: a BMC is found without a user name, and what is none is told apart.
+// TestProbe shows that a probe sends no user name and distinguishes the failures.
 func TestProbe(t *testing.T) {
 	r := newRig(t, nil)
 	if err := ipmi.Probe(t.Context(), r.target); err != nil {
@@ -83,8 +82,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeOldBMC: IPMI v1.5 alone is not what this driver speaks.
-func TestProbeOldBMC(t *testing.T) {
+// TestProbeWithoutIPMI2 covers a BMC with only IPMI v1.5.
+func TestProbeWithoutIPMI2(t *testing.T) {
 	old, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -116,8 +115,8 @@ func TestProbeOldBMC(t *testing.T) {
 	}
 }
 
-// TestNoCertificate: a target that wants a certificate was meant for another address.
-func TestNoCertificate(t *testing.T) {
+// TestCertificateIsRefused shows that a target with a certificate is rejected.
+func TestCertificateIsRefused(t *testing.T) {
 	r := newRig(t, nil)
 	for name, change := range map[string]func(*bmc.Target){
 		"a pin": func(t *bmc.Target) { t.Fingerprint = "sha256:x" },
@@ -131,9 +130,9 @@ func TestNoCertificate(t *testing.T) {
 	}
 }
 
-// TestSensorsGoOn: a repository that could not be read to its end is not read from its
-// beginning again: on a large server every attempt would end at the same place.
-func TestSensorsGoOn(t *testing.T) {
+// TestSensorReadContinues shows that an interrupted read of the repository continues at the
+// same record: a large server would never be read completely otherwise.
+func TestSensorReadContinues(t *testing.T) {
 	const many = 12
 	r := newRig(t, func(c *labipmi.Config) {
 		c.Sensors = nil
@@ -158,11 +157,11 @@ func TestSensorsGoOn(t *testing.T) {
 	}
 	reads := 0
 	for _, c := range r.Commands() {
-		if isRecord(c.NetFn, c.Code) && c.Data[5] == 0xff { // each is asked for as a whole first
+		if isRecord(c.NetFn, c.Code) && c.Data[5] == 0xff { // the first read of each record
 			reads++
 		}
 	}
-	if reads != many+1 { // the one that was cut off
+	if reads != many+1 { // the interrupted one twice
 		t.Errorf("%d records read, want %d", reads, many+1)
 	}
 }

@@ -20,19 +20,18 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// mangler stands between the driver and a BMC and changes the BMC's packets.
-type mangler struct {
+// proxy forwards packets between the driver and a BMC and changes the BMC's packets.
+type proxy struct {
 	front  net.PacketConn
 	back   net.Conn
 	change func(p []byte) [][]byte
-
 	mu     sync.Mutex
 	client net.Addr
 	wg     sync.WaitGroup
 }
 
-// mangle returns the target behind a mangler, which ends with the test.
-func mangle(t *testing.T, target bmc.Target, change func(p []byte) [][]byte) bmc.Target {
+// startProxy returns the address of a proxy that ends with the test.
+func startProxy(t *testing.T, target bmc.Target, change func(p []byte) [][]byte) bmc.Target {
 	t.Helper()
 	front, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -42,7 +41,7 @@ func mangle(t *testing.T, target bmc.Target, change func(p []byte) [][]byte) bmc
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mangler{front: front, back: back, change: change}
+	m := &proxy{front: front, back: back, change: change}
 	m.wg.Go(m.toBMC)
 	m.wg.Go(m.toClient)
 	t.Cleanup(func() {
@@ -53,7 +52,7 @@ func mangle(t *testing.T, target bmc.Target, change func(p []byte) [][]byte) bmc
 	return target
 }
 
-func (m *mangler) toBMC() {
+func (m *proxy) toBMC() {
 	p := make([]byte, 4096)
 	for {
 		n, from, err := m.front.ReadFrom(p)
@@ -67,7 +66,7 @@ func (m *mangler) toBMC() {
 	}
 }
 
-func (m *mangler) toClient() {
+func (m *proxy) toClient() {
 	p := make([]byte, 4096)
 	for {
 		n, err := m.back.Read(p)
@@ -83,10 +82,9 @@ func (m *mangler) toClient() {
 	}
 }
 
-// TestMangledAnswers: whatever a network or a broken BMC makes of the answers, the
-// driver neither panics nor takes them for the BMC's, and ends in time. Before
-// each mangled packet and after it there may be the true one.
-func TestMangledAnswers(t *testing.T) {
+// TestCorruptAnswers shows that the driver ignores corrupt answers before and after the correct
+// one, and does not panic.
+func TestCorruptAnswers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	noise := func(n int) []byte {
 		p := make([]byte, n)
@@ -106,13 +104,13 @@ func TestMangledAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			target := mangle(t, r.target, func(p []byte) [][]byte {
-				mangled := change(bytes.Clone(p))
-				return [][]byte{mangled, p, mangled}
+			target := startProxy(t, r.target, func(p []byte) [][]byte {
+				corrupt := change(bytes.Clone(p))
+				return [][]byte{corrupt, p, corrupt}
 			})
 			conn, err := ipmi.Dial(t.Context(), target)
 			if err != nil {
-				// A packet of session setup is not signed: a changed one may end it.
+				// Packets of session setup have no signature, so a corrupt one may end it.
 				t.Logf("dial: %v", err)
 				r.pending = true
 				return
@@ -130,12 +128,12 @@ func TestMangledAnswers(t *testing.T) {
 	}
 }
 
-// TestOnlyMangledAnswers: without any true answer, a call ends with its context.
-func TestOnlyMangledAnswers(t *testing.T) {
+// TestOnlyCorruptAnswers shows that a call without a valid answer ends with its context.
+func TestOnlyCorruptAnswers(t *testing.T) {
 	r := newRig(t, nil)
 	var mu sync.Mutex
 	broken := false
-	target := mangle(t, r.target, func(p []byte) [][]byte {
+	target := startProxy(t, r.target, func(p []byte) [][]byte {
 		mu.Lock()
 		defer mu.Unlock()
 		if broken {
@@ -160,11 +158,10 @@ func TestOnlyMangledAnswers(t *testing.T) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	r.ended(t) // the mangler has to be there for it
+	r.ended(t) // while the proxy still runs
 }
 
-// TestFlood: a BMC that answers one question with packets without end costs a
-// bounded number of reads and no memory.
+// TestFlood shows that endless packets from a BMC cause bounded reads and allocations.
 func TestFlood(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -204,12 +201,11 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestGoroutines: nothing is left running behind closed connections and consoles,
-// and none beside an open connection.
+// TestGoroutines shows that closed connections and consoles leave no goroutine.
 func TestGoroutines(t *testing.T) {
 	r := newRig(t, nil)
 	r.dial(t)
-	const slack = 3 // the simulator's own come and go
+	const slack = 3 // goroutines of the simulator
 	before := runtime.NumGoroutine()
 	for range 10 {
 		conn, err := ipmi.Dial(t.Context(), r.target)

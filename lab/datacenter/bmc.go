@@ -16,24 +16,23 @@ import (
 	"github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// Protocol is what a BMC speaks.
+// Protocol is the protocol of a BMC. The zero value is Redfish over HTTPS.
 type Protocol string
 
-// The protocols. The zero value is Redfish over HTTPS.
 const (
 	Redfish Protocol = ""
-	// RedfishHTTP is Redfish in clear.
+	// RedfishHTTP is Redfish over plain HTTP.
 	RedfishHTTP Protocol = "RedfishHTTP"
-	// IPMI is IPMI v2.0 alone.
+	// IPMI is only IPMI v2.0.
 	IPMI Protocol = "IPMI"
-	// Both are Redfish over HTTPS, and IPMI on the same port by UDP.
+	// Both is Redfish over HTTPS, and IPMI on the same port over UDP.
 	Both Protocol = "Both"
 )
 
-// portTries is how often a port is looked for that is free by TCP and by UDP.
+// portTries bounds the search for a port that is free for TCP and UDP.
 const portTries = 50
 
-// Address is what a host with this BMC is registered by; see HostPort.
+// Address returns the BMC address of a host for this server; see HostPort.
 func (s *Server) Address() string {
 	if s.BMC == nil {
 		return s.IPMI.Address()
@@ -41,15 +40,14 @@ func (s *Server) Address() string {
 	return s.BMC.Address()
 }
 
-// HostPort is the address without its scheme: whoever gets it has to find out what
-// the BMC speaks.
+// HostPort returns the address without its scheme, so that the protocol has to be probed.
 func (s *Server) HostPort() string {
-	_, place, _ := strings.Cut(s.Address(), "://")
-	return place
+	_, hostPort, _ := strings.Cut(s.Address(), "://")
+	return hostPort
 }
 
-// front starts the BMC before the server's machine.
-func (s *Server) front(dc *DataCentre, cfg Config, id string) error {
+// startBMC starts the BMC for the server's machine.
+func (s *Server) startBMC(dc *DataCentre, cfg Config, id string) error {
 	tcp, udp, err := sockets(cfg.Address, s.Spec.Protocol)
 	if err != nil {
 		return err
@@ -62,6 +60,7 @@ func (s *Server) front(dc *DataCentre, cfg Config, id string) error {
 		if err != nil {
 			return errors.Join(err, closeListener(tcp))
 		}
+		s.closers = append(s.closers, s.IPMI.Close)
 	}
 	if s.Spec.Protocol == IPMI {
 		return nil
@@ -73,13 +72,14 @@ func (s *Server) front(dc *DataCentre, cfg Config, id string) error {
 	if err != nil {
 		return errors.Join(err, closeListener(tcp))
 	}
+	s.closers = append(s.closers, s.BMC.Close)
 	if s.drive != nil {
-		s.drive.slots(s.BMC)
+		s.drive.connect(s.BMC)
 	}
 	return nil
 }
 
-// system is what the BMC tells of the server; a personality has its own names.
+// system returns the system that the BMC reports; a personality has its own names.
 func (s *Server) system(id string) bmc.System {
 	system := bmc.System{
 		UUID: id, Serial: s.Spec.Name, MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,
@@ -91,9 +91,9 @@ func (s *Server) system(id string) bmc.System {
 	return system
 }
 
-// sockets opens those that a protocol needs, with one port number; the other is nil.
-// Redfish alone on the usual address is left to the BMC, which then refuses
-// connections while it restarts; elsewhere it breaks them.
+// sockets opens the sockets for a protocol with one port number; others are nil. For Redfish on
+// the default address the BMC opens its own socket, and then refuses connections while it
+// restarts. Elsewhere it breaks them.
 func sockets(address netip.Addr, protocol Protocol) (tcp net.Listener, udp net.PacketConn, err error) {
 	anyPort := netip.AddrPortFrom(address, 0).String()
 	switch protocol {

@@ -22,7 +22,7 @@ func TestHierarchies(t *testing.T) {
 		mounts string
 		want   []string
 	}{
-		"version 1 beside version 2": {
+		"versions 1 and 2": {
 			mounts: "proc /proc proc rw 0 0\n" +
 				"tmpfs /sys/fs/cgroup tmpfs rw 0 0\n" +
 				"cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n" +
@@ -30,7 +30,7 @@ func TestHierarchies(t *testing.T) {
 				"cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
 			want: []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified"},
 		},
-		"version 2 alone, mounted twice": {
+		"only version 2, mounted twice": {
 			mounts: "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
 			want:   []string{"/sys/fs/cgroup"},
 		},
@@ -45,7 +45,8 @@ func TestHierarchies(t *testing.T) {
 	}
 }
 
-// A group goes with those below it; one that is gone already is no trouble.
+// TestRemoveGroups shows that a group is removed with its children, and that a missing group is no
+// error.
 func TestRemoveGroups(t *testing.T) {
 	root := t.TempDir()
 	groups := &cgroups{dirs: []string{filepath.Join(root, "a"), filepath.Join(root, "b")}}
@@ -60,8 +61,8 @@ func TestRemoveGroups(t *testing.T) {
 	}
 }
 
-// A group that a killed node left is made anew; one that somebody is in is not.
-func TestGroupOfAKilledNode(t *testing.T) {
+// TestGroupOfKilledNode shows that the unused group of a killed node is replaced.
+func TestGroupOfKilledNode(t *testing.T) {
 	root := t.TempDir()
 	left := filepath.Join(root, "ingot-node0", "kubepods")
 	if err := os.MkdirAll(left, 0o755); err != nil {
@@ -72,26 +73,26 @@ func TestGroupOfAKilledNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what it left is still there: %v", err)
+		t.Errorf("the old group still exists: %v", err)
 	}
-	// A plain file keeps a plain directory as a process does a control group.
+	// A file blocks the removal of a directory as a process blocks that of a control group.
 	if err := os.WriteFile(filepath.Join(root, "ingot-node0", "busy"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := groups.add(filepath.Dir(left), root); err == nil {
-		t.Error("a group that is in use was made anew")
+		t.Error("a group in use was replaced")
 	}
 }
 
-func TestSandboxRefusesPlacesThatItHides(t *testing.T) {
+func TestSandboxRejectsHiddenDirectories(t *testing.T) {
 	for _, dir := range []string{"/run", "/var/lib/x", "/var/run/x", "/var/log/x/y"} {
 		if _, err := newSandbox(t.Context(), dir, "/pause"); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
-			t.Errorf("newSandbox in %s = %v, want a refusal", dir, err)
+			t.Errorf("newSandbox in %s = %v, want an error", dir, err)
 		}
 	}
 }
 
-// Every file is filled, in its format, and says what it was given.
+// TestSettings shows that every file is rendered in its format.
 func TestSettings(t *testing.T) {
 	s := settings{
 		Dir: t.TempDir(), Name: "management", CgroupRoot: "/ingot-node0",
@@ -113,10 +114,10 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kubelet.CgroupRoot != s.CgroupRoot || kubelet.ContainerRuntimeEndpoint != "unix://"+s.Dir+"/containerd.sock" || kubelet.ResolvConf != filepath.Join(s.Dir, "resolv.conf") {
-		t.Errorf("kubelet.yaml says %+v", kubelet)
+		t.Errorf("kubelet.yaml has %+v", kubelet)
 	}
 	if !json.Valid(read("cni/10-pods.conflist")) {
-		t.Error("10-pods.conflist is no JSON")
+		t.Error("10-pods.conflist is not JSON")
 	}
 	read("resolv.conf")
 	read("kube-proxy.yaml")
@@ -125,7 +126,7 @@ func TestSettings(t *testing.T) {
 		"restrict_oom_score_adj = true", "runtime_path = '/cache/shim'", "BinaryName = '/usr/sbin/runc'", "sandbox = '" + pauseImage + "'",
 	} {
 		if !strings.Contains(containerd, want) {
-			t.Errorf("containerd.toml does not say %s", want)
+			t.Errorf("containerd.toml does not contain %s", want)
 		}
 	}
 }
@@ -148,7 +149,7 @@ func only(t *testing.T, document []byte, keys ...string) []byte {
 	return data
 }
 
-func TestPodTrouble(t *testing.T) {
+func TestPodProblem(t *testing.T) {
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}
 	tests := map[string]struct {
@@ -168,8 +169,8 @@ func TestPodTrouble(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := podTrouble(&corev1.Pod{Status: test.status}); got != test.want {
-				t.Errorf("podTrouble = %q, want %q", got, test.want)
+			if got := podProblem(&corev1.Pod{Status: test.status}); got != test.want {
+				t.Errorf("podProblem = %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ const (
 	getEntry  = 0x43
 )
 
-// entryOf is a SEL entry of an ID.
+// entryOf returns a SEL entry with an ID.
 func entryOf(id uint16) []byte {
 	raw := make([]byte, 16)
 	binary.LittleEndian.PutUint16(raw, id)
@@ -32,7 +32,7 @@ func entryOf(id uint16) []byte {
 	return raw
 }
 
-// logOf lies about an event log of so many entries, which chain says in their order.
+// logOf simulates an event log of a size, in which chain returns the ID of an entry and the next one.
 func logOf(size uint16, newest uint16, chain func(id uint16) (own, next uint16)) labipmi.Faults {
 	return labipmi.Faults{Answer: func(netFn, code byte, data []byte) ([]byte, bool) {
 		switch {
@@ -41,7 +41,7 @@ func logOf(size uint16, newest uint16, chain func(id uint16) (own, next uint16))
 		case code == getSize:
 			return append([]byte{0x51, byte(size), byte(size >> 8), 0, 1}, make([]byte, 9)...), true
 		case code == getEntry:
-			own, next := newest, uint16(0xfffe) // the newest is not the last: its IDs do not count
+			own, next := newest, uint16(0xfffe) // not the last entry: the IDs are not consecutive
 			if id := binary.LittleEndian.Uint16(data[2:]); id != 0xffff {
 				own, next = chain(id)
 			}
@@ -51,8 +51,8 @@ func logOf(size uint16, newest uint16, chain func(id uint16) (own, next uint16))
 	}}
 }
 
-// TestEndlessEventLog: a log that leads in a circle, or on for ever, is read for as long
-// as it brings something new, and as many entries as it says to have.
+// TestEndlessEventLog shows that a log with a loop, or without an end, is read only while it
+// has new entries, and at most for its announced size.
 func TestEndlessEventLog(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -61,12 +61,12 @@ func TestEndlessEventLog(t *testing.T) {
 		want  []string
 		most  int
 	}{
-		{"a circle of three", 60000, func(id uint16) (uint16, uint16) {
+		{"loop of three", 60000, func(id uint16) (uint16, uint16) {
 			return map[uint16]uint16{0: 7, 7: 7, 3: 3, 9: 9}[id], map[uint16]uint16{0: 3, 7: 3, 3: 9, 9: 7}[id]
 		}, []string{"9", "3", "7"}, 6},
-		{"itself", 60000, func(uint16) (uint16, uint16) { return 5, 5 }, []string{"5"}, 4},
-		{"one entry under every ID", 60000, func(id uint16) (uint16, uint16) { return 5, id + 1 }, []string{"5"}, 4},
-		{"for ever, of three", 3, func(id uint16) (uint16, uint16) { return max(id, 1), max(id, 1)*5%65521 + 7 }, nil, 3 + 16 + 2},
+		{"loop of one", 60000, func(uint16) (uint16, uint16) { return 5, 5 }, []string{"5"}, 4},
+		{"one entry for every ID", 60000, func(id uint16) (uint16, uint16) { return 5, id + 1 }, []string{"5"}, 4},
+		{"endless, size three", 3, func(id uint16) (uint16, uint16) { return max(id, 1), max(id, 1)*5%65521 + 7 }, nil, 3 + 16 + 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -90,16 +90,16 @@ func TestEndlessEventLog(t *testing.T) {
 	}
 }
 
-// TestEndlessSensors: so is a repository of sensor records.
+// TestEndlessSensors is TestEndlessEventLog for sensor records.
 func TestEndlessSensors(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		next func(id uint16) uint16
 		most int
 	}{
-		{"a circle of two", func(id uint16) uint16 { return 3 - id%3 }, 5},
-		{"itself", func(id uint16) uint16 { return id }, 2},
-		{"for ever", func(id uint16) uint16 { return (id + 1) % 0xfff0 }, 1000},
+		{"loop of two", func(id uint16) uint16 { return 3 - id%3 }, 5},
+		{"loop of one", func(id uint16) uint16 { return id }, 2},
+		{"endless", func(id uint16) uint16 { return (id + 1) % 0xfff0 }, 1000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -123,7 +123,7 @@ func TestEndlessSensors(t *testing.T) {
 	}
 }
 
-// asked counts the commands of storage.
+// asked counts the storage commands with a code.
 func (r *rig) asked(code byte) (n int) {
 	for _, c := range r.Commands() {
 		if c.NetFn == storage && c.Code == code {
@@ -133,8 +133,8 @@ func (r *rig) asked(code byte) (n int) {
 	return n
 }
 
-// TestEndlessPieces: a record that comes byte by byte, and says to be longer than it
-// ever gets, ends.
+// TestEndlessPieces shows that reading a record that arrives byte by byte is bounded by its
+// maximum length.
 func TestEndlessPieces(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
@@ -156,15 +156,15 @@ func TestEndlessPieces(t *testing.T) {
 	}
 }
 
-// TestInterrupt: the diagnostic interrupt leaves the server as it is.
-func TestInterrupt(t *testing.T) {
+// TestNMIKeepsPower shows that a diagnostic interrupt leaves the server on.
+func TestNMIKeepsPower(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
 		t.Fatal(err)
 	}
 	r.SetFaults(labipmi.Faults{Answer: func(netFn, code byte, data []byte) ([]byte, bool) {
-		return nil, netFn == 0 && code == 2 && data[0] == 4 // the simulator has none
+		return nil, netFn == 0 && code == 2 && data[0] == 4 // the simulator does not support it
 	}})
 	if err := conn.SetPower(t.Context(), bmc.ActionNMI); err != nil {
 		t.Error(err)
@@ -175,8 +175,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestOtherPassword: a BMC that proves itself by another password gets no session.
-func TestOtherPassword(t *testing.T) {
+// TestBMCWithOtherPassword shows that the driver rejects a BMC that does not know the password.
+func TestBMCWithOtherPassword(t *testing.T) {
 	r := newRig(t, nil)
 	r.SetFaults(labipmi.Faults{OtherPassword: true})
 	if _, err := ipmi.Dial(t.Context(), r.target); !errors.Is(err, bmc.ErrUnauthorized) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// aged is a connection whose clock the test turns, and its BMC.
+// aged returns a connection with a clock that the test controls, and its BMC.
 func aged(t *testing.T) (*conn, *labipmi.BMC, *time.Time) {
 	t.Helper()
 	b, err := labipmi.Start(labipmi.Config{Machine: &labbmc.Bench{}, Username: "admin", Password: "secret"})
@@ -31,9 +31,9 @@ func aged(t *testing.T) (*conn, *labipmi.BMC, *time.Time) {
 	return c.(*conn), b, &clock
 }
 
-// TestOldSession: a session that the BMC may have forgotten is replaced before a
-// call, so that a write is not lost to it; a younger one is kept.
-func TestOldSession(t *testing.T) {
+// TestOldSessionIsReplaced shows that a session that the BMC may have dropped is replaced
+// before a call, so that no write is lost.
+func TestOldSessionIsReplaced(t *testing.T) {
 	c, b, clock := aged(t)
 	first := c.session
 	*clock = clock.Add(sessionLife - time.Second)
@@ -44,7 +44,7 @@ func TestOldSession(t *testing.T) {
 		t.Error("a session in use was replaced")
 	}
 	*clock = clock.Add(sessionLife + time.Second)
-	b.ForgetSessions() // as it does after 60 s
+	b.ForgetSessions() // as a BMC does after 60 s
 	if err := c.SetPower(t.Context(), bmc.ActionOn); err != nil {
 		t.Errorf("a write after a long pause: %v", err)
 	}
@@ -59,18 +59,18 @@ func TestOldSession(t *testing.T) {
 	}
 }
 
-// TestCloseOfAnOldSession: a connection that was idle for longer than BMCs keep a
-// session ends without an answer; a manager that stops would else report each as left
-// open, three seconds later.
-func TestCloseOfAnOldSession(t *testing.T) {
+// TestCloseOfOldSession shows that Close does not wait for the answer of a BMC that may have
+// dropped the session. Otherwise a stopping manager would report every idle session as left
+// open, after three seconds each.
+func TestCloseOfOldSession(t *testing.T) {
 	for name, tc := range map[string]struct {
 		age     time.Duration
 		answers bool
 		lost    bool
 	}{
-		"old, and the BMC has forgotten it": {sessionLife + time.Second, false, false},
-		"old, and the BMC has it still":     {sessionLife + time.Second, true, false},
-		"young, and the BMC is silent":      {sessionLife - time.Second, false, true},
+		"old, dropped by the BMC":  {sessionLife + time.Second, false, false},
+		"old, still open":          {sessionLife + time.Second, true, false},
+		"young, the BMC is silent": {sessionLife - time.Second, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, b, clock := aged(t)
@@ -82,14 +82,14 @@ func TestCloseOfAnOldSession(t *testing.T) {
 			if err := c.Close(t.Context()); (err != nil) != tc.lost {
 				t.Errorf("error %v, want one: %v", err, tc.lost)
 			}
-			// It is told and not waited for.
+			// Close has sent the end without waiting.
 			eventually.Wait{Limit: 10 * time.Second, Interval: time.Millisecond}.Until(t, "the session's end", eventually.Holds(func() bool { return b.Sessions() == 0 }))
 		})
 	}
 }
 
-// TestSettle: after a restart, Off is not believed for 15 seconds, and then it is.
-func TestSettle(t *testing.T) {
+// TestOffAfterRestart shows that Off is PowerUnknown for 15 seconds after a restart.
+func TestOffAfterRestart(t *testing.T) {
 	c, b, clock := aged(t)
 	if err := c.SetPower(t.Context(), bmc.ActionForceRestart); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestSettle(t *testing.T) {
 		after time.Duration
 		want  bmc.PowerState
 	}{
-		{0, bmc.PowerUnknown}, {settle - time.Second, bmc.PowerUnknown}, {time.Second, bmc.PowerOff},
+		{0, bmc.PowerUnknown}, {restartWindow - time.Second, bmc.PowerUnknown}, {time.Second, bmc.PowerOff},
 	} {
 		*clock = clock.Add(step.after)
 		if got, err := c.PowerState(t.Context()); err != nil || got != step.want {
@@ -132,9 +132,9 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// TestAnotherBMC: where another BMC answers at the address than the one of the session
-// before, no call goes on, and the connection leaves no session at either.
-func TestAnotherBMC(t *testing.T) {
+// TestOtherBMCAtTheAddress shows that a call sends nothing to another BMC than that of the
+// previous session, and that no session stays open.
+func TestOtherBMCAtTheAddress(t *testing.T) {
 	start := func(uuid string) *labipmi.BMC {
 		b, err := labipmi.Start(labipmi.Config{
 			Machine: &labbmc.Bench{}, Username: "admin", Password: "secret", System: labbmc.System{BMCUUID: uuid},
@@ -147,11 +147,11 @@ func TestAnotherBMC(t *testing.T) {
 	}
 	first, second := start("11111111-2222-4333-8444-555555555555"), start("99999999-2222-4333-8444-555555555555")
 	clock := time.Now()
-	dialled, err := Dial(t.Context(), bmc.Target{Address: first.Address(), Username: "admin", Password: "secret"})
+	dialed, err := Dial(t.Context(), bmc.Target{Address: first.Address(), Username: "admin", Password: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dialled.(*conn)
+	c := dialed.(*conn)
 	c.now = func() time.Time { return clock }
 	host := c.host
 	if c.host, err = parseAddress(second.Address()); err != nil {
@@ -164,7 +164,7 @@ func TestAnotherBMC(t *testing.T) {
 	}
 	for _, command := range second.Commands() {
 		if command.NetFn == netFnChassis {
-			t.Errorf("the other BMC was told %s", command)
+			t.Errorf("the other BMC received %s", command)
 		}
 	}
 	c.host = host
