@@ -78,5 +78,5 @@ func (d *Dialer) driver(address string) (driver bmc.Driver, bare bool, _ error) 
 	if schemePattern.MatchString(scheme) {
 		shown = " for " + scheme + "://"
 	}
-	return bmc.Driver{}, false, fmt.Errorf("%w: there is no driver%s; use one of %s, or a host without a scheme", bmc.ErrAddress, shown, strings.Join(names, ", "))
+	return bmc.Driver{}, false, fmt.Errorf("%w: there is no driver%s; write one of %s, or a host without a scheme", bmc.ErrAddress, shown, strings.Join(names, ", "))
 }

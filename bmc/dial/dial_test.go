@@ -251,8 +251,8 @@ func TestOffersAndCheck(t *testing.T) {
 		{"Vendor+X://h", all, true, ""},
 		{"h", nil, false, ""},
 		{"2001:db8::9", nil, false, ""},
-		{"vendor+y://h", nil, false, "BMC address is not usable: there is no driver for vendor+y://; use one of vendor+x://, redfish://, ipmi://, or a host without a scheme"},
-		{"a:b@c://h", nil, false, "BMC address is not usable: there is no driver; use one of vendor+x://, redfish://, ipmi://, or a host without a scheme"},
+		{"vendor+y://h", nil, false, "BMC address is not usable: there is no driver for vendor+y://; write one of vendor+x://, redfish://, ipmi://, or a host without a scheme"},
+		{"a:b@c://h", nil, false, "BMC address is not usable: there is no driver; write one of vendor+x://, redfish://, ipmi://, or a host without a scheme"},
 	} {
 		offers, known := d.Offers(tt.address)
 		if diff := cmp.Diff(tt.offers, offers); diff != "" || known != tt.known {
