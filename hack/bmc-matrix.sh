@@ -2,16 +2,16 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Prints driver × personality × feature from the reports that bmctest.Matrix wrote
-# into the directory $1. Fails unless every planned cell holds: it works, or it is
-# one that the table in bmc/bmctest/support*.go calls not supported and the driver
-# says so.
+# Prints the matrix of drivers, personalities and features from the reports of
+# bmctest.Matrix in the directory $1. Fails unless every planned cell holds: the
+# feature works, or bmc/bmctest/support*.go lists it as unsupported and the driver
+# reports that.
 set -eu
 cat "$1"/* | awk '
 {
   row = $1 " " $2
   if (!(row in rows)) { rows[row] = ++nrows; name[nrows] = row }
-  # A personality may be run in several ways: what fails in one, fails.
+  # A personality may have several runs. One failed run fails the cell.
   if ($4 == "planned") {
     if (!((row, $3) in result)) total++
     if (!($3 in cols)) { cols[$3] = ++ncols; head[ncols] = $3 }

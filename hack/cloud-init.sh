@@ -2,9 +2,9 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Brings cloud-init of Debian 13 into the cache, and prints the directory that
-# Python finds it in. It is unpacked, not installed: nothing of it runs when this
-# machine boots. Debian 12's own does not check network configurations.
+# Downloads cloud-init of Debian 13 to the cache, and prints its Python directory.
+# The package is unpacked, not installed, so that it does not run when this machine
+# boots. The version in Debian 12 does not validate network configurations.
 #
 #   PYTHONPATH=$(hack/cloud-init.sh) python3 -m cloudinit.cmd.main --version
 set -euo pipefail
@@ -14,9 +14,9 @@ cache=${INGOT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ingot}/cloud-init/$suite
 modules=$cache/usr/lib/python3/dist-packages
 
 if [ ! -e "$modules/cloudinit" ]; then
-  # The mirror is the one that this machine uses.
+  # Use the mirror of this machine.
   uri=$(apt-get indextargets --format '$(ORIGIN)|$(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian|//p' | head -n 1)
-  [ -n "$uri" ] || { echo "cloud-init: apt knows no Debian repository" >&2; exit 1; }
+  [ -n "$uri" ] || { echo "cloud-init: apt has no Debian repository" >&2; exit 1; }
   mkdir -p "$(dirname "$cache")"
   work=$(mktemp -d "$cache.XXXXXX")
   trap 'rm -rf "$work"' EXIT
@@ -32,6 +32,6 @@ CONF
   export APT_CONFIG=$work/apt.conf
   apt-get -qq update >&2
   (cd "$work" && apt-get -qq download cloud-init >&2 && dpkg-deb -x cloud-init_*.deb root)
-  mv -T "$work/root" "$cache" 2>/dev/null || [ -e "$modules/cloudinit" ] # another was faster
+  mv -T "$work/root" "$cache" 2>/dev/null || [ -e "$modules/cloudinit" ] # a concurrent run was faster
 fi
 echo "$modules"

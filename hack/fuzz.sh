@@ -2,9 +2,8 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every fuzz target of the module for a while each and fails if one finds
-# something; Go then leaves the input under testdata/fuzz of the package, to be
-# committed with the repair.
+# Runs every fuzz target of the module for TIME, and fails if one finds a fault. Go
+# then writes the input to testdata/fuzz of the package; commit it with the fix.
 #
 #   hack/fuzz.sh TIME      for example 5s
 set -euo pipefail
@@ -14,13 +13,13 @@ count=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# On a busy machine go test may report the end of its own time as a failure
-# (go.dev/issue/75804: "context deadline exceeded", and no input is written). Only
-# that is tried again.
+# On a busy machine go test may report its own timeout as a failure
+# (go.dev/issue/75804: "context deadline exceeded" without an input). Only this
+# failure is retried.
 fuzz() {
   for _ in 1 2 3; do
-    # Minimising inputs that only cover more would eat the time where coverage is
-    # not the same twice, as over sockets. What fails is kept as it was found.
+    # Minimizing inputs takes too long if the coverage is not deterministic, as with
+    # sockets. Failing inputs are not minimized.
     if go test -run '^$' -fuzz "^$2\$" -fuzztime "$time" -fuzzminimizetime 1x "./$1" 2>&1 | tee "$log"; then
       return 0
     fi

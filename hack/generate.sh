@@ -6,14 +6,14 @@
 #
 #   hack/generate.sh CONTROLLER_GEN
 #
-# Deep copies go beside the types; custom resource definitions, the manager's
-# role and the webhook configurations into config/. Conversions between API
+# It writes deep copies next to the types, and custom resource definitions, the
+# manager's role and the webhook configurations to config/. Conversions between API
 # versions are written by hand.
 set -euo pipefail
 
 gen=${1:?usage: hack/generate.sh CONTROLLER_GEN}
 
-# pathsOf DIRECTORY...: those that hold Go code, as controller-gen arguments.
+# pathsOf DIRECTORY... prints the directories with Go code as controller-gen arguments.
 pathsOf() {
   local dir
   for dir in "$@"; do
@@ -23,13 +23,13 @@ pathsOf() {
   done
 }
 
-# Manifests are written to a new directory and then swapped in: nothing of a kind
-# that is gone stays, and a failure leaves the old files.
+# Manifests are written to a new directory that replaces the old one, so that files of
+# removed kinds disappear and a failure changes nothing.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if [ -n "$(pathsOf api)" ]; then
-  # The types are a module of their own.
+  # The API types are a separate module.
   (
     cd api
     "$gen" object:headerFile=../hack/boilerplate.go.txt paths=./...

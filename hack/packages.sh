@@ -2,18 +2,16 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes sure that the programs of the operating system which a make target
-# needs are there:
+# Checks that the operating system has the programs that make targets need:
 #
 #   hack/packages.sh TARGET...
 #
-# On Debian as root the missing packages are installed. Elsewhere, or without
-# root, the missing ones are named and the exit status is 1. What counts is
-# whether the file is there, not which package manager brought it.
+# On Debian as root it installs missing packages. Otherwise it prints the missing
+# packages and exits with 1. It checks files, not the package manager.
 set -euo pipefail
 
-# Debian package, a file or command that proves it, and the make targets, each of
-# which asks for itself (test/archrules sees to it).
+# Debian package, a file or command in it, and the make targets that need it
+# (test/archrules checks that each target calls this script).
 table() {
   cat <<'T'
 gcc                gcc                                     test test-full

@@ -2,8 +2,7 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs one part of make test-full. Prints its output if it fails, or if it was asked for with -v,
-# and ends with one line:
+# Runs one part of make test-full. Prints its output if it fails or runs with -v, and a summary:
 #
 #   hack/part.sh NAME COMMAND...     test-full-NAME: passed in 312 s
 set -uo pipefail

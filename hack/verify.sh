@@ -2,9 +2,8 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails, and says why, when the source tree is not as it should be committed:
-# badly formatted, go.mod out of step with the imports, a Go file without its
-# licence line, or generated files that are stale.
+# Fails with a reason if the source tree cannot be committed: unformatted Go files, a
+# stale go.mod, a Go file without a license line, or stale generated files.
 #
 #   hack/verify.sh CONTROLLER_GEN
 set -euo pipefail
@@ -16,7 +15,7 @@ fail() {
   status=1
 }
 
-# Every file that is, or would be, committed; each by its name from the top.
+# All committed or untracked files.
 mapfile -t files < <(git ls-files --cached --others --exclude-standard | sort -u)
 gofiles=()
 for file in "${files[@]}"; do
@@ -27,13 +26,13 @@ unformatted=$(gofmt -l "${gofiles[@]}")
 [ -z "$unformatted" ] || fail "run gofmt -w on:"$'\n'"$unformatted"
 
 unlicensed=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${gofiles[@]}" || true)
-[ -z "$unlicensed" ] || fail "no licence line (hack/boilerplate.go.txt) in:"$'\n'"$unlicensed"
+[ -z "$unlicensed" ] || fail "no license line (hack/boilerplate.go.txt) in:"$'\n'"$unlicensed"
 
 for module in . api; do
   (cd "$module" && go mod tidy -diff) || fail "go.mod or go.sum of $module is stale: run go mod tidy there"
 done
 
-# Generate into a copy, so that a failed check changes nothing here.
+# Generate in a copy, so that a failed check changes nothing.
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 for file in "${files[@]}"; do
@@ -46,5 +45,5 @@ for path in "${generated[@]}"; do
   diff --recursive --unified --new-file "$path" "$copy/$path" || fail "$path is stale: run make generate"
 done
 
-[ $status != 0 ] || echo "verify: ${#files[@]} files, all as they should be"
+[ $status != 0 ] || echo "verify: ${#files[@]} files are correct"
 exit $status

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// A Source is one Debian repository that the machine itself uses.
+// Source is a Debian repository of the machine's apt configuration.
 type Source struct{ URI, Suite, Component string }
 
-// Sources asks apt for the Debian repositories of this machine, so that no
-// mirror is named here. Other vendors' repositories are left out.
+// Sources lists the Debian repositories of the machine's apt configuration, without those of other
+// vendors.
 func Sources(ctx context.Context) ([]Source, error) {
 	out, err := Run(ctx, "", "apt-get", "indextargets", "--format",
 		"$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)", "Created-By: Packages")
@@ -24,7 +24,7 @@ func Sources(ctx context.Context) ([]Source, error) {
 	}
 	sources := parseIndexTargets(out)
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("apt knows no Debian repository: run apt-get update as root, or add one to its sources")
+		return nil, fmt.Errorf("list the apt sources: no Debian repository; run apt-get update as root, or add a repository")
 	}
 	return sources, nil
 }
@@ -46,7 +46,7 @@ func parseIndexTargets(out string) []Source {
 	return sources
 }
 
-// Suite is the code name of the release: the suite without a suffix.
+// Suite returns the code name of the release: the suite without a suffix.
 func Suite(sources []Source) string {
 	for _, s := range sources {
 		if !strings.ContainsAny(s.Suite, "-/") {
@@ -64,8 +64,8 @@ func sourcesList(sources []Source) string {
 	return b.String()
 }
 
-// Download puts the current version of a package into the cache. Apt checks its
-// signature and checksum. What is in the cache is whole: it is moved there when it is.
+// Download downloads the current version of a package into the cache. apt verifies its signature and
+// checksum. A package is moved to the cache only when it is complete.
 func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
 	out, err := Run(ctx, "", "apt-cache", "show", "--no-all-versions", pkg)
 	if err != nil {
@@ -73,7 +73,7 @@ func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
 	}
 	sum := ControlField(out, "SHA256")
 	if sum == "" {
-		return "", fmt.Errorf("look up %s: apt gives no checksum", pkg)
+		return "", fmt.Errorf("look up %s: apt reports no checksum", pkg)
 	}
 	dir := filepath.Join(c.root, "debs", sum)
 	if found := debIn(dir, sum); found != "" {
@@ -92,10 +92,9 @@ func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
 	}
 	got := debIn(work, sum)
 	if got == "" {
-		return "", fmt.Errorf("download %s: apt-get left no package with the checksum %s", pkg, sum)
+		return "", fmt.Errorf("download %s: apt-get wrote no package with the checksum %s", pkg, sum)
 	}
-	// By name: whoever downloads the same at the same time moves the same there, and what an
-	// interrupted download has left is replaced.
+	// A concurrent download moves the same file, and an interrupted download is replaced.
 	at := filepath.Join(dir, filepath.Base(got))
 	if err := os.Rename(got, at); err != nil {
 		return "", err
@@ -103,7 +102,7 @@ func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
 	return at, nil
 }
 
-// debIn finds the package with a checksum in a directory; empty: it is not there, or not whole.
+// debIn returns the package with a checksum in a directory, or "".
 func debIn(dir, sum string) string {
 	found, _ := filepath.Glob(filepath.Join(dir, "*.deb")) // the pattern is well-formed
 	for _, path := range found {

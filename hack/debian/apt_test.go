@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A package in the cache is whole, whatever an interrupted download has left there.
+// A package in the cache is complete, even after an interrupted download.
 func TestDownload(t *testing.T) {
 	const whole = "the whole package"
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(whole)))
@@ -59,7 +59,7 @@ func TestDownload(t *testing.T) {
 				t.Fatalf("%q, %v", path, err)
 			}
 			if got, _ := os.ReadFile(path); !tc.fails && string(got) != whole {
-				t.Errorf("%s holds %q", path, got)
+				t.Errorf("%s contains %q", path, got)
 			}
 			if left, _ := filepath.Glob(filepath.Join(root, "debs", ".get-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)

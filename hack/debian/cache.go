@@ -15,14 +15,14 @@ import (
 	"syscall"
 )
 
-// A Cache is the directory of built images.
+// Cache is the directory of built images.
 type Cache struct {
 	root string
-	// Force builds also what is there.
+	// Force rebuilds existing results.
 	Force bool
 }
 
-// OpenCache finds INGOT_CACHE, by default ${XDG_CACHE_HOME:-$HOME/.cache}/ingot.
+// OpenCache opens the cache in INGOT_CACHE, by default ${XDG_CACHE_HOME:-$HOME/.cache}/ingot.
 func OpenCache() (*Cache, error) {
 	root := os.Getenv("INGOT_CACHE")
 	if root == "" {
@@ -39,10 +39,9 @@ func OpenCache() (*Cache, error) {
 	return &Cache{root: root}, os.MkdirAll(root, 0o755)
 }
 
-// Result makes images/<kind>/<key> by build, unless it is there already, and
-// points images/<kind>/current at it. Build writes into an empty directory that
-// becomes the result only when it returns no error. Two processes that ask for
-// the same kind wait for each other.
+// Result returns images/<kind>/<key>, calls build if it does not exist, and points
+// images/<kind>/current at it. build writes to an empty directory, which becomes the result only if
+// build returns no error. Processes that build the same kind wait for each other.
 func (c *Cache) Result(kind, key string, build func(dir string) error) (string, error) {
 	parent := filepath.Join(c.root, "images", kind)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -80,7 +79,7 @@ func (c *Cache) buildInto(parent, final string, build func(dir string) error) er
 	return os.Rename(work, final)
 }
 
-// pointAt replaces a symbolic link in one step.
+// pointAt replaces a symbolic link atomically.
 func pointAt(link, target string) error {
 	next := link + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +102,7 @@ func lockFile(path string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// Key is a short name for exactly these inputs.
+// Key returns a short hash of the inputs.
 func Key(inputs ...string) string {
 	h := sha256.New()
 	for _, in := range inputs {

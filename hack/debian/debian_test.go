@@ -128,7 +128,7 @@ func TestPatchGrub(t *testing.T) {
 	}
 }
 
-// Whoever builds: files and links are root's, and a file of this machine is copied.
+// Files and links are owned by root, and a file of this machine is copied.
 func TestOverlay(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "program")
@@ -163,7 +163,7 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// The key changes with everything that changes the disk, and with nothing else.
+// The key changes with everything that affects the disk, and with nothing else.
 func TestKey(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
@@ -223,7 +223,7 @@ func TestArguments(t *testing.T) {
 		if strings.HasPrefix(arg, "--customize-hook=set -eu") {
 			got[i] = "(file system)"
 			if !strings.Contains(arg, "+ 7 ))") {
-				t.Errorf("the file system has another free room: %s", arg)
+				t.Errorf("the file system has another free space: %s", arg)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/diskfs/go-diskfs/partition/gpt"
 )
 
-// Where the packages grub-pc-bin and grub-efi-amd64-bin put GRUB's parts.
+// Directories of the packages grub-pc-bin and grub-efi-amd64-bin.
 const (
 	grubBIOS = "/usr/lib/grub/i386-pc"
 	grubEFI  = "/usr/lib/grub/x86_64-efi"
@@ -36,10 +36,10 @@ const (
 	embeddedConfig = "base/boot/grub/early.cfg"
 )
 
-// RootOffset is where on a disk the root file system begins, in bytes.
+// RootOffset is the offset of the root file system on a disk, in bytes.
 const RootOffset = rootStart * sectorSize
 
-// Identifiers are fixed so that the same content makes the same disk.
+// Fixed identifiers make the disk reproducible.
 const (
 	diskGUID = "1B60D7A5-4F5C-4C4E-9C3B-0C6B0E5D1A00"
 	biosGUID = "1B60D7A5-4F5C-4C4E-9C3B-0C6B0E5D1A01"
@@ -105,8 +105,7 @@ func writeTable(disk *os.File, size, rootSectors int64) error {
 	return nil
 }
 
-// makeESP makes a FAT file system with GRUB where firmware looks for a loader on
-// a disk that it has no boot entry for.
+// makeESP creates a FAT file system with GRUB at the path that firmware tries without a boot entry.
 func makeESP(ctx context.Context, work, esp string) error {
 	f, err := os.Create(esp)
 	if err != nil {
@@ -120,7 +119,7 @@ func makeESP(ctx context.Context, work, esp string) error {
 	err = mkimage(ctx, work, []string{
 		"-O", "x86_64-efi", "-d", grubEFI, "-p", "/boot/grub", "-o", loader,
 		"part_gpt", "ext2", "search", "search_label", "normal", "configfile", "linux", "serial", "echo",
-		// Without a video driver GRUB starts Linux without a screen: a BMC's console stays black.
+		// Without a video driver in GRUB, Linux has no screen and the BMC's console stays black.
 		"efi_gop", "efi_uga",
 	})
 	if err != nil {
@@ -138,9 +137,8 @@ func makeESP(ctx context.Context, work, esp string) error {
 	return nil
 }
 
-// installBIOSGrub does what grub-bios-setup does, without a block device: boot.img
-// into the boot code of the MBR, the core image into the BIOS boot partition, and
-// in each the sector where the next part lies.
+// installBIOSGrub works like grub-bios-setup, without a block device: it writes boot.img to the boot
+// code of the MBR, the core image to the BIOS boot partition, and the next sector into each.
 func installBIOSGrub(ctx context.Context, work string, disk io.WriterAt) error {
 	core := filepath.Join(work, "core.img")
 	defer os.Remove(core)
@@ -169,16 +167,16 @@ func installBIOSGrub(ctx context.Context, work string, disk io.WriterAt) error {
 	return err
 }
 
-// patchGrub puts addresses into GRUB's boot sector and core image (offsets of
-// grub/i386/pc/boot.h): the sector of the core image, the same for its second
-// sector on, and two no-ops instead of the jump that trusts the BIOS's drive number.
+// patchGrub writes addresses to GRUB's boot sector and core image (offsets of grub/i386/pc/boot.h): the
+// sector of the core image, the sector of its second block, and two no-ops instead of the jump that
+// trusts the drive number of the BIOS.
 func patchGrub(boot, core []byte, start uint64) error {
 	const kernelSector, driveCheck, blocklist = 0x5c, 0x66, 0x1f4
 	if len(boot) < sectorSize || len(core) < sectorSize {
-		return fmt.Errorf("boot code of %d and core image of %d bytes: too short", len(boot), len(core))
+		return fmt.Errorf("patch GRUB: boot code (%d bytes) or core image (%d bytes) too short", len(boot), len(core))
 	}
 	if room := (espStart - biosStart) * sectorSize; len(core) > room {
-		return fmt.Errorf("core image of %d bytes does not fit into %d", len(core), room)
+		return fmt.Errorf("patch GRUB: core image of %d bytes does not fit into %d", len(core), room)
 	}
 	binary.LittleEndian.PutUint64(boot[kernelSector:], start)
 	copy(boot[driveCheck:], []byte{0x90, 0x90})
@@ -200,7 +198,7 @@ func mkimage(ctx context.Context, work string, args []string) error {
 	return err
 }
 
-// copySparse copies a file to an offset and leaves out runs of zeroes.
+// copySparse copies a file to an offset without runs of zeroes.
 func copySparse(dst io.WriterAt, path string, at int64) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -16,23 +16,23 @@ import (
 	"strings"
 )
 
-// base is what every disk image has beside Debian's packages: how it boots.
+// base contains the boot configuration of every disk image.
 //
 //go:embed all:base
 var base embed.FS
 
-// A File is put into the tree of a system, before packages are installed there,
-// which leave it as it is. It belongs to root.
+// File is a file of a system, owned by root. It is installed before the packages, which do not
+// replace it.
 type File struct {
-	// Path is absolute, in the system.
+	// Path is the absolute path in the system.
 	Path string
 	// Data is the content, unless Source or Link is set.
 	Data []byte
-	// Source is the file of this machine that is copied.
+	// Source is the file on this machine to copy.
 	Source string
-	// Link is where a symbolic link of this path points.
+	// Link is the target of a symbolic link.
 	Link string
-	// Mode is the permissions; 0 stands for 0644.
+	// Mode contains the permissions; 0 means 0644.
 	Mode int64
 }
 
@@ -51,8 +51,7 @@ func FilesOf(from fs.FS, dir string) ([]File, error) {
 	return files, err
 }
 
-// identity is what of the files decides a result: everything but where a source
-// lies.
+// identity returns everything about the files that affects a result, except the paths of the sources.
 func identity(files []File) (string, error) {
 	var b strings.Builder
 	for _, f := range sorted(files) {
@@ -80,7 +79,7 @@ func (f File) mode() int64 {
 	return f.Mode
 }
 
-// writeOverlay makes a tar file of the files, owned by root whoever runs this.
+// writeOverlay writes a tar file of the files, owned by root.
 func writeOverlay(path string, files []File) error {
 	out, err := os.Create(path)
 	if err != nil {

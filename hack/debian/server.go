@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// serverFiles are what a server of the lab has beside Debian's packages.
+// serverFiles are the additional files of a server.
 //
 //go:embed all:server
 var serverFiles embed.FS
 
-// metalFiles are what Metal has beside those.
+// metalFiles are the additional files of Metal.
 //
 //go:embed all:metal
 var metalFiles embed.FS
 
-// serverPackages are installed without recommended ones. linux-image-amd64 and not
-// the cloud kernel, which has no driver for e1000e.
+// serverPackages are installed without recommended packages. They include linux-image-amd64,
+// because the cloud kernel has no driver for e1000e.
 var serverPackages = []string{
 	"systemd-sysv", "dbus", "udev", "linux-image-amd64", "initramfs-tools", "zstd",
 	"cloud-init", "cloud-guest-utils", "fdisk", "e2fsprogs", "openssh-server",
@@ -28,8 +28,7 @@ var serverPackages = []string{
 	"kmod", "sudo", "procps", "less",
 }
 
-// uselessPaths are left out by dpkg: documents, and kernel modules of devices that no
-// server has.
+// uselessPaths are not installed: documentation, and kernel modules of devices that no server has.
 var uselessPaths = []string{
 	"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*",
 	"/usr/share/lintian/*", "/usr/share/bash-completion/*",
@@ -39,8 +38,7 @@ var uselessPaths = []string{
 	"/lib/modules/*/kernel/drivers/net/usb/*", "/lib/modules/*/kernel/drivers/bluetooth/*",
 	"/lib/modules/*/kernel/drivers/staging/*", "/lib/modules/*/kernel/drivers/iio/*",
 	"/lib/modules/*/kernel/drivers/isdn/*",
-	// evdev stays: without it nobody hears the power button, and a graceful
-	// power-off never happens.
+	// evdev is required for the power button, and thus for a graceful power-off.
 	"/lib/modules/*/kernel/drivers/input/joystick/*", "/lib/modules/*/kernel/drivers/input/misc/*",
 	"/lib/modules/*/kernel/drivers/input/mouse/*", "/lib/modules/*/kernel/drivers/input/tablet/*",
 	"/lib/modules/*/kernel/drivers/input/touchscreen/*",
@@ -48,9 +46,9 @@ var uselessPaths = []string{
 	"/lib/modules/*/kernel/fs/ocfs2/*",
 }
 
-// metalPaths are left out too where no server is of metal: kernel modules of devices that
-// the lab does not have (mtd, which is one that Solarflare's network cards need), and of
-// file systems that volumes of Kubernetes are on.
+// metalPaths are not installed unless the system is for physical servers: kernel modules of
+// devices that the lab does not have (including mtd, which Solarflare network cards need), and of
+// file systems of Kubernetes volumes.
 var metalPaths = []string{
 	"/lib/modules/*/kernel/drivers/mtd/*",
 	"/lib/modules/*/kernel/drivers/infiniband/*", "/lib/modules/*/kernel/drivers/hid/*",
@@ -60,7 +58,7 @@ var metalPaths = []string{
 	"/lib/modules/*/kernel/fs/btrfs/*", "/lib/modules/*/kernel/fs/ceph/*", "/lib/modules/*/kernel/fs/nfs*/*",
 }
 
-// excludes are patterns for dpkg, which compares them with the names in packages: those of
+// excludes returns patterns for dpkg, which compares them with the paths in packages. Kernel
 // modules are below /usr since Debian 13.
 func excludes(lists ...[]string) []string {
 	var out []string
@@ -73,14 +71,13 @@ func excludes(lists ...[]string) []string {
 	return out
 }
 
-// serverMasks are units that would run on a server's first boot for nothing.
+// serverMasks are units that a server's first boot does not need.
 var serverMasks = []string{
 	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer",
 	"e2scrub_all.timer", "e2scrub_reap.service", "man-db.timer",
 }
 
-// Server is the recipe of a plain server: kernel, network, ssh, cloud-init. It can
-// be added to.
+// Server returns the recipe of a plain server: kernel, network, ssh, cloud-init.
 func Server() (System, error) {
 	files, err := FilesOf(serverFiles, "server")
 	return System{
@@ -90,9 +87,9 @@ func Server() (System, error) {
 	}, err
 }
 
-// Metal is Server for servers of metal: netplan, without which cloud-init makes neither
-// bonds nor VLANs, a clock kept by NTP, of the servers that DHCP names, and the kernel
-// modules that such servers and volumes need (0272).
+// Metal returns the recipe for physical servers: Server with netplan, which cloud-init needs for
+// bonds and VLANs, NTP with the servers from DHCP, and the kernel modules of such servers and
+// volumes.
 func Metal() (System, error) {
 	system, err := Server()
 	if err != nil {

@@ -17,43 +17,39 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// DiskFile is what the compressed disk is called in a result. Beside it lie its
-// checksum (DiskFile + ".sha256", as sha256sum writes it) and SizesFile, a line
-// for people.
+// DiskFile is the name of the compressed disk in a result. Next to it are its checksum (DiskFile +
+// ".sha256", in the format of sha256sum) and SizesFile, a readable summary.
 const (
 	DiskFile  = "disk.raw.zst"
 	SizesFile = "sizes"
 )
 
-// layout changes with whatever of this package decides a disk and is in none of
-// the fields of a System.
+// layout is a version that changes with the code of this package that affects a disk but is not
+// part of a System.
 const layout = "debian disk 2"
 
-// A System is the recipe of a disk image.
+// System is the recipe of a disk image.
 type System struct {
-	// Packages are installed without recommended ones.
+	// Packages are installed without recommended packages.
 	Packages []string
-	// Excludes are patterns of paths that dpkg leaves out.
+	// Excludes are patterns of paths that dpkg does not install.
 	Excludes []string
-	// Files come beside the packages; one of the same path as a file of this
-	// package replaces it.
+	// Files are additional files. They replace files of this package with the same path.
 	Files []File
 	// Enable and Mask are systemd units.
 	Enable, Mask []string
-	// Hooks are shell scripts that run, in order, when all packages and files
-	// are there, with the tree's directory as "$1". They may use chroot.
+	// Hooks are shell scripts that run in order after all packages and files are installed, with
+	// the directory of the tree as "$1". They may use chroot.
 	Hooks []string
-	// SlackMiB is the free room of the root file system before it is grown on
-	// first boot.
+	// SlackMiB is the free space of the root file system before it grows on the first boot.
 	SlackMiB int
 }
 
-// mkfsScript runs inside mmdebstrap's namespace, where the files have their real
-// owners, and before mmdebstrap tidies up, so it removes what nobody needs, the
-// packages as they were downloaded among it. mke2fs copies the tree into a file system
-// without mounting that. The bind mount, in a namespace of its own, shows the tree
-// without the /proc and /sys that mmdebstrap mounted in it. GRUB 2.06 reads neither of
-// the two features switched off.
+// mkfsScript runs inside mmdebstrap's namespace, where the files have their real owners, before
+// mmdebstrap cleans up. It removes unnecessary files, including the downloaded packages. mke2fs
+// copies the tree into a file system without mounting it. The bind mount in its own namespace
+// hides the /proc and /sys that mmdebstrap mounted. GRUB 2.06 supports neither of the two disabled
+// features.
 const mkfsScript = `set -eu
 rm -rf "$1"/etc/ssh/ssh_host_* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/cache/apt/archives/*.deb "$1"/var/log/*.log "$1"/var/cache/debconf/*-old
 : > "$1/etc/machine-id"
@@ -68,23 +64,23 @@ unshare --mount --propagation private sh -euc '
 rmdir "$1.bare"
 mv "$1.ext4" "$1/root.ext4"`
 
-// NeedTools says which packages of this machine Build misses, and what else.
+// NeedTools returns an error with the packages and privileges that Build lacks on this machine.
 func NeedTools(ctx context.Context) error {
 	err := Need(map[string]string{
 		"mmdebstrap": "mmdebstrap", "apt-get": "apt", "mke2fs": "e2fsprogs",
 		"mformat": "mtools", "mcopy": "mtools", "grub-mkimage": "grub-common",
 		grubBIOS + "/boot.img": "grub-pc-bin", grubEFI + "/linux.mod": "grub-efi-amd64-bin",
 	})
-	if err != nil || os.Geteuid() != 0 { // without root mmdebstrap makes a user namespace
+	if err != nil || os.Geteuid() != 0 { // without root mmdebstrap uses a user namespace
 		return err
 	}
 	if _, err := Run(ctx, "", "unshare", "--mount", "true"); err != nil {
-		return fmt.Errorf("this root may not make mount namespaces, which images are built in; in a container it needs CAP_SYS_ADMIN (docker run --privileged): %w", err)
+		return fmt.Errorf("create a mount namespace for building images (a container needs CAP_SYS_ADMIN, docker run --privileged): %w", err)
 	}
 	return nil
 }
 
-// files are those of the system and of this package.
+// files returns the files of the system and of this package.
 func (s System) files() ([]File, error) {
 	all, err := FilesOf(base, "base")
 	if err != nil {
@@ -96,8 +92,7 @@ func (s System) files() ([]File, error) {
 	return append(all, s.Files...), nil
 }
 
-// Key names what Build would make. Newer packages of the same release do not
-// change it.
+// Key returns the cache key of Build's result. Newer packages of the same release do not change it.
 func (s System) Key(sources []Source) (string, error) {
 	files, err := s.files()
 	if err != nil {
@@ -112,8 +107,7 @@ func (s System) Key(sources []Source) (string, error) {
 		strings.Join(s.Mask, " "), fmt.Sprintf("%q", s.Hooks)), nil
 }
 
-// Build leaves the disk, its checksum and its sizes in dir. It says on standard
-// output what takes long.
+// Build writes the disk, its checksum and its sizes to dir. It reports progress on standard output.
 func (s System) Build(ctx context.Context, sources []Source, dir string) error {
 	start := time.Now()
 	rootFS := filepath.Join(dir, "root.ext4")
@@ -135,8 +129,8 @@ func (s System) Build(ctx context.Context, sources []Source, dir string) error {
 	return nil
 }
 
-// Pack makes a result of a disk (DiskFile without .zst): it is compressed, with checksum
-// and sizes beside it, and removed.
+// Pack compresses a disk (DiskFile without .zst), writes its checksum and sizes, and removes the
+// uncompressed disk.
 func Pack(raw string) error {
 	sizes, err := compressDisk(raw, raw+".zst")
 	if err != nil {
@@ -148,7 +142,7 @@ func Pack(raw string) error {
 	return os.WriteFile(filepath.Join(filepath.Dir(raw), SizesFile), []byte(sizes), 0o644)
 }
 
-// bootstrap leaves an ext4 file system with the packages at rootFS.
+// bootstrap writes an ext4 file system with the packages to rootFS.
 func (s System) bootstrap(ctx context.Context, sources []Source, dir, rootFS string) error {
 	files, err := s.files()
 	if err != nil {
@@ -169,8 +163,8 @@ func (s System) bootstrap(ctx context.Context, sources []Source, dir, rootFS str
 	return err
 }
 
-// Extract writes the files of packages, and of all that they depend on, as a tar
-// archive. No script of theirs runs.
+// Extract writes the files of packages and their dependencies as a tar archive, without running their
+// scripts.
 func Extract(ctx context.Context, sources []Source, packages []string, archive string) error {
 	list := archive + ".sources.list"
 	if err := os.WriteFile(list, []byte(sourcesList(sources)), 0o644); err != nil {
@@ -183,7 +177,7 @@ func Extract(ctx context.Context, sources []Source, packages []string, archive s
 	return err
 }
 
-// arguments are those of mmdebstrap before the suite.
+// arguments returns the arguments of mmdebstrap before the suite.
 func (s System) arguments(overlay, rootFS string) []string {
 	args := []string{
 		"--quiet", "--variant=minbase", "--mode=auto", "--format=null",
@@ -198,7 +192,7 @@ func (s System) arguments(overlay, rootFS string) []string {
 		args = append(args, "--customize-hook="+hook)
 	}
 	args = append(args,
-		// As text and not as a file, which the namespace's root might not be able to read.
+		// Inline, because root of the namespace may be unable to read a file.
 		"--customize-hook="+fmt.Sprintf(mkfsScript, s.SlackMiB),
 		"--customize-hook=download /root.ext4 "+rootFS)
 	for _, path := range s.Excludes {
@@ -207,8 +201,7 @@ func (s System) arguments(overlay, rootFS string) []string {
 	return args
 }
 
-// compressDisk writes the compressed image and its checksum, and returns what to
-// say about sizes.
+// compressDisk writes the compressed image and its checksum, and returns a summary of the sizes.
 func compressDisk(raw, compressed string) (string, error) {
 	size, err := compress(raw, compressed)
 	if err != nil {
@@ -229,7 +222,7 @@ func compressDisk(raw, compressed string) (string, error) {
 	return fmt.Sprintf("raw %d MiB, compressed %d MiB\n", size>>20, info.Size()>>20), nil
 }
 
-// compress returns the size before.
+// compress returns the uncompressed size.
 func compress(from, to string) (int64, error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -257,12 +250,12 @@ func Checksum(dir string) (string, error) {
 	}
 	sum, _, ok := strings.Cut(string(line), " ")
 	if !ok {
-		return "", fmt.Errorf("%s holds no checksum", path)
+		return "", fmt.Errorf("read the checksum: %s contains none", path)
 	}
 	return sum, nil
 }
 
-// Report is what to tell people about the disk in a result.
+// Report returns a summary of the disk in a result.
 func Report(what, dir string) (string, error) {
 	sum, err := Checksum(dir)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/ingot-metal/ingot/hack/tools"
 )
 
-// Run runs a program in a directory and returns its standard output. What it
-// said on standard error is part of the error.
+// Run runs a program in a directory and returns its standard output. Its standard error is part of the
+// error.
 func Run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-	// Tools of file systems live in sbin, which is not on every user's path.
+	// File system tools are in sbin, which may be missing in PATH.
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "LC_ALL=C")
 	if path, err := lookTool(name); err == nil {
 		cmd.Path, cmd.Err = path, nil
@@ -34,8 +34,8 @@ func Run(ctx context.Context, dir, name string, args ...string) (string, error) 
 	return stdout.String(), nil
 }
 
-// RunGo runs the go command in a directory, for servers: what it builds is the same wherever
-// it is built (see tools.BuildEnv).
+// RunGo runs the go command in a directory for linux/amd64, with reproducible results (see
+// tools.BuildEnv).
 func RunGo(ctx context.Context, dir string, args ...string) (string, error) {
 	env, err := tools.BuildEnv()
 	if err != nil {
@@ -57,7 +57,7 @@ func lookTool(name string) (string, error) {
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 }
 
-// Need says which Debian packages must be installed when tools or files are missing.
+// Need returns an error with the Debian packages of missing tools or files.
 func Need(packageOf map[string]string) error {
 	var missing []string
 	for name, pkg := range packageOf {

@@ -23,13 +23,13 @@ import (
 // agentPackage is the command that becomes /init.
 const agentPackage = "github.com/ingot-metal/ingot/cmd/agent"
 
-// agentKernel has the drivers of virtual machines and of real servers; the cloud
-// kernel has only the former.
+// agentKernel has drivers of virtual machines and of physical servers. The cloud kernel lacks the
+// latter.
 const agentKernel = "linux-image-amd64"
 
-// buildAgentImage makes vmlinuz and initramfs.cpio.zst, the programs that firmware starts
-// before them, and what must go with all of Debian's wherever they go: copyright and
-// source. Its key is the agent's binary, the packages and the list of modules.
+// buildAgentImage builds vmlinuz and initramfs.cpio.zst with the programs that firmware starts before
+// them, and their copyright and source files. The key consists of the agent's binary, the packages and
+// the modules.
 func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	start := time.Now()
 	if err := debian.Need(map[string]string{"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "go": "golang"}); err != nil {
@@ -77,10 +77,10 @@ func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	return nil
 }
 
-// agentVersion is what the agent says it is; a release asks for its own.
+// agentVersion returns the version of the agent, which a release sets.
 func agentVersion() string { return cmp.Or(os.Getenv("INGOT_VERSION"), "dev") }
 
-// buildAgent compiles a static binary that is the same wherever it is built.
+// buildAgent builds a reproducible static binary.
 func buildAgent(ctx context.Context, output string) error {
 	_, err := debian.RunGo(ctx, "", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+agentVersion(), "-o", output, agentPackage)
 	if err != nil {
@@ -101,7 +101,7 @@ func assembleAgent(ctx context.Context, kernel *kernelPackage, work, dir string)
 	if err := copyFile(filepath.Join(dir, "vmlinuz"), filepath.Join(tree, "boot", "vmlinuz-"+kernel.release)); err != nil {
 		return err
 	}
-	if err := kernel.writeLicence(ctx, tree, dir); err != nil {
+	if err := kernel.writeLicense(ctx, tree, dir); err != nil {
 		return fmt.Errorf("licence of the kernel: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "version"), []byte(agentVersion()+"\n"), 0o644); err != nil {
@@ -119,8 +119,8 @@ func assembleAgent(ctx context.Context, kernel *kernelPackage, work, dir string)
 	return nil
 }
 
-// initramfs lists the archive: /init, /modules, and what the kernel needs before
-// /init has mounted anything.
+// initramfs lists the archive: /init, /modules, and the files that the kernel needs before /init
+// mounts anything.
 func initramfs(binary string, modules *moduleSet) ([]cpio.Record, error) {
 	init, err := os.ReadFile(binary)
 	if err != nil {
@@ -153,8 +153,8 @@ func writeInitramfs(path string, records []cpio.Record) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	// The kernel's decoder takes windows of up to 8 MiB; one worker makes the same
-	// bytes everywhere.
+	// The kernel's decoder supports windows of up to 8 MiB. A single worker makes the output
+	// reproducible.
 	enc, err := zstd.NewWriter(f, zstd.WithEncoderLevel(zstd.SpeedBestCompression),
 		zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// besides are modules of the agent that no card has: what others need, file systems,
-// and what virtual machines are made of.
+// besides are the agent's modules that are not drivers of hardware: dependencies, file systems, and
+// drivers of virtual machines.
 var besides = []string{"virtio_pci", "virtio_rng", "mlx4_core", "realtek", "sd_mod", "ext4", "xfs", "crc32c_generic", "crc32c_intel"}
 
-// The book names the drivers that the agent has, and as missing none that it has.
+// The book lists the drivers of the agent, and lists none of them as missing.
 func TestDriversAreInTheBook(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", "hosts.md"))
 	if err != nil {
@@ -26,7 +26,7 @@ func TestDriversAreInTheBook(t *testing.T) {
 	}
 	_, section, ok := strings.Cut(string(page), "\n## Cards and disks that the agent drives\n")
 	if !ok {
-		t.Fatal("docs/book/hosts.md has no section of the agent's drivers")
+		t.Fatal("docs/book/hosts.md has no section about the agent's drivers")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	name := regexp.MustCompile("`([a-z0-9_]+)`")
@@ -52,7 +52,7 @@ func TestDriversAreInTheBook(t *testing.T) {
 	}
 	for _, m := range missing {
 		if slices.Contains(agentModules, m) {
-			t.Errorf("docs/book/hosts.md says that %s is not there", m)
+			t.Errorf("docs/book/hosts.md lists %s as missing", m)
 		}
 	}
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/ingot-metal/ingot/hack/debian"
 )
 
-// program is a UEFI program of a Debian package that goes with the agent image.
+// program is a UEFI program of a Debian package for the agent image.
 type program struct {
 	pkg string
 	// from is its path in the package, to its name in the image.
 	from, to string
 }
 
-// programs are the stub of which unified kernel images are made, and what firmware with
-// Secure Boot and Microsoft's keys starts: shim, which Microsoft has signed, and GRUB's
-// build for the network, which Debian has, as its kernel.
+// programs returns the stub of unified kernel images, and the programs that firmware starts with
+// Secure Boot and Microsoft's keys: shim, signed by Microsoft, and GRUB's network build, signed by
+// Debian like its kernel.
 func programs() []program {
 	return []program{
 		{"systemd-boot-efi", "usr/lib/systemd/boot/efi/linuxx64.efi.stub", "linuxx64.efi.stub"},
@@ -52,8 +52,8 @@ func baseNames(paths []string) []string {
 	return names
 }
 
-// assemblePrograms puts the programs into dir, and what must go with each wherever it
-// goes: its copyright and source, each with the package's name.
+// assemblePrograms copies the programs to dir, with the copyright and source files that their licenses
+// require.
 func assemblePrograms(ctx context.Context, debs []string, work, dir string) error {
 	for i, p := range programs() {
 		tree := filepath.Join(work, p.pkg)
@@ -79,8 +79,8 @@ func assemblePrograms(ctx context.Context, debs []string, work, dir string) erro
 	return nil
 }
 
-// sourceOf names the source package by a control paragraph: what a signed package was
-// built from, where it says so.
+// sourceOf returns the source package of a control paragraph. For a signed package, it is the package
+// in Built-Using.
 func sourceOf(control string) string {
 	if built := debian.ControlField(control, "Built-Using"); built != "" {
 		return "Debian source package " + built + "\n"

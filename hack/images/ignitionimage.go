@@ -19,19 +19,17 @@ import (
 	"github.com/ingot-metal/ingot/hack/debian"
 )
 
-// ignitionFiles are what runs Ignition before a system starts.
+// ignitionFiles are the files that run Ignition before a system starts.
 //
 //go:embed ignition
 var ignitionFiles embed.FS
 
-// buildIgnitionImage makes of the test image one that is set up on its first boot by the
-// program ignition of Debian's package, and not by cloud-init. How it finds its
-// configuration, and knows its first boot, is as in Fedora CoreOS: the boot loader says
-// "ignition.firstboot" to the kernel while a file of that name lies on the boot file
-// system, the initramfs takes ignition/config.ign from there, and both are removed when
-// all is done. Debian has Ignition's units for dracut alone; here a script of
-// initramfs-tools runs the same stages in the same order, and the boot file system is the
-// root file system.
+// buildIgnitionImage changes the test image so that Debian's Ignition, instead of cloud-init, sets
+// it up on its first boot, as in Fedora CoreOS. The boot loader passes "ignition.firstboot" to the
+// kernel while a file of that name is on the boot file system. The initramfs reads
+// ignition/config.ign from there, and both files are removed at the end. Debian has Ignition's
+// units only for dracut. Here a script of initramfs-tools runs the same stages in the same order,
+// and the boot file system is the root file system.
 func buildIgnitionImage(ctx context.Context, c *debian.Cache) error {
 	from, err := buildSystem(ctx, c, "test", debian.Server)
 	if err != nil {
@@ -83,7 +81,7 @@ func assembleIgnition(ctx context.Context, from, deb, dir string) error {
 	if err != nil {
 		return err
 	}
-	// debugfs says what went wrong, and ends well.
+	// debugfs prints errors, but exits with 0.
 	out, err := debian.Run(ctx, work, "debugfs", "-w", "-f", changes, fmt.Sprintf("%s?offset=%d", raw, debian.RootOffset))
 	if err != nil {
 		return err
@@ -96,7 +94,7 @@ func assembleIgnition(ctx context.Context, from, deb, dir string) error {
 	return errors.Join(debian.Pack(raw), os.RemoveAll(work))
 }
 
-// ignitionChanges writes what the image gets into work, and returns debugfs's script.
+// ignitionChanges writes the changes of the image to work, and returns the script for debugfs.
 func ignitionChanges(work string) (string, error) {
 	initramfs := filepath.Join(work, "ignition.cpio")
 	if err := writeIgnitionInitramfs(initramfs, filepath.Join(work, "tree")); err != nil {
@@ -123,7 +121,7 @@ func ignitionChanges(work string) (string, error) {
 		// (machine-id(5), "first boot semantics").
 		put("/etc/machine-id", "uninitialized\n", true),
 		put("/etc/cloud/cloud-init.disabled", "", false),
-		// Debian's build labels files for SELinux, whatever the system is; see noLabels.
+		// Debian's Ignition labels files for SELinux on every system; see noLabels.
 		put("/etc/selinux/config", "SELINUX=disabled\nSELINUXTYPE=none\n", false),
 		put("/etc/systemd/network/80-dhcp.network", "[Match]\nName=e*\n\n[Network]\nDHCP=ipv4\n", false))
 	if err != nil {
@@ -146,7 +144,7 @@ func writeIgnitionInitramfs(path, tree string) error {
 		return err
 	}
 	const bottom = "scripts/local-bottom"
-	// noLabels stands for setfiles: this system has no SELinux.
+	// noLabels replaces setfiles, because this system has no SELinux.
 	const noLabels = "#!/bin/sh\nexec cat > /dev/null\n"
 	records := []cpio.Record{
 		cpio.Directory("usr/lib/ignition", 0o755), cpio.Directory(bottom, 0o755),
@@ -167,7 +165,7 @@ func writeIgnitionInitramfs(path, tree string) error {
 	return errors.Join(err, f.Close())
 }
 
-// unpackDisk leaves out runs of zeroes.
+// unpackDisk decompresses a disk without runs of zeroes.
 func unpackDisk(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -187,7 +185,7 @@ func unpackDisk(to, from string) error {
 	return errors.Join(err, out.Truncate(size), out.Close())
 }
 
-// sparse writes a file but for blocks of zeroes.
+// sparse writes a file without blocks of zeroes.
 type sparse struct{ file *os.File }
 
 func (s sparse) Write(b []byte) (int, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// What is written into the image, and that the shell understands what runs there.
+// The changes of the image are complete, and the shell accepts the script.
 func TestIgnitionChanges(t *testing.T) {
 	work := t.TempDir()
 	program := filepath.Join(work, "tree", "usr/lib/dracut/modules.d/30ignition/ignition")

@@ -120,7 +120,7 @@ func TestInitramfsIsDeterministicAndReadable(t *testing.T) {
 	}
 }
 
-// Debian 13 keeps modules below /usr, and compressed; Debian 12 does neither.
+// Debian 13 keeps modules compressed below /usr, unlike Debian 12.
 func TestModulesOfEitherDebian(t *testing.T) {
 	tree := t.TempDir()
 	k := &kernelPackage{release: "6.1"}

@@ -16,11 +16,11 @@ import (
 // kernelPackage is a Debian kernel package in the cache.
 type kernelPackage struct {
 	deb string
-	// release is the kernel's own version, as uname -r gives it.
+	// release is the version of the kernel, as in uname -r.
 	release string
 }
 
-// fetchKernel downloads the package that the given meta package depends on.
+// fetchKernel downloads the kernel package of a meta package.
 func fetchKernel(ctx context.Context, c *debian.Cache, meta string) (*kernelPackage, error) {
 	out, err := debian.Run(ctx, "", "apt-cache", "depends", "--no-recommends", "--no-suggests", meta)
 	if err != nil {
@@ -37,14 +37,13 @@ func fetchKernel(ctx context.Context, c *debian.Cache, meta string) (*kernelPack
 	return &kernelPackage{deb: deb, release: strings.TrimPrefix(name, "linux-image-")}, nil
 }
 
-// unpack puts the package's files below dir: boot/vmlinuz-<release> and the modules are
-// what is wanted.
+// unpack extracts the package to dir, with boot/vmlinuz-<release> and the modules.
 func (k *kernelPackage) unpack(ctx context.Context, dir string) error {
 	_, err := debian.Run(ctx, "", "dpkg-deb", "-x", k.deb, dir)
 	return err
 }
 
-// modules is the directory of the modules in the unpacked package: below /usr since
+// modules returns the directory of the modules in the unpacked package, which is below /usr since
 // Debian 13.
 func (k *kernelPackage) modules(tree string) string {
 	merged := filepath.Join(tree, "usr", "lib", "modules", k.release)
@@ -54,9 +53,9 @@ func (k *kernelPackage) modules(tree string) string {
 	return filepath.Join(tree, "lib", "modules", k.release)
 }
 
-// writeLicence puts the package's copyright file into dir, and the file source,
-// which says what it was built from. Tree is the unpacked package.
-func (k *kernelPackage) writeLicence(ctx context.Context, tree, dir string) error {
+// writeLicense copies the copyright file of the unpacked package in tree to dir, and writes the
+// source packages to the file source.
+func (k *kernelPackage) writeLicense(ctx context.Context, tree, dir string) error {
 	from := filepath.Join(tree, "usr", "share", "doc", "linux-image-"+k.release, "copyright")
 	if err := copyFile(filepath.Join(dir, "copyright"), from); err != nil {
 		return err
@@ -68,9 +67,8 @@ func (k *kernelPackage) writeLicence(ctx context.Context, tree, dir string) erro
 	return os.WriteFile(filepath.Join(dir, "source"), []byte(kernelSource(control)), 0o644)
 }
 
-// kernelSource names the source packages of a kernel package by its control
-// paragraph: the kernel's own, which has the same version, and the one that
-// signs it.
+// kernelSource returns the source packages in the control paragraph of a kernel package: the
+// kernel's, which has the same version, and the one that signs it.
 func kernelSource(control string) string {
 	return fmt.Sprintf("Debian source packages linux %s and %s\n", debian.ControlField(control, "Version"), debian.ControlField(control, "Source"))
 }

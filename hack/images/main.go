@@ -25,8 +25,8 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("images", flag.ContinueOnError)
-	force := flags.Bool("force", false, "build even when the result is in the cache")
-	kubernetes := flags.String("kubernetes", "", "version of Kubernetes of a node's image, like v1.36.3")
+	force := flags.Bool("force", false, "rebuild an image that is in the cache")
+	kubernetes := flags.String("kubernetes", "", "Kubernetes version of a node image, such as v1.36.3")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: images [-force] [-kubernetes VERSION] agent|os|ignition|node")
 		flags.PrintDefaults()

@@ -19,11 +19,10 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// agentModules are the drivers that the agent carries: network cards, disk
-// controllers and file systems of virtual machines and of common servers. What
-// they depend on comes with them. Firmware files are not free software and not
-// included: cards that need one to work at all (bnx2, bnx2x) are left out, those
-// that only lose features without (ice, tg3) are in.
+// agentModules are the drivers in the agent image: network cards, disk controllers and file
+// systems of virtual machines and common servers. Their dependencies are added. Firmware files are
+// not free software and are not included. Cards that need one to work (bnx2, bnx2x) are omitted;
+// cards that only lose features without one (ice, tg3) are included.
 var agentModules = []string{
 	// virtual machines
 	"virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "virtio_rng", "vmxnet3", "vmw_pvscsi", "e1000",
@@ -32,33 +31,32 @@ var agentModules = []string{
 	"r8169", "realtek", "be2net", "enic", "sfc", "atlantic", "cxgb4",
 	// disk controllers
 	"nvme", "vmd", "ahci", "ata_piix", "sd_mod", "megaraid_sas", "mpt3sas", "mpi3mr", "hpsa", "smartpqi", "aacraid",
-	// file systems of installed systems, and the checksum that they ask for by name
+	// file systems of installed systems, and the checksums that they request by name
 	"ext4", "xfs", "crc32c_generic", "crc32c_intel",
 }
 
-// alongside are modules that a driver asks the kernel for when it has found a
-// device. There is no modprobe to answer that: they get the driver's aliases.
+// alongside are modules that a driver requests from the kernel when it finds a device. The agent
+// has no modprobe to handle that, so these modules get the driver's aliases.
 var alongside = map[string]string{"mlx4_en": "mlx4_core"}
 
-// module is a kernel module file and what its .modinfo section says.
+// module is a kernel module file with its .modinfo section.
 type module struct {
 	name, path string
 	depends    []string
 	aliases    []string
-	// softPre are modules to load before, by name or alias.
+	// softPre are modules to load first, by name or alias.
 	softPre []string
 }
 
-// moduleSet is what goes into /modules (see agent/kmod).
+// moduleSet is the content of /modules (see agent/kmod).
 type moduleSet struct {
 	modules []module
 	order   string
 	alias   string
 }
 
-// selectModules reads a kernel's modules and returns the wanted ones with all
-// that they need. A name that the kernel does not have as a module must be built
-// in (modules.builtin); else it is an error.
+// selectModules returns the wanted modules of a kernel with their dependencies. A name that is neither a
+// module nor built in (modules.builtin) is an error.
 func selectModules(dir string, wanted []string) (*moduleSet, error) {
 	paths, err := modulePaths(dir)
 	if err != nil {
@@ -88,7 +86,7 @@ func selectModules(dir string, wanted []string) (*moduleSet, error) {
 	return arrange(found), nil
 }
 
-// arrange makes the lists of a set, sorted by name.
+// arrange returns the set with its lists sorted by name.
 func arrange(found map[string]module) *moduleSet {
 	names := make([]string, 0, len(found))
 	for name := range found {
@@ -106,7 +104,7 @@ func arrange(found map[string]module) *moduleSet {
 			aliases = append(slices.Clone(aliases), driver.aliases...)
 		}
 		for _, a := range aliases {
-			// Only buses have a colon; other aliases are asked for by name.
+			// Only bus aliases have a colon; other aliases are requested by name.
 			if strings.Contains(a, ":") {
 				fmt.Fprintf(&alias, "alias %s %s\n", a, name)
 			}
@@ -116,8 +114,8 @@ func arrange(found map[string]module) *moduleSet {
 	return set
 }
 
-// needs lists what to load before a module: its soft dependencies, by name or by
-// (crypto) alias and with a question mark, as they may fail, then its hard ones.
+// needs lists the modules to load before a module: first its soft dependencies, by name or (crypto)
+// alias and with a question mark because they may fail, then its hard dependencies.
 func needs(m module, found map[string]module, names []string) []string {
 	var out []string
 	for _, soft := range m.softPre {
@@ -163,11 +161,10 @@ func builtinModules(dir string) (map[string]bool, error) {
 	return builtin, nil
 }
 
-// canonical: the kernel takes dashes and underscores in module names for the same.
+// canonical replaces dashes, because the kernel treats dashes and underscores in module names alike.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// readPlain reads a module's file, which some kernels' packages have compressed: xz in
-// Debian 13, and plain in Debian 12.
+// readPlain reads a module file, which is compressed with xz in Debian 13, and plain in Debian 12.
 func readPlain(path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil || strings.HasSuffix(path, ".ko") {
@@ -180,7 +177,7 @@ func readPlain(path string) ([]byte, error) {
 	case ".zst":
 		in, err = zstd.NewReader(bytes.NewReader(data))
 	default:
-		err = errors.New("a module in a compression that is not known")
+		err = errors.New("unknown compression")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -214,7 +211,7 @@ func readModule(name, path string) (module, error) {
 	return m, nil
 }
 
-// parseModinfo reads the section of strings "key=value", each ended by a zero byte.
+// parseModinfo parses the zero-terminated strings "key=value" of the section.
 func parseModinfo(data []byte) module {
 	var m module
 	for _, entry := range bytes.Split(data, []byte{0}) {

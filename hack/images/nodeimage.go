@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/nodeimage"
 )
 
-// buildNodeImage makes the image of a node of that Kubernetes version.
+// buildNodeImage builds the image of a node with a Kubernetes version.
 func buildNodeImage(ctx context.Context, c *debian.Cache, version string) error {
 	start := time.Now()
 	dir, err := nodeimage.Build(ctx, c, version)

@@ -10,8 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/debian"
 )
 
-// buildTestImage makes the image that tests and demo install, a plain server,
-// unless it is there.
+// buildTestImage builds the image of a plain server for tests and demo.
 func buildTestImage(ctx context.Context, c *debian.Cache) error {
 	dir, err := buildSystem(ctx, c, "test", debian.Server)
 	if err != nil {
@@ -22,7 +21,7 @@ func buildTestImage(ctx context.Context, c *debian.Cache) error {
 	return err
 }
 
-// buildSystem returns where the result is.
+// buildSystem builds a system, and returns the directory of the result.
 func buildSystem(ctx context.Context, c *debian.Cache, kind string, recipe func() (debian.System, error)) (string, error) {
 	if err := debian.NeedTools(ctx); err != nil {
 		return "", err

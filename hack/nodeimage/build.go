@@ -17,14 +17,14 @@ import (
 	"github.com/ingot-metal/ingot/lab/image"
 )
 
-// imagesFile lists the container images in a disk, one name a line.
+// imagesFile lists the container images in a disk, one name per line.
 const imagesFile = "images.txt"
 
-// Kind is the directory of the cache with the images of a version of Kubernetes.
+// Kind returns the cache directory of the images of a Kubernetes version.
 func Kind(version string) string { return "node-" + version }
 
-// Build returns the directory with the disk of a node of that Kubernetes version,
-// like v1.36.3, which is made unless it is there.
+// Build returns the directory with the node disk of a Kubernetes version, such as v1.36.3, and
+// builds it if it does not exist.
 func Build(ctx context.Context, c *debian.Cache, version string) (string, error) {
 	if err := debian.NeedTools(ctx); err != nil {
 		return "", err
@@ -66,7 +66,7 @@ func Build(ctx context.Context, c *debian.Cache, version string) (string, error)
 	return buildDisk(ctx, c, release, programs, podNetwork, system)
 }
 
-// buildPodNetwork builds the lab's network plugin, of this source tree.
+// buildPodNetwork builds the lab's network plugin of this source tree.
 func buildPodNetwork(ctx context.Context, root, output string) error {
 	_, err := debian.RunGo(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", output, "./lab/podnet/podnetd")
 	if err != nil {
@@ -111,9 +111,8 @@ func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs, podNet
 	})
 }
 
-// diskKey adds what is in the archive, which is not there yet: the programs by the
-// key of their directory, the network plugin by its checksum, and the recipe of the
-// images made of them.
+// diskKey extends the key by the content of the future image archive: the programs by the key of
+// their directory, the network plugin by its checksum, and the recipe of their images.
 func diskKey(base string, r Release, programs, plugin string) string {
 	return debian.Key("node disk 2", base, filepath.Base(programs), plugin, strings.Join(packetFilterPackages, " "),
 		fmt.Sprintf("%q", r.containers("", "", packetFilter{})))
@@ -137,8 +136,7 @@ func writeArchive(path string, images []image.Image) error {
 	return errors.Join(err, out.Flush(), f.Close())
 }
 
-// extractPacketFilter takes iptables and nft out of Debian's packages into files
-// below dir.
+// extractPacketFilter extracts iptables and nft from Debian packages to files below dir.
 func extractPacketFilter(ctx context.Context, sources []debian.Source, dir string) (packetFilter, error) {
 	archive := filepath.Join(dir, "filter.tar")
 	if err := debian.Extract(ctx, sources, packetFilterPackages, archive); err != nil {

@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// A tree is the files of Debian packages: absolute paths to contents, and for
-// symbolic links to what they say.
+// tree contains the files of Debian packages by absolute path, and the targets of symbolic links.
 type tree struct {
 	files map[string][]byte
 	links map[string]string
@@ -50,11 +49,11 @@ func readTree(archive io.Reader) (tree, error) {
 	}
 }
 
-// libraryDirs are where the dynamic linker of Debian looks on amd64.
+// libraryDirs are the directories of Debian's dynamic linker on amd64.
 var libraryDirs = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/lib", "/usr/lib"}
 
-// closure returns the part of a tree that the named programs and libraries need to
-// run: they themselves, the dynamic linker, all libraries, and the links to them.
+// closure returns the part of a tree that programs and libraries need to run: the files
+// themselves, the dynamic linker, all libraries, and the links to them.
 func closure(from tree, names ...string) (tree, error) {
 	part, todo := newTree(), slices.Clone(names)
 	for len(todo) > 0 {
@@ -97,8 +96,7 @@ func resolve(link, target string) string {
 	return path.Join(path.Dir(link), target)
 }
 
-// needs returns the dynamic linker and the libraries that an ELF file names; none
-// for another file.
+// needs returns the dynamic linker and the libraries of an ELF file, or nil for another file.
 func needs(content []byte) ([]string, error) {
 	if !bytes.HasPrefix(content, []byte(elf.ELFMAG)) {
 		return nil, nil
@@ -121,7 +119,7 @@ func needs(content []byte) ([]string, error) {
 	return needed, nil
 }
 
-// find looks for a library by its name, or by a path.
+// find returns a library by name or path.
 func (t tree) find(library string) (string, error) {
 	candidates := []string{library}
 	if !path.IsAbs(library) {
@@ -141,8 +139,7 @@ func (t tree) find(library string) (string, error) {
 	return "", errors.New("it is in none of the packages")
 }
 
-// below returns the files and links in a directory whose names end like that, in
-// order.
+// below returns the sorted files and links in a directory whose names have a suffix.
 func (t tree) below(dir, suffix string) []string {
 	var found []string
 	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(t.files)), maps.Keys(t.links)) {

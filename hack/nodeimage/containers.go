@@ -10,23 +10,21 @@ import (
 	"github.com/ingot-metal/ingot/lab/image"
 )
 
-// controlPlane are the programs of Kubernetes that run in containers, by the names
-// of their images.
+// controlPlane contains the Kubernetes programs that run in containers, by image name.
 var controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"}
 
-// A packetFilter is iptables and nft with all they need, for kube-proxy and the network plugin: paths in
-// the image to files of this machine, and links.
+// packetFilter contains iptables and nft with their dependencies, for kube-proxy and the network
+// plugin: paths in the image with files of this machine, and links.
 type packetFilter struct{ files, links map[string]string }
 
-// packetFilterPackages hold what packetFilterOf takes.
+// packetFilterPackages are the packages for packetFilterOf.
 var packetFilterPackages = []string{"iptables", "nftables"}
 
-// multiCall is Debian's iptables; its names are made by the package's scripts,
-// which do not run here.
+// multiCall is Debian's iptables. The package's scripts, which do not run here, would create its
+// names.
 const multiCall = "/usr/sbin/xtables-nft-multi"
 
-// packetFilterOf returns the part of a tree that kube-proxy runs, with the names it
-// calls.
+// packetFilterOf returns the part of a tree that kube-proxy needs, with the names that it calls.
 func packetFilterOf(from tree) (tree, error) {
 	roots := append([]string{multiCall, "/usr/sbin/nft"}, from.below("/usr/lib/x86_64-linux-gnu/xtables", ".so")...)
 	part, err := closure(from, roots...)
@@ -39,8 +37,7 @@ func packetFilterOf(from tree) (tree, error) {
 	return part, nil
 }
 
-// podNetworkImage is the lab's network plugin under the name that its manifest says
-// (lab/podnet).
+// podNetworkImage is the image of the lab's network plugin, as in its manifest (lab/podnet).
 const podNetworkImage = "ingot.lab/podnet:v1"
 
 // containers lists the container images of a release, made from the programs in a

@@ -16,10 +16,9 @@ var (
 	stagingLine  = regexp.MustCompile(`(?m)^\s+(k8s\.io/\S+) => \./staging/`)
 )
 
-// kubeModule writes the go.mod of the module that the Kubernetes programs are built
-// in, from Kubernetes' own: the same language and the same versions of everything,
-// and the staging modules, which replace directives of a dependency do not reach,
-// in the versions that were released with it.
+// kubeModule returns the go.mod for building the Kubernetes programs. It has the language version,
+// the dependencies of Kubernetes' go.mod, and the staging modules in the versions of the release,
+// because replace directives do not apply to dependencies.
 func kubeModule(r Release, own string) (string, error) {
 	language, blocks := languageLine.FindString(own), requireBlock.FindAllString(own, -1)
 	replaced := stagingLine.FindAllStringSubmatch(own, -1)
@@ -39,8 +38,8 @@ func kubeModule(r Release, own string) (string, error) {
 	return b.String(), nil
 }
 
-// plainModule writes the go.mod of a module that needs one other, in the versions
-// which that one asks for.
+// plainModule returns a go.mod that requires one module, with the dependency versions of that
+// module.
 func plainModule(name, language, needs, version string) string {
 	return fmt.Sprintf("module node.invalid/%s\n\n%s\n\nrequire %s %s\n", name, language, needs, version)
 }

@@ -39,7 +39,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+		t.Errorf("%s (-want +got), -update writes it again:\n%s", path, diff)
 	}
 }
 
@@ -121,12 +121,12 @@ func TestKubeModule(t *testing.T) {
 	golden(t, "kube.mod", got)
 	for _, part := range []string{"go 1.26.0\n", "require (", "./staging/"} {
 		if _, err := kubeModule(release, strings.ReplaceAll(kubernetesGoMod, part, "")); err == nil {
-			t.Errorf("a go.mod without %q was taken", part)
+			t.Errorf("a go.mod without %q was accepted", part)
 		}
 	}
 }
 
-// What is built, from what, and how.
+// The builds of a release.
 func TestBuilds(t *testing.T) {
 	builds, err := release.builds(kubernetesGoMod, "k8s.io/api v0.0.0 h1:x\n")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestBuilds(t *testing.T) {
 	golden(t, "builds", b.String())
 }
 
-// The key of the programs changes with each thing that they are made from.
+// The key of the programs changes with each input.
 func TestProgramsKey(t *testing.T) {
 	pause := filepath.Join(t.TempDir(), "main.go")
 	key := func(r Release, language, sum, mod, pauseMain string) string {
@@ -179,13 +179,13 @@ func TestProgramsKey(t *testing.T) {
 	}
 }
 
-// The images that kubeadm, templates and containerd name, of the right programs.
+// The images have the names of kubeadm, templates and containerd, and the right programs.
 func TestContainers(t *testing.T) {
 	filter := packetFilter{files: map[string]string{"/usr/sbin/nft": "/x/nft"}, links: map[string]string{"/usr/sbin/iptables": "xtables-nft-multi"}}
 	images := release.containers("/programs", "/podnetd", filter)
 	golden(t, "images.txt", listOf(images))
 	for _, i := range images {
-		// Entrypoints must be there, by a file or by a link beside one.
+		// Each entrypoint is a file or a link.
 		entry := i.Entrypoint[0]
 		if target, ok := i.Links[entry]; ok {
 			entry = filepath.Join(filepath.Dir(entry), target)
@@ -213,7 +213,7 @@ func TestDiskKey(t *testing.T) {
 	}
 }
 
-// What of a node is not Debian's, file by file.
+// The files of a node that are not from Debian.
 func TestSystem(t *testing.T) {
 	containerd := map[string]string{}
 	for _, name := range containerdPrograms {
@@ -248,7 +248,7 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// A small world of packages: a script, links in chains and circles, what is missing.
+// A package tree with a script, link chains and cycles, and missing files.
 func TestClosure(t *testing.T) {
 	world := tree{
 		files: map[string][]byte{"/bin/a": []byte("#!/bin/sh"), "/lib/b": []byte("data"), "/bin/other": nil},
@@ -278,8 +278,7 @@ func TestClosure(t *testing.T) {
 	}
 }
 
-// This machine's own shell as the program: its linker and its libraries are found
-// where Debian has them, and nothing else comes along.
+// The closure of this machine's shell contains its linker and libraries, and nothing else.
 func TestClosureOfAProgram(t *testing.T) {
 	shell, err := filepath.EvalSymlinks("/bin/sh")
 	if err != nil {
@@ -376,9 +375,8 @@ func TestPacketFilterOf(t *testing.T) {
 	}
 }
 
-// TestPatches does what kubeadm does with them: merges each into the Pod that its name
-// begins with, or applies it as a JSON patch, where the name ends so. A release that does
-// not know the feature gates is not given them.
+// The patches work with kubeadm: a patch is merged into the Pod that its name begins with, or
+// applied as a JSON patch by its suffix. A release without the feature gates does not get them.
 func TestPatches(t *testing.T) {
 	arguments := []string{"--etcd-healthcheck-timeout=10s", "--etcd-readycheck-timeout=10s", "--etcd-count-metric-poll-period=10m"}
 	gates := "--feature-gates=SizeBasedListCostEstimate=false,DetectCacheInconsistency=false"
@@ -402,7 +400,7 @@ func TestPatches(t *testing.T) {
 				name, isJSON := strings.CutSuffix(strings.TrimSuffix(file, ".yaml"), "+json")
 				name = strings.TrimRight(name, "123456789")
 				if got[name] == nil {
-					t.Fatalf("%s is for no Pod of kubeadm's", file)
+					t.Fatalf("%s matches no Pod of kubeadm", file)
 				}
 				got[name] = patched(t, got[name], f.Data, isJSON)
 			}

@@ -18,15 +18,15 @@ import (
 	"github.com/ingot-metal/ingot/hack/tools"
 )
 
-// mains are main packages of our own over the modules that are built, and fixed
-// is what else of this file decides a program.
+// mains are Ingot's main packages for the built modules. fixed is the rest of this file that affects a
+// program.
 //
 //go:embed mains/*.go
 var mains embed.FS
 
 const fixed = "programs 1"
 
-// Modules that programs are built from.
+// Modules of the programs.
 const (
 	kubernetesModule = "k8s.io/kubernetes"
 	etcdModule       = "go.etcd.io/etcd/server/v3"
@@ -34,28 +34,27 @@ const (
 	kubeVIPModule    = "github.com/kube-vip/kube-vip"
 )
 
-// A build is one program and the module it is built in.
+// build is a program with its module.
 type build struct {
-	// program is the file's name.
+	// program is the file name.
 	program string
-	// goMod is the module's go.mod, and goSum what its go.sum begins with.
+	// goMod is the go.mod of the module, and goSum the beginning of its go.sum.
 	goMod, goSum string
 	// pkg is the package to build; empty means the main of the program's name.
 	pkg string
-	// linked are variables that the linker sets.
+	// linked contains variables that the linker sets.
 	linked []string
 }
 
-// A module is where the go command keeps one, in one version.
+// module is a module version in the module cache.
 type module struct{ dir, sum string }
 
-// fetchModule downloads a module, unless it is there. The checksum database
-// vouches for it.
+// fetchModule downloads a module if needed. The checksum database verifies it.
 func fetchModule(ctx context.Context, path, version string) (module, error) {
 	download := func(more ...string) (string, error) {
 		return debian.RunGo(ctx, os.TempDir(), slices.Concat([]string{"mod", "download"}, more, []string{path + "@" + version})...)
 	}
-	// With -json the reason of a failure would be on standard output.
+	// With -json the error would be on standard output.
 	if _, err := download(); err != nil {
 		return module{}, fmt.Errorf("fetch module %s %s: %w", path, version, err)
 	}
@@ -70,7 +69,7 @@ func fetchModule(ctx context.Context, path, version string) (module, error) {
 	return module{dir: answer.Dir, sum: answer.Sum}, nil
 }
 
-// fetchRelease reads what a version of Kubernetes needs from its module.
+// fetchRelease reads the versions that a Kubernetes release needs from its module.
 func fetchRelease(ctx context.Context, version string) (Release, module, error) {
 	if err := checkVersion(version); err != nil {
 		return Release{}, module{}, err
@@ -105,8 +104,8 @@ func (r Release) builds(kubeMod, kubeSum string) ([]build, error) {
 	}, nil
 }
 
-// linked is what releases of Kubernetes have set: version checks of kubeadm need
-// it. The date is fixed, so that a build can be repeated.
+// linked returns the linker variables of Kubernetes releases, which version checks of kubeadm
+// need. A fixed date makes the build reproducible.
 func (r Release) linked() []string {
 	minor, _, _ := strings.Cut(strings.TrimPrefix(r.Kubernetes, "v1."), ".")
 	var all []string
@@ -121,7 +120,7 @@ func (r Release) linked() []string {
 	return all
 }
 
-// arguments are those of the go command.
+// arguments returns the arguments of the go command.
 func (b build) arguments(output string) []string {
 	flags := "-s -w"
 	for _, value := range b.linked {
@@ -134,8 +133,7 @@ func (b build) arguments(output string) []string {
 	return []string{"build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags=" + flags, "-o", output, pkg}
 }
 
-// run builds the program into dir. What the module lacks of go.sum the go command
-// adds by the checksum database.
+// run builds the program into dir. The go command completes go.sum from the checksum database.
 func (b build) run(ctx context.Context, dir string) error {
 	work, err := os.MkdirTemp(dir, ".module-")
 	if err != nil {
@@ -198,8 +196,7 @@ func buildPrograms(ctx context.Context, c *debian.Cache, set *tools.Set, r Relea
 	})
 }
 
-// programsKey covers all that the programs are made from: a go.mod fixes the
-// versions of everything below it.
+// programsKey returns the key of the programs. Each go.mod determines all its dependencies.
 func programsKey(r Release, language, kubernetesSum string, all []build, pause string) (string, error) {
 	inputs := []string{fixed, fmt.Sprint(r), language, kubernetesSum}
 	for _, b := range all {

@@ -13,7 +13,7 @@ import (
 // work with 1.0 and later.
 const kubeVIPVersion = "v1.2.2"
 
-// A Release is one version of Kubernetes with what its kubeadm runs beside it.
+// Release is a Kubernetes version with the versions of the images that its kubeadm uses.
 type Release struct {
 	// Kubernetes is the version, like v1.36.3.
 	Kubernetes string
@@ -51,12 +51,11 @@ func parseRelease(version string, constants []byte) (Release, error) {
 	return r, nil
 }
 
-// etcdModule is the version of etcd's module: the image's tag without the number
-// of its build.
+// etcdModule returns the version of etcd's module: the image's tag without the build number.
 func (r Release) etcdModule() string {
 	version, _, _ := strings.Cut(r.Etcd, "-")
 	return "v" + version
 }
 
-// staging is the version of the modules k8s.io/api and so on.
+// staging returns the version of the staging modules, such as k8s.io/api.
 func (r Release) staging() string { return "v0" + strings.TrimPrefix(r.Kubernetes, "v1") }

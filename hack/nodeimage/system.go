@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/debian"
 )
 
-// rootFiles are what a node has beside the files of a server.
+// rootFiles are the additional files of a node.
 //
 //go:embed all:root
 var rootFiles embed.FS
@@ -36,11 +36,11 @@ var containerdConfig string
 //go:embed import.sh
 var importScript string
 
-// archivePath is where importScript looks.
+// archivePath is the path of the archive for importScript.
 const archivePath = "/var/lib/import/images.tar"
 
-// nodePackages are what kubeadm checks for, and what containerd and network plugins
-// call.
+// nodePackages are the packages that kubeadm checks for, and that containerd and network plugins
+// use.
 var nodePackages = []string{
 	"runc", "containernetworking-plugins", "iptables", "nftables", "conntrack", "ethtool", "socat",
 }
@@ -48,8 +48,8 @@ var nodePackages = []string{
 // Programs of package tools' group containerd.
 var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"}
 
-// System is the recipe of a node, but for the container images: the programs lie in
-// a directory, those of containerd where the map says.
+// System returns the recipe of a node without container images. programs is the directory of the
+// programs; containerd contains the paths of containerd's programs.
 func (r Release) System(programs string, containerd map[string]string) (debian.System, error) {
 	system, err := debian.Metal()
 	if err != nil {
@@ -74,7 +74,7 @@ func (r Release) System(programs string, containerd map[string]string) (debian.S
 	system.Files = append(system.Files, own...)
 	system.Files = append(system.Files,
 		debian.File{Path: "/etc/containerd/config.toml", Data: config},
-		// Network plugins bring their programs here; Debian's are there already.
+		// Network plugins install their programs here, next to Debian's.
 		debian.File{Path: "/opt/cni/bin", Link: "/usr/lib/cni"},
 		debian.File{Path: "/usr/local/bin/kube", Source: filepath.Join(programs, "kube"), Mode: 0o755},
 	)

@@ -19,16 +19,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Annotations of the image in the archive's index: by the first containerd knows
-// its whole name, the second is the OCI's own, the tag.
+// Annotations of the image in the archive's index: the full name for containerd, and the tag (OCI).
 const (
 	annotationName = "io.containerd.image.name"
 	annotationTag  = "org.opencontainers.image.ref.name"
 )
 
-// writeArchive builds the image and writes it as an OCI image layout in a tar
-// file, which `ctr images import`, `podman load` and `skopeo` read. The file
-// appears under its name only when it is whole.
+// writeArchive builds the image and writes it as an OCI image layout in a tar file for `ctr images
+// import`, `podman load` and `skopeo`. The file gets its name only when it is complete.
 func writeArchive(ctx context.Context, o Options, r *Release) error {
 	work, err := os.MkdirTemp("", "ingot-release-")
 	if err != nil {
@@ -79,7 +77,7 @@ func writeLayout(to io.Writer, image v1.Image, name string) error {
 	return w.Close()
 }
 
-// indexOf names the one image of the archive.
+// indexOf returns the index with the image of the archive.
 func indexOf(image v1.Image, name string) ([]byte, error) {
 	digest, err := image.Digest()
 	if err != nil {

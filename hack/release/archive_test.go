@@ -25,8 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// The archive is what an image store reads under the image's name, runs the
-// version asked for as no root user, and holds what the Deployments expect.
+// The archive contains one image with the released name and version, a non-root user, and the
+// files that the Deployments need.
 func TestArchive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links the manager")
@@ -127,7 +127,7 @@ type entry struct {
 	data []byte
 }
 
-// unpack lays the layers over each other.
+// unpack merges the layers.
 func unpack(t *testing.T, image v1.Image) map[string]entry {
 	t.Helper()
 	flat := mutate.Extract(image)
@@ -170,7 +170,7 @@ func checkFiles(t *testing.T, files map[string]entry) {
 	if !strings.Contains(string(files["etc/passwd"].data), "nonroot:x:65532:65532:") || files["var/cache/ingot"].uid != nonRoot {
 		t.Error("the user of the image is not known in it, or does not own the cache")
 	}
-	// What is not ours comes with its licence, and the GPL's with its source.
+	// Third-party files have their license, and those under the GPL their source.
 	for name, word := range map[string]string{
 		"usr/share/doc/ingot/copyright":                                     "Apache License",
 		"usr/share/doc/ipxe/copyright":                                      "GPL",
@@ -187,7 +187,7 @@ func checkFiles(t *testing.T, files map[string]entry) {
 		"usr/share/doc/ingot/linked/github.com/u-root/u-root/LICENSE":       "BSD",
 	} {
 		if !bytes.Contains(files[name].data, []byte(word)) {
-			t.Errorf("%s has no word of %q", name, word)
+			t.Errorf("%s lacks %q", name, word)
 		}
 	}
 	var top []string
@@ -202,7 +202,7 @@ func checkFiles(t *testing.T, files map[string]entry) {
 	}
 }
 
-// checkProgram runs the manager of the image: it needs nothing but itself.
+// checkProgram runs the manager of the image, which must be static.
 func checkProgram(t *testing.T, data []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manager")
@@ -235,7 +235,7 @@ func sourceDirectory(t *testing.T) string {
 	return dir + "/cmd/manager"
 }
 
-// Images of the same files are the same, whenever they are made.
+// Images of the same files are identical.
 func TestImageOfTheSameFiles(t *testing.T) {
 	digest := func(content string) v1.Hash {
 		image, err := buildImage(testVersion, [][]file{{{path: "/etc/a", content: content, mode: 0o644}}, {{path: "/b", mode: 0o755}}})
@@ -256,8 +256,8 @@ func TestImageOfTheSameFiles(t *testing.T) {
 	}
 }
 
-// Layers bring the directories above their files, once each, and nothing of who
-// built them or when.
+// A layer contains the parent directories of its files once, and no information about the builder
+// or the time.
 func TestLayer(t *testing.T) {
 	l, err := layer([]file{
 		{path: "/a/b/one", content: "1", mode: 0o644},
@@ -289,8 +289,7 @@ func TestLayer(t *testing.T) {
 	}
 }
 
-// The Dockerfile's image is made of these files: the same modes and owners, below
-// another directory.
+// The files for the Dockerfile have the same modes and owners in another directory.
 func TestFilesBelowADirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []file{
@@ -311,8 +310,7 @@ func TestFilesBelowADirectory(t *testing.T) {
 	}
 }
 
-// Each linked module must bring a licence: one without is found at the release,
-// not by its owner.
+// A linked module without a license fails the release.
 func TestLicenses(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"license.go", "main.go", "licenses"} {
@@ -341,7 +339,7 @@ func TestLicenses(t *testing.T) {
 	}
 }
 
-// The image trusts Debian's authorities, and none of the machine that built it.
+// The image trusts Debian's CAs, and not those of the build machine.
 func TestAuthorities(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := authorities(dir); err == nil {

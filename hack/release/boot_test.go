@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 )
 
-// bootProvider is the third provider after all of clusterctl's steps.
+// bootProvider returns the components of the third provider as clusterctl installs them.
 func bootProvider(t *testing.T, namespace string, variables map[string]string) client.Components {
 	t.Helper()
 	return furtherProvider(t, clusterctlv1.AddonProviderType, write(t).BootComponents, namespace, variables)
 }
 
-// clusterctl takes the boot servers as a provider of its own, in a namespace that admits the
-// host's network, while that of the manager is restricted.
+// The boot servers are a provider for clusterctl with a namespace that allows the host network,
+// while the manager's namespace is restricted.
 func TestBootServersHaveTheirNamespace(t *testing.T) {
 	level := func(objects []unstructured.Unstructured) (levels []string) {
 		for _, o := range objects {
@@ -49,8 +49,7 @@ func TestBootServersHaveTheirNamespace(t *testing.T) {
 	}
 }
 
-// Whatever clusterctl does to namespaces, the manager may write the boot servers' keys, and they
-// find its agent API.
+// In any namespaces, the manager may write the boot servers' keys, and they find its agent API.
 func TestBootServersFindTheManager(t *testing.T) {
 	for name, tc := range map[string]struct {
 		namespace string
@@ -67,7 +66,7 @@ func TestBootServersFindTheManager(t *testing.T) {
 				case "RoleBinding":
 					found++
 					if !strings.Contains(text, "system:serviceaccount:"+tc.manager+":ingot-controller-manager") {
-						t.Errorf("the keys are written by %s", text)
+						t.Errorf("the keys are written by another subject: %s", text)
 					}
 				case "Deployment":
 					found++
@@ -77,15 +76,14 @@ func TestBootServersFindTheManager(t *testing.T) {
 				}
 			}
 			if found != 2 {
-				t.Errorf("%d objects were looked at", found)
+				t.Errorf("checked %d objects", found)
 			}
 		})
 	}
 }
 
-// The component for one namespace, over the components of a release: Secrets are read there
-// alone, and the manager watches no other namespace; clusterctl takes the result, in whatever
-// namespace.
+// With the component own-namespace, the manager reads Secrets and watches only in its namespace,
+// and clusterctl accepts the result in any namespace.
 func TestOwnNamespaceComponent(t *testing.T) {
 	r, dir := write(t), t.TempDir()
 	component, err := filepath.Abs(filepath.Join(root, "config", "components", "own-namespace"))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Files lists what was written, but for the checksums, in the order in which people read.
+// Files lists the written files except the checksums, in the order of the documentation.
 func (r *Release) Files() []string {
 	files := append([]string{r.Components, r.Metadata, r.RuntimeComponents, r.RuntimeMetadata, r.BootComponents, r.BootMetadata}, r.Templates...)
 	if r.Archive != "" {
@@ -21,8 +21,8 @@ func (r *Release) Files() []string {
 	return files
 }
 
-// writeChecksums writes what "sha256sum --check" reads in dir: the files by their names
-// below it, sorted.
+// writeChecksums writes the input of "sha256sum --check" in dir: the files below dir, sorted by
+// name.
 func writeChecksums(path, dir string, files []string) error {
 	var lines strings.Builder
 	for _, file := range slices.Sorted(slices.Values(files)) {

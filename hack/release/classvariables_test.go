@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A shape is a schema without its rules: names and types.
+// shape is a schema without rules: names and types.
 type shape struct {
 	Type       string           `json:"type"`
 	Properties map[string]shape `json:"properties"`
@@ -35,8 +35,8 @@ func shapeOf(t *testing.T, schema any) (s shape) {
 	return s
 }
 
-// What the classes let be written into an IngotMachine has the names and types that it has
-// there, no more and no fewer: Cluster API does not tell people of an unknown name.
+// The class variables for an IngotMachine have exactly its names and types, because Cluster API
+// does not report unknown names.
 func TestClassesKnowTheMachine(t *testing.T) {
 	r := write(t)
 	definition := parse(t, read(t, filepath.Join(root, "config", "crd", "bases", "infrastructure.cluster.x-k8s.io_ingotmachinetemplates.yaml")))[0]
@@ -72,7 +72,8 @@ func TestClassesKnowTheMachine(t *testing.T) {
 	}
 }
 
-// The patches that both classes have are the same: Cluster API tries those of one.
+// The common patches of both classes are equal, because the Cluster API test covers only one
+// class.
 func TestClassesPatchAlike(t *testing.T) {
 	r := write(t)
 	of := map[string]map[string]clusterv1.ClusterClassPatch{}
@@ -82,7 +83,7 @@ func TestClassesPatchAlike(t *testing.T) {
 			of[name][patch.Name] = patch
 		}
 	}
-	// These ask the extension of ingot-runtime, or it does them.
+	// These patches belong to the extension of ingot-runtime.
 	for _, own := range []string{"cluster", "controlPlaneMachines", "workerMachines", "cleaning"} {
 		delete(of["ingot"], own)
 	}

@@ -16,11 +16,10 @@ import (
 	"github.com/ingot-metal/ingot/hack/tools"
 )
 
-// imageLine is a container's image in what kustomize renders.
+// imageLine matches a container's image in the output of kustomize.
 var imageLine = regexp.MustCompile(`(?m)^(\s+(?:- )?image: )` + regexp.QuoteMeta(DefaultImage) + `(?::\S+)?$`)
 
-// components renders a kustomization with every image of ours set to the one
-// that is released.
+// components renders a kustomization with the released image.
 func components(ctx context.Context, dir, image string) ([]byte, error) {
 	rendered, err := kustomize(ctx, dir)
 	if err != nil {
@@ -30,7 +29,7 @@ func components(ctx context.Context, dir, image string) ([]byte, error) {
 	return rendered, checkImages(rendered, image)
 }
 
-// kustomize renders a directory with the kubectl that hack/tools pins.
+// kustomize renders a directory with the kubectl of hack/tools.
 func kustomize(ctx context.Context, dir string) ([]byte, error) {
 	set, err := tools.Open()
 	if err != nil {
@@ -50,7 +49,7 @@ func kustomize(ctx context.Context, dir string) ([]byte, error) {
 	return out, nil
 }
 
-// workload is the part of a Deployment or DaemonSet that names images.
+// workload contains the fields of a Deployment or DaemonSet that name images.
 type workload struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -71,8 +70,7 @@ type container struct {
 	Image string `json:"image"`
 }
 
-// checkImages makes sure that no Pod is left with an image that the release
-// does not bring.
+// checkImages returns an error if a Pod uses an image that is not part of the release.
 func checkImages(manifests []byte, image string) error {
 	for i, document := range strings.Split(string(manifests), "\n---\n") {
 		var head struct{ Kind string }

@@ -47,8 +47,8 @@ func clusterctl(t *testing.T, r *Release, variables map[string]string) client.Cl
 	return c
 }
 
-// provider is what "clusterctl generate provider" gives: the components after all
-// of clusterctl's steps, with the series and the contract checked.
+// provider returns the components as "clusterctl generate provider" does, after a check of series
+// and contract.
 func provider(t *testing.T, r *Release, namespace string, variables map[string]string) client.Components {
 	t.Helper()
 	components, err := clusterctl(t, r, variables).GenerateProvider(t.Context(), "ingot:"+testVersion,
@@ -59,12 +59,12 @@ func provider(t *testing.T, r *Release, namespace string, variables map[string]s
 	return components
 }
 
-// clusterScoped are the kinds of the components that have no namespace.
+// clusterScoped are the cluster-scoped kinds of the components.
 var clusterScoped = []string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding",
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
 
-// Everything is in one namespace, whichever it is (K17, K18), has the provider's
-// label before clusterctl adds it (K28), and nothing still names another one.
+// All components are in the target namespace (K17, K18) and have the provider's label (K28). No
+// field names another namespace.
 func TestComponentsInANamespace(t *testing.T) {
 	r := write(t)
 	for _, namespace := range []string{"", "metal"} {
@@ -111,8 +111,7 @@ func checkNamespace(t *testing.T, o unstructured.Unstructured, want string) {
 	}
 }
 
-// withoutSchema drops the prose of a definition's schema, where a namespace may
-// be an example.
+// withoutSchema removes the schema of a definition, whose descriptions may mention namespaces.
 func withoutSchema(o unstructured.Unstructured) unstructured.Unstructured {
 	if o.GetKind() != "CustomResourceDefinition" {
 		return o
@@ -122,8 +121,8 @@ func withoutSchema(o unstructured.Unstructured) unstructured.Unstructured {
 	return o
 }
 
-// There is one Namespace object; a controller runs in each of the Deployments, in
-// a container called manager that watches all namespaces (K17, K19–K21).
+// There is one Namespace, and each Deployment has a container named manager that watches all
+// namespaces (K17, K19–K21).
 func TestDeployments(t *testing.T) {
 	t.Run("infrastructure", func(t *testing.T) { checkDeployments(t, provider(t, write(t), "", nil), "ingot-controller-manager") })
 	t.Run("boot servers", func(t *testing.T) { checkDeployments(t, bootProvider(t, "", nil), "ingot-boot") })
@@ -150,7 +149,7 @@ func checkDeployments(t *testing.T, components client.Components, want string) {
 		if args, _ := manager["args"].([]any); !slices.Contains(args, any("--namespace=")) {
 			t.Errorf("%s: no --namespace= in %v", o.GetName(), args)
 		}
-		// Of the image's platform, or the scheduler may choose a node that cannot run it.
+		// The Pod must run on the image's platform.
 		nodes, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "spec", "nodeSelector")
 		if diff := cmp.Diff(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, nodes); err != nil || diff != "" {
 			t.Errorf("%s: nodes (-want +got), %v:\n%s", o.GetName(), err, diff)
@@ -165,8 +164,8 @@ func checkDeployments(t *testing.T, components client.Components, want string) {
 	}
 }
 
-// Definitions have the names that Cluster API computes (M10) and, where Cluster
-// API reads them, the contract of metadata.yaml in their labels (M09, K14).
+// Definitions have the names that Cluster API computes (M10) and the labels of the contract in
+// metadata.yaml (M09, K14).
 func TestDefinitionsAndContract(t *testing.T) {
 	r := write(t)
 	var metadata clusterctlv1.Metadata
@@ -202,8 +201,7 @@ func TestDefinitionsAndContract(t *testing.T) {
 	}
 }
 
-// Variables arrive where they are meant to, and without any the components can be
-// installed (K23–K27).
+// Variables set the intended fields, and the components can be installed without any (K23–K27).
 func TestVariablesOfTheComponents(t *testing.T) {
 	r := write(t)
 	boot := func(c client.Components) map[string]any {
@@ -249,9 +247,8 @@ func TestVariablesOfTheComponents(t *testing.T) {
 	}
 }
 
-// Some of clusterctl's commands read the components with the variables as they
-// are: init list-images, generate provider --describe and --raw. So a variable must
-// not stand where a number belongs.
+// Some clusterctl commands read the components without substitution (init list-images, generate
+// provider --describe and --raw), so a variable must not replace a number.
 func TestComponentsBeforeSubstitution(t *testing.T) {
 	r := write(t)
 	components, err := clusterctl(t, r, nil).GenerateProvider(t.Context(), "ingot:"+testVersion,
@@ -264,7 +261,7 @@ func TestComponentsBeforeSubstitution(t *testing.T) {
 	}
 }
 
-// parse reads a file of documents, as it is: variables are text to YAML.
+// parse parses YAML documents without substitution.
 func parse(t *testing.T, manifests string) []unstructured.Unstructured {
 	t.Helper()
 	var objects []unstructured.Unstructured
@@ -307,8 +304,7 @@ func tableOf(t *testing.T, page, head string) map[string][]string {
 	return rows
 }
 
-// The label by which the book marks nodes of the provisioning network is the one
-// that the boot servers look for.
+// The book documents the node label that the boot servers prefer.
 func TestBootLabelIsDocumented(t *testing.T) {
 	const label = "ingot.infrastructure.cluster.x-k8s.io/boot"
 	var keys []string
@@ -330,6 +326,6 @@ func TestBootLabelIsDocumented(t *testing.T) {
 		t.Errorf("labels that ingot-boot prefers (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(read(t, filepath.Join(root, "docs", "book", "install.md")), label+"=") {
-		t.Errorf("docs/book/install.md does not tell to label nodes with %s", label)
+		t.Errorf("docs/book/install.md does not mention the node label %s", label)
 	}
 }

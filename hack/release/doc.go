@@ -1,9 +1,8 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release writes what "clusterctl init --infrastructure ingot --addon ingot" installs:
-// a local clusterctl repository and the container image as an archive, without
-// a container engine.
+// Package release writes the input of "clusterctl init --infrastructure ingot --addon ingot": a
+// local clusterctl repository, and the container image as an archive, without a container engine.
 //
 //	<Out>/infrastructure-ingot/<version>/infrastructure-components.yaml
 //	<Out>/infrastructure-ingot/<version>/metadata.yaml
@@ -15,13 +14,12 @@
 //	<Out>/addon-ingot/<version>/metadata.yaml
 //	<Out>/images/ingot-<version>-linux-amd64.tar
 //
-// The components are kustomize's rendering of config/default, config/runtime-extension
-// and config/boot by the pinned kubectl of hack/tools. Nothing in a file depends on when, where or by whom it
-// is made: the same sources, tools and packages give the same bytes.
+// The pinned kubectl of hack/tools renders the components from config/default,
+// config/runtime-extension and config/boot. Builds are reproducible: the same sources, tools and
+// packages give the same bytes.
 //
-// The package knows the names of files and images, not what is in a manifest:
-// the rules of the clusterctl contract (K01–K54) are its tests' business, which
-// read the result with clusterctl's own library.
+// The package knows the names of files and images, but not the content of manifests. Its tests
+// check the rules of the clusterctl contract (K01–K54) with clusterctl's library.
 //
 //	r, err := release.Write(ctx, release.Options{Root: root, Version: "v0.1.0", Out: "dist"})
 //	if err != nil { ... }

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// An engine's image runs like the archive's.
+// The image of the Dockerfile has the same configuration as the archive's.
 func TestDockerfileConfigures(t *testing.T) {
 	got := map[string]string{}
 	final := false
@@ -35,8 +35,8 @@ func TestDockerfileConfigures(t *testing.T) {
 	}
 }
 
-// The agent is made of the packages that there are, not of those that there were when the
-// builder's cache was filled.
+// The Dockerfile updates the package lists before it installs packages, because the builder's
+// cache may be old.
 func TestDockerfileUpdatesFirst(t *testing.T) {
 	found := false
 	for line := range strings.Lines(read(t, filepath.Join(root, "Dockerfile"))) {
@@ -45,7 +45,7 @@ func TestDockerfileUpdatesFirst(t *testing.T) {
 		}
 		found = true
 		if !strings.HasPrefix(line, "RUN apt-get update && ") {
-			t.Errorf("not of the package lists of this build: %s", line)
+			t.Errorf("uses old package lists: %s", line)
 		}
 	}
 	if !found {
@@ -53,8 +53,7 @@ func TestDockerfileUpdatesFirst(t *testing.T) {
 	}
 }
 
-// What .dockerignore lets through is enough to build all that the Dockerfile
-// builds, and no more.
+// .dockerignore allows exactly the files that the Dockerfile needs.
 func TestDockerignore(t *testing.T) {
 	var sent []string
 	for line := range strings.Lines(read(t, filepath.Join(root, ".dockerignore"))) {

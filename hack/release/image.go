@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/tools"
 )
 
-// architecture of the image, in Go's terms: that of the agent, which it brings.
+// architecture is the GOARCH value of the image and of the agent in it.
 const architecture = "amd64"
 
 // nonRoot is the user of the image. The boot server's Pod overrides it.
@@ -37,15 +37,15 @@ nobody:x:65534:
 nonroot:x:65532:
 `
 
-// loaderDir holds Debian's iPXE loaders, here and in the image.
+// loaderDir contains Debian's iPXE loaders, on this machine and in the image.
 const loaderDir = "/usr/lib/ipxe"
 
-// loaders are the boot server's: for BIOS and for x64 UEFI, the small one and the
-// full one (see pxe/dhcp).
+// loaders are the iPXE loaders of the boot server: the small and the full one for BIOS and for x64
+// UEFI (see pxe/dhcp).
 var loaders = []string{"undionly.kpxe", "ipxe.pxe", "snponly.efi", "ipxe.efi"}
 
-// imageFiles lists the files of the image by layer, what changes least first. The
-// manager is built into the directory work.
+// imageFiles lists the files of the image by layer, the least changing first. The manager is built
+// in the directory work.
 func imageFiles(ctx context.Context, o Options, work string) ([][]file, error) {
 	binary := filepath.Join(work, "manager")
 	if err := buildManager(ctx, o, binary); err != nil {
@@ -66,7 +66,7 @@ func imageFiles(ctx context.Context, o Options, work string) ([][]file, error) {
 	return [][]file{system, boot, append(licenses, file{path: "/manager", source: binary, mode: 0o755})}, nil
 }
 
-// buildImage puts the image together.
+// buildImage assembles the image.
 func buildImage(version string, layers [][]file) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
@@ -87,8 +87,7 @@ func buildImage(version string, layers [][]file) (v1.Image, error) {
 	return mutate.ConfigFile(image, imageConfig(made, version))
 }
 
-// imageConfig keeps history and layers of a configuration and says how the image
-// runs.
+// imageConfig keeps history and layers of a configuration, and sets how the image runs.
 func imageConfig(made *v1.ConfigFile, version string) *v1.ConfigFile {
 	config := made.DeepCopy()
 	config.Architecture, config.OS = architecture, "linux"
@@ -108,7 +107,7 @@ func imageConfig(made *v1.ConfigFile, version string) *v1.ConfigFile {
 	return config
 }
 
-// buildManager links a static program that is the same wherever it is built.
+// buildManager builds a reproducible static binary.
 func buildManager(ctx context.Context, o Options, output string) error {
 	_, err := goTool(ctx, o.Root, "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -X main.version="+o.Version, "-o", output, "./cmd/manager")
@@ -118,8 +117,7 @@ func buildManager(ctx context.Context, o Options, output string) error {
 	return nil
 }
 
-// systemFiles are what a program expects of its system, and the loaders of the
-// boot server.
+// systemFiles returns the system files that a program needs, and the loaders of the boot server.
 func systemFiles(ctx context.Context, root string) ([]file, error) {
 	bundle, err := authorities(certificates)
 	if err != nil {
@@ -144,12 +142,11 @@ func systemFiles(ctx context.Context, root string) ([]file, error) {
 	return append(files, file{path: "/usr/share/doc/ipxe/source", content: source, mode: 0o644}), nil
 }
 
-// certificates is where Debian's package ca-certificates keeps what it trusts. Not the
-// machine's own bundle: who builds behind a proxy that opens TLS has its authority there,
-// and every installation would trust it.
+// certificates is the directory of Debian's package ca-certificates. The machine's own bundle may
+// contain the CA of a proxy that intercepts TLS, which installations must not trust.
 const certificates = "/usr/share/ca-certificates/mozilla"
 
-// authorities are the certificates of a directory, in one text.
+// authorities concatenates the certificates of a directory.
 func authorities(dir string) (string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.crt")) // sorted
 	if err != nil || len(paths) == 0 {
@@ -166,8 +163,8 @@ func authorities(dir string) (string, error) {
 	return bundle.String(), nil
 }
 
-// sourcePackage says which Debian source package a file under the GPL was built
-// from, so that whoever has the image knows what to ask for.
+// sourcePackage returns the Debian source package of a file under the GPL, so that users of the
+// image know what to request.
 func sourcePackage(ctx context.Context, name string) (string, error) {
 	out, err := exec.CommandContext(ctx, "dpkg-query", "--show", "--showformat=${source:Package} ${source:Version}\n", name).Output()
 	if err != nil {
@@ -176,8 +173,8 @@ func sourcePackage(ctx context.Context, name string) (string, error) {
 	return "Debian source package " + string(out), nil
 }
 
-// bootFiles are the agent that "make agent-image" built last, with the licence
-// of its kernel. Version is what it must be of; empty: whichever it is.
+// bootFiles returns the agent that "make agent-image" built last, with the license of its kernel.
+// version is the required version of the agent; "" accepts any.
 func bootFiles(version string) ([]file, error) {
 	cache, err := tools.CacheDir()
 	if err != nil {

@@ -17,27 +17,24 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// A file is one entry of a layer. Exactly one of source and content is set,
-// neither for a directory.
+// file is an entry of a layer. Exactly one of source and content is set, neither for a directory.
 type file struct {
-	// path in the image, absolute.
+	// path is the absolute path in the image.
 	path string
-	// source is a path on this machine, whose links are followed.
+	// source is a path on this machine. Links are followed.
 	source string
-	// content is used as it is.
+	// content is the content of the file.
 	content string
-	// mode are the permissions; for a directory it has fs.ModeDir.
+	// mode contains the permissions, and fs.ModeDir for a directory.
 	mode fs.FileMode
-	// uid is owner and group.
+	// uid is the owner and group.
 	uid int
 }
 
-// epoch is the time of everything in the image: what is built twice must be the
-// same twice.
+// epoch is the time of all files in the image, so that the build is reproducible.
 var epoch = time.Unix(0, 0).UTC()
 
-// layer packs files in the order given, with the directories above them that no
-// layer may rely on another to bring.
+// layer packs files in the given order, with all parent directories.
 func layer(files []file) (v1.Layer, error) {
 	var data bytes.Buffer
 	w := tar.NewWriter(&data)

@@ -18,17 +18,17 @@ import (
 	"github.com/ingot-metal/ingot/hack/tools"
 )
 
-// shipped are the programs whose parts' licences go into the image.
+// shipped are the programs whose dependencies' licenses are in the image.
 var shipped = []string{"./cmd/manager", "./cmd/agent"}
 
-// ownTypes is Ingot's second module, whose license is the tree's.
+// ownTypes is Ingot's second module, which has the license of the source tree.
 const ownTypes = "github.com/ingot-metal/ingot/api"
 
-// licenseName is what a Go module calls the texts that must accompany it.
+// licenseName matches the license files of a Go module.
 var licenseName = regexp.MustCompile(`^(LICEN[CS]E|COPYING|NOTICE|PATENTS)([.-].*)?$`)
 
-// linkedLicenses lists the licences of all modules that are linked into what is
-// shipped, and of Go itself, as /usr/share/doc/<module>/<file>.
+// linkedLicenses lists the licenses of all modules that are linked into the shipped programs, and
+// of Go, as /usr/share/doc/<module>/<file>.
 func linkedLicenses(ctx context.Context, root string) ([]file, error) {
 	args := append([]string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}"}, shipped...)
 	out, err := goTool(ctx, root, args...)
@@ -75,7 +75,7 @@ func licensesIn(dir, path string) ([]file, error) {
 	return files, nil
 }
 
-// goTool runs the go command on the source tree as the manager is built.
+// goTool runs the go command on the source tree in the environment of the manager's build.
 func goTool(ctx context.Context, root string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
@@ -93,7 +93,7 @@ func goTool(ctx context.Context, root string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// buildEnv fixes what the user's environment could change in the result.
+// buildEnv returns an environment in which the user's settings cannot change the result.
 func buildEnv() ([]string, error) {
 	env, err := tools.BuildEnv()
 	return append(append(os.Environ(), env...), "GOOS=linux", "GOARCH="+architecture), err

@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What the garbage collector aims at is below what the kernel ends a container for, in every
-// Deployment, with room for what is not on its heap.
+// GOMEMLIMIT of every Deployment is below the memory limit, with room for memory outside the heap.
 func TestMemory(t *testing.T) {
 	r := write(t)
 	containers := 0
@@ -41,6 +40,6 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	if containers != 3 {
-		t.Errorf("%d containers were looked at", containers)
+		t.Errorf("checked %d containers", containers)
 	}
 }

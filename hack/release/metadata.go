@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// metadata is the part of clusterctl's metadata.yaml that a version is checked
-// against (K14).
+// metadata contains the fields of clusterctl's metadata.yaml that a version is checked against
+// (K14).
 type metadata struct {
 	APIVersion    string `json:"apiVersion"`
 	Kind          string `json:"kind"`
@@ -23,13 +23,12 @@ type metadata struct {
 	} `json:"releaseSeries"`
 }
 
-// metadataAPIVersion is the only one that clusterctl takes.
+// metadataAPIVersion is the only version that clusterctl supports.
 const metadataAPIVersion = "clusterctl.cluster.x-k8s.io/v1alpha3"
 
-// checkVersion says why a version cannot be released: clusterctl finds versions
-// by directory names that are semantic (K13) and refuses those whose series
-// metadata.yaml does not list. Build metadata ("+…") would not do in the tag of
-// an image.
+// checkVersion returns why a version cannot be released, as an error. clusterctl requires
+// directory names that are semantic versions (K13) of a series in metadata.yaml. Build metadata
+// ("+…") is not valid in an image tag.
 func checkVersion(version string, data []byte) error {
 	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return fmt.Errorf("%w: %q is not a semantic version such as v0.1.0 or v0.2.0-rc.1", ErrVersion, version)

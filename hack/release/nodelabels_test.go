@@ -15,8 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Every template lets the operator choose which labels of hosts are on Nodes; without a
-// word none.
+// Every template has a variable for the labels of hosts that Nodes get; the default is none.
 func TestNodeLabels(t *testing.T) {
 	r := write(t)
 	for _, flavor := range flavors {
@@ -53,8 +52,7 @@ func TestNodeLabels(t *testing.T) {
 	}
 }
 
-// Both classes refuse at the Cluster what is no key of a label, as the IngotCluster would
-// once it is made.
+// Both classes reject invalid label keys like the IngotCluster.
 func TestClassesRefuseNodeLabels(t *testing.T) {
 	r := write(t)
 	type list struct {

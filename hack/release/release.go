@@ -20,55 +20,53 @@ const DefaultImage = "ghcr.io/ingot-metal/ingot"
 // repository (K13).
 const Provider = "infrastructure-ingot"
 
-// runtimeProviderDir is the runtime extension's directory in a clusterctl repository.
+// runtimeProviderDir is the directory of the runtime extension in a clusterctl repository.
 const runtimeProviderDir = "runtime-extension-ingot"
 
-// bootProviderDir is that of the boot servers.
+// bootProviderDir is the directory of the boot servers in a clusterctl repository.
 const bootProviderDir = "addon-ingot"
 
-// ErrVersion says that a version cannot be released from this source tree.
+// ErrVersion is returned for a version that this source tree cannot be released as.
 var ErrVersion = errors.New("version cannot be released")
 
-// Options say what to release.
+// Options configures a release.
 type Options struct {
 	// Root is the top directory of the source tree.
 	Root string
-	// Version is the tag: semantic, with a "v", of a series in metadata.yaml.
+	// Version is the tag: a semantic version with "v" of a series in metadata.yaml.
 	Version string
-	// Out is the directory to write to. Files of the same version in it are
-	// replaced, others stay.
+	// Out is the directory to write to. Files of the same version are replaced.
 	Out string
-	// Image is the repository of the image without tag; empty: DefaultImage.
+	// Image is the repository of the image without tag; "" means DefaultImage.
 	Image string
-	// Agent is the version that the agent in the image must have; empty: any.
+	// Agent is the required version of the agent in the image; "" accepts any.
 	Agent string
-	// NoImages leaves out binary and archive.
+	// NoImages omits binary and archive.
 	NoImages bool
 }
 
-// Release is what was written, as paths below Options.Out.
+// Release contains the written files as paths below Options.Out.
 type Release struct {
 	// Dir is the clusterctl repository's directory of this version.
 	Dir string
-	// Components and Metadata are the files that clusterctl init reads.
+	// Components and Metadata are the files for clusterctl init.
 	Components, Metadata string
-	// RuntimeDir, RuntimeComponents and RuntimeMetadata are those of the runtime
-	// extension, clusterctl's second provider.
+	// RuntimeDir, RuntimeComponents and RuntimeMetadata belong to the runtime extension.
 	RuntimeDir, RuntimeComponents, RuntimeMetadata string
-	// BootDir, BootComponents and BootMetadata are those of the boot servers, the third.
+	// BootDir, BootComponents and BootMetadata belong to the boot servers.
 	BootDir, BootComponents, BootMetadata string
 	// Templates are the cluster templates and the ClusterClass, sorted.
 	Templates []string
-	// Image is the image's name with tag, as the components have it.
+	// Image is the image name with tag, as in the components.
 	Image string
-	// Archive is the image as an OCI archive; empty with NoImages.
+	// Archive is the image as an OCI archive; "" with NoImages.
 	Archive string
-	// Checksums are the SHA-256 sums of all these, as sha256sum writes them.
+	// Checksums are the SHA-256 sums of all files, in the format of sha256sum.
 	Checksums string
 }
 
-// Write writes the release. The error wraps ErrVersion if the version is not
-// one that this source tree may be released as.
+// Write writes the release. The error wraps ErrVersion if this source tree cannot be released as
+// the version.
 func Write(ctx context.Context, o Options) (*Release, error) {
 	if o.Image == "" {
 		o.Image = DefaultImage
@@ -112,14 +110,14 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 	return r, writeChecksums(r.Checksums, o.Out, r.Files())
 }
 
-// repository is one directory of a clusterctl repository: where it is written, and what
-// is rendered to it.
+// repository is a directory of a clusterctl repository with the kustomization that is rendered to
+// it.
 type repository struct {
 	dir, config, components, image string
 	metadata                       []byte
 }
 
-// writeProvider renders before it replaces what is there.
+// writeProvider renders the files before it replaces existing ones.
 func writeProvider(ctx context.Context, o Options, p repository) (componentsPath, metadataPath string, err error) {
 	rendered, err := components(ctx, filepath.Join(o.Root, "config", p.config), p.image)
 	if err != nil {
@@ -136,8 +134,8 @@ func writeProvider(ctx context.Context, o Options, p repository) (componentsPath
 		os.WriteFile(componentsPath, rendered, 0o644), os.WriteFile(metadataPath, p.metadata, 0o644))
 }
 
-// copyTemplates copies the cluster templates and ClusterClasses as they are:
-// nothing in them depends on the version.
+// copyTemplates copies the cluster templates and ClusterClasses, which do not depend on the
+// version.
 func copyTemplates(root, dir string) ([]string, error) {
 	names, err := templateNames(root)
 	if err != nil {
@@ -158,8 +156,8 @@ func copyTemplates(root, dir string) ([]string, error) {
 	return copies, nil
 }
 
-// templateNames lists the files by the names that clusterctl looks for (K30,
-// K37), sorted; without the default template nothing is released (K29).
+// templateNames lists the files with the names that clusterctl requires (K30, K37), sorted. A
+// missing default template is an error (K29).
 func templateNames(root string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(root, "templates"))
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 
 const testVersion = "v0.1.0"
 
-// root is the top of the source tree, from this package.
+// root is the top directory of the source tree.
 const root = "../.."
 
-// write writes the manifests of this source tree into a directory of the test.
+// write writes the manifests of this source tree to a test directory.
 func write(t *testing.T) *Release {
 	t.Helper()
 	r, err := Write(t.Context(), Options{Root: root, Version: testVersion, Out: t.TempDir(), NoImages: true})
@@ -40,8 +40,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// The files have the names that clusterctl looks for, and nothing else is there
-// (K13, K16, K30, K37).
+// A release contains exactly the files that clusterctl looks for (K13, K16, K30, K37).
 func TestFilesOfARelease(t *testing.T) {
 	r := write(t)
 	var got []string
@@ -66,11 +65,11 @@ func TestFilesOfARelease(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if r.Archive != "" {
-		t.Errorf("without images there is an archive: %s", r.Archive)
+		t.Errorf("NoImages wrote an archive: %s", r.Archive)
 	}
 }
 
-// Who has copied a release sees whether it is whole, by the tool that is everywhere.
+// sha256sum verifies a release.
 func TestChecksums(t *testing.T) {
 	r := write(t)
 	check := func() (string, error) {
@@ -102,7 +101,7 @@ func TestManifestsAreTheSameTwice(t *testing.T) {
 	}
 }
 
-// What a version left behind must not be taken for part of it.
+// Files of an earlier build of the version are removed.
 func TestWriteReplacesTheVersion(t *testing.T) {
 	r := write(t)
 	stale := filepath.Join(r.Dir, "cluster-template-stale.yaml")
@@ -114,7 +113,7 @@ func TestWriteReplacesTheVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file of before is still there: %v", err)
+		t.Errorf("the old file still exists: %v", err)
 	}
 }
 
@@ -158,7 +157,7 @@ func TestMetadataIsChecked(t *testing.T) {
 	}
 }
 
-// A refused version leaves no trace.
+// An invalid version writes nothing.
 func TestRefusedVersionWritesNothing(t *testing.T) {
 	out := t.TempDir()
 	_, err := Write(context.Background(), Options{Root: root, Version: "v99.0.0", Out: out, NoImages: true})

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 )
 
-// WriteRoot writes the files of the image below dir, for a container engine that
-// makes the image itself. Only o.Root and o.Version count; the version is not
-// checked against metadata.yaml. Files of other owners than root need root.
+// WriteRoot writes the files of the image to dir, for a container engine that builds the image. It
+// uses only o.Root and o.Version, and does not check the version against metadata.yaml. Files with
+// other owners require root.
 func WriteRoot(ctx context.Context, o Options, dir string) error {
 	work, err := os.MkdirTemp("", "ingot-release-")
 	if err != nil {
@@ -34,7 +34,7 @@ func WriteRoot(ctx context.Context, o Options, dir string) error {
 	return nil
 }
 
-// writeBelow writes one file with its mode, whatever the umask, and owner.
+// writeBelow writes a file with its owner and its mode, regardless of the umask.
 func (f file) writeBelow(dir string) error {
 	path := filepath.Join(dir, f.path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runtimeProvider is the second provider after all of clusterctl's steps.
+// runtimeProvider returns the components of the second provider as clusterctl installs them.
 func runtimeProvider(t *testing.T, namespace string, variables map[string]string) client.Components {
 	t.Helper()
 	return furtherProvider(t, clusterctlv1.RuntimeExtensionProviderType, write(t).RuntimeComponents, namespace, variables)
 }
 
-// furtherProvider is one of the release's other providers after all of clusterctl's steps.
+// furtherProvider returns the components of another provider of the release as clusterctl installs them.
 func furtherProvider(t *testing.T, kind clusterctlv1.ProviderType, url, namespace string, variables map[string]string) client.Components {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -53,8 +53,8 @@ func furtherProvider(t *testing.T, kind clusterctlv1.ProviderType, url, namespac
 	return components
 }
 
-// clusterctl takes the runtime extension as a provider of its own: one namespace, one
-// Deployment with one container called manager, and the ExtensionConfigs.
+// The runtime extension is a provider for clusterctl: one namespace, one Deployment with one
+// container named manager, and the ExtensionConfigs.
 func TestRuntimeExtension(t *testing.T) {
 	c := runtimeProvider(t, "", nil)
 	got := map[string][]string{}
@@ -76,8 +76,8 @@ func TestRuntimeExtension(t *testing.T) {
 	}
 }
 
-// In another namespace the ExtensionConfigs lead there, if the variable says so:
-// clusterctl does not change them by itself.
+// In another namespace the ExtensionConfigs refer to it through the variable, because clusterctl
+// does not change them.
 func TestRuntimeExtensionElsewhere(t *testing.T) {
 	const elsewhere = "elsewhere"
 	for _, o := range runtimeProvider(t, elsewhere, map[string]string{"INGOT_RUNTIME_NAMESPACE": elsewhere}).Objs() {
@@ -86,7 +86,7 @@ func TestRuntimeExtensionElsewhere(t *testing.T) {
 			namespace, _, _ := unstructured.NestedString(o.Object, "spec", "clientConfig", "service", "namespace")
 			secret := o.GetAnnotations()["runtime.cluster.x-k8s.io/inject-ca-from-secret"]
 			if namespace != elsewhere || secret != elsewhere+"/ingot-runtime-extension-cert" {
-				t.Errorf("%s leads to %s, with the CA of %s", o.GetName(), namespace, secret)
+				t.Errorf("%s refers to %s, with the CA of %s", o.GetName(), namespace, secret)
 			}
 		case "Certificate":
 			names, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "dnsNames")
@@ -101,7 +101,7 @@ func TestRuntimeExtensionElsewhere(t *testing.T) {
 	}
 }
 
-// The variables are in the book, and none is required.
+// The variables are documented, and none is required.
 func TestRuntimeVariablesAreDocumented(t *testing.T) {
 	var documented []string
 	for name, row := range tableOf(t, "runtime-extension.md", "variable") {
@@ -118,7 +118,7 @@ func TestRuntimeVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// The second class stands alone as the first does, and shares no object with it (K42).
+// The second class shares no object with the first one (K42).
 func TestRuntimeClassStandsAlone(t *testing.T) {
 	names := map[string]string{}
 	for _, file := range []string{"clusterclass-ingot.yaml", "clusterclass-ingot-runtime.yaml"} {

@@ -23,10 +23,10 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// flavors of "clusterctl generate cluster", the default one first.
+// flavors are the flavors of "clusterctl generate cluster", the default first.
 var flavors = []string{"", "external-endpoint", "clusterclass", "clusterclass-runtime"}
 
-// required are the least that an operator must say.
+// required are the required variables.
 var required = map[string]string{
 	"CONTROL_PLANE_ENDPOINT_HOST": "192.0.2.10",
 	"INGOT_IMAGE_URL":             "https://images.example/os.raw.zst",
@@ -43,7 +43,7 @@ func with(more map[string]string) map[string]string {
 	return all
 }
 
-// generate is "clusterctl generate cluster c1" without a management cluster.
+// generate runs "clusterctl generate cluster c1" without a management cluster.
 func generate(t *testing.T, r *Release, flavor string, controlPlanes int64, variables map[string]string) client.Template {
 	t.Helper()
 	workers := int64(2)
@@ -58,7 +58,7 @@ func generate(t *testing.T, r *Release, flavor string, controlPlanes int64, vari
 	return template
 }
 
-// scheme knows every kind of the templates: what is not in a type is refused.
+// scheme contains every kind of the templates.
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -70,7 +70,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// typed reads an object strictly into its Go type.
+// typed decodes an object strictly into its Go type.
 func typed(t *testing.T, o unstructured.Unstructured) runtime.Object {
 	t.Helper()
 	object, err := scheme(t).New(o.GroupVersionKind())
@@ -87,8 +87,8 @@ func typed(t *testing.T, o unstructured.Unstructured) runtime.Object {
 	return object
 }
 
-// With the required variables alone clusterctl makes a cluster of known kinds and
-// fields, in the one namespace asked for (K33, K35).
+// With only the required variables, clusterctl generates known kinds and fields in one namespace
+// (K33, K35).
 func TestTemplatesGenerateClusters(t *testing.T) {
 	r := write(t)
 	want := map[string][]string{
@@ -121,7 +121,7 @@ func TestTemplatesGenerateClusters(t *testing.T) {
 	}
 }
 
-// find returns the object of a kind whose name ends so, typed.
+// find returns the object of a kind whose name has a suffix.
 func find[T runtime.Object](t *testing.T, template client.Template, name string) T {
 	t.Helper()
 	for _, o := range template.Objs() {
@@ -137,8 +137,8 @@ func find[T runtime.Object](t *testing.T, template client.Template, name string)
 	return none
 }
 
-// An update of three servers or more needs no spare one; of a single one Cluster
-// API refuses to do without.
+// A rollout of three or more machines needs no spare server. Cluster API requires one for a single
+// machine.
 func TestSurge(t *testing.T) {
 	r := write(t)
 	for _, flavor := range flavors[:2] {
@@ -157,7 +157,7 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// A Machine stays until its Node is gone, however long that takes: decision 0274.
+// A Machine exists until its Node is deleted.
 func TestNodesGoWithTheirMachines(t *testing.T) {
 	r := write(t)
 	for flavor, class := range map[string]string{"": "", "external-endpoint": "", "clusterclass": "ingot", "clusterclass-runtime": "ingot-runtime"} {
@@ -175,7 +175,7 @@ func TestNodesGoWithTheirMachines(t *testing.T) {
 	}
 }
 
-// Every way to make a Node gives it the identity of its server.
+// Every Node gets the provider ID of its server.
 func TestEveryNodeHasItsProviderID(t *testing.T) {
 	r := write(t)
 	identity := map[string]string{"name": "{{ ds.meta_data.local_hostname }}", "provider-id": "{{ ds.meta_data.provider_id }}"}
@@ -204,7 +204,7 @@ func TestEveryNodeHasItsProviderID(t *testing.T) {
 	}
 }
 
-// timeouts of kubeadm on control planes: decisions 0186, 0263 and 0265.
+// timeouts are kubeadm's timeouts on control planes.
 var timeouts = bootstrapv1.Timeouts{
 	ControlPlaneComponentHealthCheckSeconds: new(int32(600)),
 	KubernetesAPICallSeconds:                new(int32(300)),
@@ -213,9 +213,8 @@ var timeouts = bootstrapv1.Timeouts{
 	TLSBootstrapSeconds:                     new(int32(600)),
 }
 
-// The first control plane, which kubeadm init made, is configured as those that joined.
-// Cluster API compares the two when it asks whether a machine can be changed in place, and
-// replaces the first if they differ.
+// initConfiguration and joinConfiguration of control planes are equal, because Cluster API
+// compares them for in-place changes, and would otherwise replace the first machine.
 func TestFirstControlPlaneIsAsTheOthers(t *testing.T) {
 	r := write(t)
 	for _, flavor := range flavors {
@@ -242,10 +241,10 @@ func TestFirstControlPlaneIsAsTheOthers(t *testing.T) {
 	}
 }
 
-// makePatches is what kubeadm needs before it looks for patches.
+// makePatches creates the directory for kubeadm's patches.
 const makePatches = "mkdir -p /etc/kubernetes/patches"
 
-// kubeadm finds what an image brings for it, on every server.
+// kubeadm finds the patches of an image on every server.
 func TestImagesMayBringPatches(t *testing.T) {
 	r := write(t)
 	for _, flavor := range flavors {
@@ -301,7 +300,7 @@ func walk(value any, visit func(key string, value any)) {
 	}
 }
 
-// The two templates differ in kube-vip alone.
+// The two templates differ only in kube-vip.
 func TestExternalEndpointIsTheDefaultWithoutKubeVIP(t *testing.T) {
 	r := write(t)
 	strip := func(template client.Template) []unstructured.Unstructured {
@@ -325,8 +324,7 @@ func TestExternalEndpointIsTheDefaultWithoutKubeVIP(t *testing.T) {
 	}
 }
 
-// The static Pod of the default template is read as the kubelet does, and is the
-// same as that of the class.
+// The kubelet accepts the static Pod of the default template, which equals that of the class.
 func TestKubeVIP(t *testing.T) {
 	r := write(t)
 	template := generate(t, r, "", 3, with(map[string]string{"CONTROL_PLANE_ENDPOINT_PORT": "7443"}))
@@ -355,8 +353,8 @@ func TestKubeVIP(t *testing.T) {
 	}
 }
 
-// Each variable of each template is in the book, with its default and the
-// templates that have it, and no other is (K31, K34).
+// The book documents exactly the variables of the templates, with defaults and templates (K31,
+// K34).
 func TestVariablesAreDocumented(t *testing.T) {
 	r := write(t)
 	got := map[string][]string{}
@@ -392,7 +390,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// What is optional arrives where it belongs.
+// Optional variables set the intended fields.
 func TestOptionalVariables(t *testing.T) {
 	r := write(t)
 	template := generate(t, r, "", 3, with(map[string]string{
@@ -437,7 +435,7 @@ func TestOptionalVariables(t *testing.T) {
 	}
 }
 
-// leaseArguments are those of a controller manager and of a scheduler, in seconds.
+// leaseArguments are the lease arguments of controller manager and scheduler, in seconds.
 func leaseArguments(duration, renew, retry string) []bootstrapv1.Arg {
 	return []bootstrapv1.Arg{
 		{Name: "leader-elect-lease-duration", Value: new(duration + "s")}, {Name: "leader-elect-renew-deadline", Value: new(renew + "s")},
@@ -445,8 +443,8 @@ func leaseArguments(duration, renew, retry string) []bootstrapv1.Arg {
 	}
 }
 
-// A ClusterClass file holds no variables and no namespace, and nothing that it
-// refers to is elsewhere (K36, K40–K43).
+// A ClusterClass file contains no variables and no namespace, and all referenced objects (K36,
+// K40–K43).
 func TestClusterClassStandsAlone(t *testing.T) {
 	text := read(t, filepath.Join(root, "templates", "clusterclass-ingot.yaml"))
 	if found := regexp.MustCompile(`\$\{[^}]*\}`).FindString(text); found != "" {
@@ -478,7 +476,7 @@ func TestClusterClassStandsAlone(t *testing.T) {
 	}
 }
 
-// The variables of the class are in the book.
+// The book documents the class variables.
 func TestClassVariablesAreDocumented(t *testing.T) {
 	r := write(t)
 	class := find[*clusterv1.ClusterClass](t, generate(t, r, "clusterclass", 3, required), "ingot")

@@ -31,16 +31,15 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// The real Cluster API, with its webhooks and its topology controller, takes what
-// the templates give, field by field. There is no manager of Ingot's: what is
-// asked is what comes before it.
+// Cluster API's webhooks and topology controller accept the templates. Ingot's manager does not
+// run.
 func TestClusterAPITakesTheTemplates(t *testing.T) {
 	if os.Getenv("INGOT_CAPI") == "" {
 		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
 	}
 	r := write(t)
 	c := management(t)
-	// The class of the last flavor needs the runtime extension, which test/hooks runs.
+	// The last flavor's class needs the runtime extension, which test/hooks runs.
 	for _, flavor := range flavors[:3] {
 		for _, controlPlanes := range []int64{1, 3} {
 			namespace := fmt.Sprintf("dc-%d%s", controlPlanes, flavor)
@@ -57,7 +56,7 @@ func TestClusterAPITakesTheTemplates(t *testing.T) {
 	}
 }
 
-// management is a real control plane with Cluster API and Ingot's definitions.
+// management is a control plane with Cluster API and Ingot's definitions.
 func management(t *testing.T) ctrlclient.Client {
 	t.Helper()
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
@@ -94,7 +93,7 @@ func management(t *testing.T) ctrlclient.Client {
 // has ownVariables.
 const slowEtcd = 3
 
-// ownVariables are those of the class for which the template has no variable.
+// ownVariables are the class variables without a template variable.
 func ownVariables(t *testing.T) (values map[string]any) {
 	t.Helper()
 	text := `
@@ -113,7 +112,7 @@ cleaning: Full
 	return values
 }
 
-// apply creates all objects of a template in a namespace of their own.
+// apply creates all objects of a template in a new namespace.
 func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, controlPlanes int64, namespace string) {
 	t.Helper()
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
@@ -144,7 +143,7 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 	}
 }
 
-// A topology is what the class makes of one Cluster.
+// topology contains the objects that the class creates for a Cluster.
 type topology struct {
 	client        ctrlclient.Client
 	namespace     string
@@ -155,7 +154,7 @@ func (p topology) list(ctx context.Context, list ctrlclient.ObjectList) error {
 	return p.client.List(ctx, list, ctrlclient.InNamespace(p.namespace), ctrlclient.MatchingLabels{clusterv1.ClusterNameLabel: "c1"})
 }
 
-// check waits for the objects that the class makes and looks at what its patches did.
+// check waits for the objects of the class and checks the results of its patches.
 func (p topology) check(t *testing.T) {
 	t.Helper()
 	var clusters infrav1.IngotClusterList
@@ -328,7 +327,7 @@ func (p topology) checkWrongNetwork(t *testing.T) {
 	}
 }
 
-// setVariable gives a topology a value, in the place of the one that it has.
+// setVariable sets a variable of a topology.
 func setVariable(t *testing.T, cluster *unstructured.Unstructured, name string, value any) {
 	t.Helper()
 	variables := append(dropVariable(t, cluster, name), map[string]any{"name": name, "value": value})
@@ -337,7 +336,7 @@ func setVariable(t *testing.T, cluster *unstructured.Unstructured, name string, 
 	}
 }
 
-// dropVariable takes a value from a topology, and returns the others.
+// dropVariable returns the variables without one.
 func dropVariable(t *testing.T, cluster *unstructured.Unstructured, name string) []any {
 	t.Helper()
 	variables, _, err := unstructured.NestedSlice(cluster.Object, "spec", "topology", "variables")
@@ -351,7 +350,7 @@ func dropVariable(t *testing.T, cluster *unstructured.Unstructured, name string)
 	return variables
 }
 
-// checkKubeVIP reads the static Pod as the kubelet does.
+// checkKubeVIP parses the static Pod like the kubelet.
 func checkKubeVIP(t *testing.T, manifest string) {
 	t.Helper()
 	env := kubeVIP(t, manifest)
@@ -361,7 +360,7 @@ func checkKubeVIP(t *testing.T, manifest string) {
 	}
 }
 
-// kubeVIP is the environment of the static Pod.
+// kubeVIP returns the environment of the static Pod.
 func kubeVIP(t *testing.T, manifest string) map[string]string {
 	t.Helper()
 	var pod corev1.Pod
@@ -375,7 +374,7 @@ func kubeVIP(t *testing.T, manifest string) map[string]string {
 	return env
 }
 
-// leasesOfKubeVIP are its duration, its time to renew and how often it does.
+// leasesOfKubeVIP returns the lease duration, renew deadline and retry period.
 func leasesOfKubeVIP(t *testing.T, manifest string) string {
 	t.Helper()
 	env := kubeVIP(t, manifest)

@@ -17,10 +17,8 @@ import (
 	"time"
 )
 
-// Build builds the named groups that are not there yet, and writes its progress
-// to log. When none is named, it builds those that the everyday tests need: all
-// but node, containerd and certmanager. Two builds of one cache at the same
-// time do the work once: the second waits for the first.
+// Build builds the named groups that are not built yet, and logs its progress. Without names it
+// builds the groups for everyday tests. Concurrent builds in one cache wait for each other.
 func (s *Set) Build(ctx context.Context, log io.Writer, names ...string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
@@ -38,8 +36,7 @@ func (s *Set) Build(ctx context.Context, log io.Writer, names ...string) error {
 	return nil
 }
 
-// Dirs returns the directories of all groups, built or not, to be put into
-// PATH.
+// Dirs returns the directories of all groups, built or not, for PATH.
 func (s *Set) Dirs() ([]string, error) {
 	var dirs []string
 	for _, g := range groups() {
@@ -98,7 +95,7 @@ func (s *Set) compile(ctx context.Context, log io.Writer, g group, dir string) e
 		args := append([]string{"build", "-o", filepath.Join(dir, p.file)}, g.flags(version)...)
 		cmd := exec.CommandContext(ctx, "go", append(args, p.pkg)...)
 		cmd.Dir = s.source(g.name)
-		// For this machine, whatever the caller cross-compiles.
+		// Build for this machine even if the caller cross-compiles.
 		cmd.Env = append(append(os.Environ(), env...), "GOOS=", "GOARCH=")
 		cmd.Stdout, cmd.Stderr = log, log
 		if err := cmd.Run(); err != nil {
@@ -114,8 +111,8 @@ func (s *Set) compile(ctx context.Context, log io.Writer, g group, dir string) e
 	return nil
 }
 
-// lock takes an exclusive lock on a file, which it creates with its directory,
-// waiting for whoever holds it. The kernel drops the lock with the process.
+// lock takes an exclusive lock on a file, which it creates with its directory, and waits for other
+// holders. The kernel releases the lock when the process ends.
 func lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

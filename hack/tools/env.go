@@ -12,15 +12,15 @@ import (
 	"sync"
 )
 
-// kept are settings that say where modules and caches are, and by whom they are vouched for.
-// A mirror or a private proxy needs them, wherever they were set.
+// kept are settings about the location and verification of modules and caches, which mirrors and
+// private proxies need.
 var kept = []string{
 	"GOPROXY", "GOSUMDB", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH",
 	"GOMODCACHE", "GOCACHE", "GOPATH", "GOTOOLCHAIN", "GOTMPDIR",
 }
 
-// fixed are settings of every build: programs without C, for every processor there is.
-// An empty variable alone would leave what go env -w wrote: GOENV=off does not.
+// fixed are settings of every build: no C code, and a baseline processor. GOENV=off is required,
+// because an empty variable does not override "go env -w".
 var fixed = []string{"GOENV=off", "CGO_ENABLED=0", "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off"}
 
 var settings = sync.OnceValues(readSettings)
@@ -41,10 +41,9 @@ func readSettings() (map[string]string, error) {
 	return values, nil
 }
 
-// BuildEnv returns variables, NAME=value, that take the place of the user's where the go
-// command's result must be the same whoever runs it: what a user has set, by the
-// environment or by go env -w, changes where modules come from, and nothing of what is
-// built. GOOS and GOARCH are not among them.
+// BuildEnv returns variables, NAME=value, that replace the user's environment for reproducible
+// results of the go command. The user's settings ("go env -w" or the environment) can change where
+// modules come from, but not what is built. GOOS and GOARCH are not included.
 func BuildEnv() ([]string, error) {
 	values, err := settings()
 	if err != nil {
@@ -63,8 +62,8 @@ func envOf(values map[string]string) []string {
 	return env
 }
 
-// GoVersion is that of the Go that builds, like go1.26.1: a program linked by another is
-// another program.
+// GoVersion returns the version of the Go toolchain, such as go1.26.1, which affects the built
+// programs.
 func GoVersion() (string, error) {
 	values, err := settings()
 	return values["GOVERSION"], err

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What a user set for own programs decides none of these; where modules come from stays.
+// The user's build settings have no effect, but the sources of modules stay.
 func TestNothingOfTheUsersIsBuiltIn(t *testing.T) {
 	written := filepath.Join(t.TempDir(), "env")
 	if err := os.WriteFile(written, []byte("GOFLAGS=-tags=mine\nGOPROXY=https://mirror.example,off\n"), 0o600); err != nil {

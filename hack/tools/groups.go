@@ -8,37 +8,35 @@ import (
 	"strings"
 )
 
-// A group is one wrapper module and the programs that are built from it.
+// group is a wrapper module with the programs that are built from it.
 type group struct {
 	// name is the directory below hack/tools and the argument of Build.
 	name string
-	// pin is the module whose version names the build and is given to it.
+	// pin is the module whose version names the build.
 	pin string
-	// programs are built by one go command each.
+	// programs are built with one go command each.
 	programs []program
 	// tags are build tags.
 	tags string
-	// versionPackages get the pinned version by the linker, the way the
-	// project's own releases do; version checks of kubeadm and clusterctl
-	// misbehave without it.
+	// versionPackages get the pinned version from the linker, as in the projects' releases.
+	// kubeadm and clusterctl check it.
 	versionPackages []string
-	// onRequest groups are built only when they are named: what few targets
-	// need must not slow down the first "make test" of a machine.
+	// onRequest groups are built only when they are named, to keep the first "make test" of a
+	// machine fast.
 	onRequest bool
 }
 
-// A program is one main package, the file it becomes, and the names by which
-// that file can be called as well.
+// program is a main package with its file name and aliases.
 type program struct {
 	file    string
 	pkg     string
 	aliases []string
 }
 
-// groups lists everything that can be built.
+// groups returns all groups.
 func groups() []group { return append(everyday(), requested()...) }
 
-// everyday are the groups that most targets need, the cheapest first.
+// everyday returns the groups that most targets need, the fastest first.
 func everyday() []group {
 	return []group{
 		{
@@ -77,7 +75,7 @@ func everyday() []group {
 	}
 }
 
-// requested are the groups that are built only when they are named.
+// requested returns the groups that are built only when they are named.
 func requested() []group {
 	return []group{
 		{
@@ -133,7 +131,7 @@ func requested() []group {
 	}
 }
 
-// has reports whether the group offers a program or alias of that name.
+// has reports whether the group contains a program or alias of that name.
 func (g group) has(name string) bool {
 	for _, p := range g.programs {
 		if p.file == name {
@@ -148,9 +146,8 @@ func (g group) has(name string) bool {
 	return false
 }
 
-// flags returns the arguments of "go build" that are the same for all
-// programs of the group. The build date is fixed, so that a build can be
-// repeated bit by bit.
+// flags returns the common arguments of "go build". A fixed build date makes the build
+// reproducible.
 func (g group) flags(version string) []string {
 	ld := []string{"-s", "-w"}
 	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")

@@ -18,21 +18,19 @@ import (
 	"strings"
 )
 
-// ErrNotBuilt says that a program is known but not built in the version that
-// this source tree pins.
+// ErrNotBuilt is returned for a known program that is not built in the pinned version.
 var ErrNotBuilt = errors.New("not built: run \"make tools\"")
 
 // modulePath is the module at the root of the source tree.
 const modulePath = "github.com/ingot-metal/ingot"
 
-// A Set is the tools that one source tree pins, in one cache.
+// Set contains the pinned tools of a source tree in a cache.
 type Set struct {
 	root  string // of the source tree
 	cache string // $INGOT_CACHE
 }
 
-// Open finds the source tree around the working directory (the package
-// directory in a Go test) and the cache: INGOT_CACHE, or else "ingot" in
+// Open finds the source tree of the working directory and the cache: INGOT_CACHE, or "ingot" in
 // XDG_CACHE_HOME or ~/.cache. It builds nothing.
 func Open() (*Set, error) {
 	wd, err := os.Getwd()
@@ -50,8 +48,7 @@ func Open() (*Set, error) {
 	return &Set{root: root, cache: cache}, nil
 }
 
-// CacheDir returns the absolute path of the cache of built tools and images;
-// it need not exist.
+// CacheDir returns the absolute path of the cache of tools and images, which may not exist yet.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("INGOT_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -82,8 +79,8 @@ func findRoot(dir string) (string, error) {
 // Root returns the top directory of the source tree.
 func (s *Set) Root() string { return s.root }
 
-// Binary returns the path of a program by its name, for example "kubectl" or
-// "capi-core-manager"; an error that wraps ErrNotBuilt if it is not there.
+// Binary returns the path of a program, such as "kubectl" or "capi-core-manager". The error wraps
+// ErrNotBuilt if the program is not built.
 func (s *Set) Binary(name string) (string, error) {
 	for _, g := range groups() {
 		if !g.has(name) {
@@ -102,8 +99,8 @@ func (s *Set) Binary(name string) (string, error) {
 	return "", fmt.Errorf("no tool is called %q", name)
 }
 
-// Assets returns a directory with etcd, kube-apiserver and kubectl for
-// envtest: KUBEBUILDER_ASSETS where that is set, or else our own build.
+// Assets returns a directory with etcd, kube-apiserver and kubectl for envtest: KUBEBUILDER_ASSETS
+// if set, and else the built programs.
 func (s *Set) Assets() (string, error) {
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
 		return dir, nil
@@ -129,9 +126,8 @@ func (s *Set) Version(groupName, module string) (string, error) {
 	return "", fmt.Errorf("hack/tools/%s/go.mod does not require %s", groupName, module)
 }
 
-// ModuleDir returns the read-only directory of a pinned module in the module
-// cache, downloading it (verified by go.sum) if need be: the place of custom
-// resource definitions and kustomizations that a released module carries.
+// ModuleDir returns the read-only directory of a pinned module in the module cache. It downloads
+// the module if needed, verified by go.sum.
 func (s *Set) ModuleDir(ctx context.Context, groupName, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir = s.source(groupName)
@@ -152,8 +148,7 @@ func (s *Set) source(groupName string) string {
 	return filepath.Join(s.root, "hack", "tools", groupName)
 }
 
-// dir is where a group's build belongs: keyed by the version, for people, and
-// by a hash of all that decides the result.
+// dir returns the directory of a group's build, named by its version and a hash of all inputs.
 func (s *Set) dir(g group) (string, error) {
 	language, err := GoVersion()
 	if err != nil {

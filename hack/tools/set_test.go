@@ -52,8 +52,7 @@ func TestOpenFindsThisTree(t *testing.T) {
 	}
 }
 
-// Every program of every group is known by its names, pinned, and looked for
-// in its own place; an empty cache has none.
+// Every program is known by its names and pinned, and an empty cache contains none.
 func TestBinaryNotBuilt(t *testing.T) {
 	t.Setenv("INGOT_CACHE", t.TempDir())
 	set, err := Open()
@@ -71,7 +70,7 @@ func TestBinaryNotBuilt(t *testing.T) {
 		}
 	}
 	if _, err := set.Binary("helm"); err == nil || errors.Is(err, ErrNotBuilt) {
-		t.Errorf("Binary(helm) = %v, want that it is unknown", err)
+		t.Errorf("Binary(helm) = %v, want an error about an unknown program", err)
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", "/elsewhere")
 	if dir, err := set.Assets(); err != nil || dir != "/elsewhere" {
@@ -82,7 +81,7 @@ func TestBinaryNotBuilt(t *testing.T) {
 	}
 }
 
-// toy is a group whose one program prints its version.
+// toy is a group with a program that prints its version.
 var toy = group{
 	name:            "toy",
 	pin:             "example.com/toy",
@@ -133,7 +132,7 @@ func TestBuildOnce(t *testing.T) {
 	}
 }
 
-// A node's programs must be those of the control plane that it joins.
+// Node and control plane programs have the same Kubernetes version.
 func TestOneKubernetes(t *testing.T) {
 	set, err := Open()
 	if err != nil {
@@ -164,7 +163,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	}
 }
 
-// What decides the result decides the directory.
+// Every input changes the directory.
 func TestKey(t *testing.T) {
 	set := newToy(t, toySource)
 	key := func(g group) string {
