@@ -1,8 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lab runs the virtual data centre: the demo, and Ingot's manager on a
-// network in user space.
+// Command lab runs the demo in the virtual datacenter, and Ingot's manager on a user-space network.
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 func main() {
 	root := &cobra.Command{
 		Use:           "lab",
-		Short:         "Ingot's virtual data centre",
+		Short:         "Ingot's virtual datacenter",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -11,14 +11,14 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// torment is a moment at which a manager should not die, and may.
-type torment struct {
-	name string
-	now  func(*infrav1.IngotHost) bool
+// killPoint is a critical moment in a host's lifecycle.
+type killPoint struct {
+	name    string
+	matches func(*infrav1.IngotHost) bool
 }
 
-// torments, in the order in which a host meets them.
-var torments = []torment{
+// killPoints are in the order of the lifecycle.
+var killPoints = []killPoint{
 	{"while the image is being written", func(h *infrav1.IngotHost) bool {
 		return h.Spec.Order != nil && h.Spec.Order.Kind == infrav1.OrderInstall && stepOf(h) == string(agentapi.StepWrite)
 	}},
@@ -37,19 +37,19 @@ func stepOf(h *infrav1.IngotHost) string {
 	return h.Status.Operation.Step
 }
 
-// torment kills the manager at each of the moments, once, and starts it again.
-func (s *show) torment(ctx context.Context, v view) error {
+// killManager kills and restarts the manager once at each kill point.
+func (s *show) killManager(ctx context.Context, v view) error {
 	if !s.KillManager {
 		return nil
 	}
-	for _, t := range torments {
+	for _, p := range killPoints {
 		for i := range v.hosts {
-			if slices.Contains(s.kills, t.name) || !t.now(&v.hosts[i]) {
+			if slices.Contains(s.kills, p.name) || !p.matches(&v.hosts[i]) {
 				continue
 			}
 			s.manager.Kill()
-			s.kills = append(s.kills, t.name)
-			s.say("manager killed %s (%s)", t.name, v.hosts[i].Name)
+			s.kills = append(s.kills, p.name)
+			s.say("Killed the manager %s (%s)", p.name, v.hosts[i].Name)
 			if err := s.runManager(ctx); err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ func TestProgressWithoutLength(t *testing.T) {
 		"nothing yet":       {ptr.To[int32](0), 0, "[....................]   0%"},
 		"length unknown":    {ptr.To[int32](0), 3435973837, "3.2 GiB"},
 		"length known":      {ptr.To[int32](50), 3435973837, "[##########..........]  50%"},
-		"nothing is told":   {nil, 0, ""},
+		"nothing reported":  {nil, 0, ""},
 		"more than any has": {nil, 1<<63 - 1, "8589934592.0 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := c.options.complete()
 			if c.want == "" && err != nil {
-				t.Errorf("refused: %v", err)
+				t.Errorf("rejected: %v", err)
 			}
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v does not name %s", err, c.want)

@@ -17,15 +17,14 @@ import (
 	"github.com/ingot-metal/ingot/lab/datacenter"
 )
 
-// result is what was counted.
+// result contains the counted machines.
 type result struct{ provisioned, released int }
 
-// countProvisioned counts machines that are provisioned by all witnesses: the API
-// says so and names the host, the host's disk bears the complete marker of this
-// very instance, its BMC was told to boot as its host says, and the server is on.
-// It remembers the hosts in use.
+// countProvisioned counts the provisioned machines and records their hosts. It requires that the API
+// reports the machine as provisioned, that the host's disk has the complete marker of the instance, that
+// the BMC was set to the host's boot method, and that the server is on.
 func (s *show) countProvisioned(ctx context.Context) (int, error) {
-	v, err := s.look(ctx)
+	v, err := s.list(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +42,7 @@ func (s *show) countProvisioned(ctx context.Context) (int, error) {
 		}
 		installed := disk.Marker != nil && disk.Marker.Complete && disk.Marker.InstanceID == id.InstanceID
 		if !installed || !server.Powered() || !slices.ContainsFunc(server.BMC.Actions(), bootsBy(id.Host)) {
-			s.say("machine %s says that it is provisioned; its server does not bear that out (disk %+v, on %t)", machine.Name, disk, server.Powered())
+			s.say("Machine %s is reported as provisioned, but its server is not (disk %+v, on %t)", machine.Name, disk, server.Powered())
 			continue
 		}
 		count++
@@ -52,18 +51,17 @@ func (s *show) countProvisioned(ctx context.Context) (int, error) {
 	return count, nil
 }
 
-// bootsBy knows the BMC's action that boots the agent on a server.
+// bootsBy returns a function that matches the BMC action for booting the agent on a server.
 func bootsBy(name string) func(action string) bool {
-	p, _ := placeOf(name)
+	p := serverNamed(name)
 	target := map[string]bmc.Target{"": bmc.TargetPXE, "VirtualMedia": bmc.TargetCD, "HTTP": bmc.TargetHTTP}[p.method]
 	return func(action string) bool { return strings.HasPrefix(action, "Boot Once "+string(target)) }
 }
 
-// countReleased counts the hosts that were in use and are free now, by all
-// witnesses: the record says cleaned, the disk has neither partition table nor
-// marker, and the server is off.
+// countReleased counts the released hosts. It requires that the record contains the cleaning, that the
+// disk has neither partition table nor marker, and that the server is off.
 func (s *show) countReleased(ctx context.Context) (int, error) {
-	v, err := s.look(ctx)
+	v, err := s.list(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -81,11 +79,11 @@ func (s *show) countReleased(ctx context.Context) (int, error) {
 		cleaned := host.Spec.Record != nil && !host.Spec.Record.SanitizedAt.IsZero()
 		if cleaned {
 			for _, d := range host.Spec.Record.CleanedDisks {
-				s.say("host %s: disk %s is clean by %s, %d bytes read back", host.Name, d.Disk.SerialNumber, d.Method, ptr.Deref(d.VerifiedBytes, 0))
+				s.say("Host %s: disk %s was cleaned by %s, %d bytes verified", host.Name, d.Disk.SerialNumber, d.Method, ptr.Deref(d.VerifiedBytes, 0))
 			}
 		}
 		if !cleaned || disk != (datacenter.DiskState{}) || server.Powered() {
-			s.say("host %s is free; its server does not bear that out (disk %+v, on %t)", host.Name, disk, server.Powered())
+			s.say("Host %s is reported as free, but its server is not (disk %+v, on %t)", host.Name, disk, server.Powered())
 			continue
 		}
 		count++
@@ -93,7 +91,7 @@ func (s *show) countReleased(ctx context.Context) (int, error) {
 	return count, nil
 }
 
-// conclude says in one line what was counted, and fails when it falls short.
+// conclude prints the result, and returns an error if it is incomplete.
 func (s *show) conclude(ctx context.Context) error {
 	released, err := s.countReleased(ctx)
 	if err != nil {
@@ -103,10 +101,10 @@ func (s *show) conclude(ctx context.Context) error {
 	line := fmt.Sprintf("demo: %d of %d machines provisioned, %d released and wiped, %.0f s",
 		s.result.provisioned, s.Machines, s.result.released, time.Since(s.started).Seconds())
 	if s.result != (result{provisioned: s.Machines, released: wantReleased}) {
-		return fmt.Errorf("it fell short: %s", line)
+		return fmt.Errorf("incomplete result: %s", line)
 	}
-	if s.KillManager && len(s.kills) != len(torments) {
-		return fmt.Errorf("the manager was killed at %d of %d moments: %s", len(s.kills), len(torments), strings.Join(s.kills, ", "))
+	if s.KillManager && len(s.kills) != len(killPoints) {
+		return fmt.Errorf("the manager was killed at %d of %d moments: %s", len(s.kills), len(killPoints), strings.Join(s.kills, ", "))
 	}
 	fmt.Fprintln(s.Out, line)
 	return nil

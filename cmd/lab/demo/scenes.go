@@ -19,13 +19,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What the demo asks for, besides the machines.
 const (
-	wantReleased = 1
+	wantReleased = 1 // machines to release
 	namespace    = "default"
 )
 
-// register registers the servers, as an operator does.
+// register registers the servers with kubectl.
 func (s *show) register(ctx context.Context) error {
 	path, err := s.hostManifests()
 	if err != nil {
@@ -36,8 +35,8 @@ func (s *show) register(ctx context.Context) error {
 	return err
 }
 
-// awaitInspection waits until every host can be claimed, and compares what the
-// agent found with what the servers are made of.
+// awaitInspection waits until every host is Available, and compares the inspected hardware with the
+// servers.
 func (s *show) awaitInspection(ctx context.Context) error {
 	err := s.watch(ctx, "Inspecting", func(v view) (bool, error) {
 		if len(v.hosts) != len(s.dc.Servers) {
@@ -60,14 +59,14 @@ func (s *show) awaitInspection(ctx context.Context) error {
 	for i := range facts.Items {
 		hardware := &facts.Items[i]
 		if len(hardware.Spec.Disks) != 1 || len(hardware.Spec.NICs) != 1 || hardware.Spec.MemoryBytes == 0 {
-			return fmt.Errorf("host %s: expected one disk and one NIC, the agent found %d and %d", hardware.Name, len(hardware.Spec.Disks), len(hardware.Spec.NICs))
+			return fmt.Errorf("inspect host %s: want one disk and one NIC, got %d and %d", hardware.Name, len(hardware.Spec.Disks), len(hardware.Spec.NICs))
 		}
 	}
 	s.say("All %d hosts are inspected and Available", len(facts.Items))
 	return nil
 }
 
-// quarantined ends the wait for a host that Ingot has given up on.
+// quarantined returns an error for a quarantined host, which ends the wait.
 func quarantined(host *infrav1.IngotHost) error {
 	if host.Status.Phase != infrav1.PhaseQuarantined {
 		return nil
@@ -108,7 +107,7 @@ func (s *show) awaitMachines(ctx context.Context) error {
 	return nil
 }
 
-// scaleDown takes one machine away, and remembers which hosts were in use.
+// scaleDown removes one machine, and records the hosts in use.
 func (s *show) scaleDown(ctx context.Context) error {
 	count, err := s.countProvisioned(ctx)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *show) scaleDown(ctx context.Context) error {
 	return s.client.Patch(ctx, md, client.MergeFrom(base))
 }
 
-// awaitRelease waits until the host of the machine that went is Available again.
+// awaitRelease waits until the host of the deleted machine is Available again.
 func (s *show) awaitRelease(ctx context.Context) error {
 	return s.watch(ctx, "Releasing and wiping", func(v view) (bool, error) {
 		free := 0
@@ -141,13 +140,13 @@ func (s *show) awaitRelease(ctx context.Context) error {
 	})
 }
 
-// view is what the table shows.
+// view contains the objects shown in the table.
 type view struct {
 	hosts    []infrav1.IngotHost
 	machines []infrav1.IngotMachine
 }
 
-func (s *show) look(ctx context.Context) (view, error) {
+func (s *show) list(ctx context.Context) (view, error) {
 	hosts, machines := &infrav1.IngotHostList{}, &infrav1.IngotMachineList{}
 	err := errors.Join(
 		s.client.List(ctx, hosts, client.InNamespace(namespace)),
@@ -155,20 +154,20 @@ func (s *show) look(ctx context.Context) (view, error) {
 	return view{hosts: hosts.Items, machines: machines.Items}, err
 }
 
-// watchInterval is how often the table is drawn.
+// watchInterval is the interval at which the table is drawn.
 const watchInterval = time.Second
 
-// watch draws the table until done says so, a process dies or the time is up.
+// watch draws the table until done returns true, a process ends or the context ends.
 func (s *show) watch(ctx context.Context, title string, done func(view) (bool, error)) error {
 	table := &table{out: s.Out, live: isTerminal(s.Out), title: title, started: s.started}
-	defer table.leave()
+	defer table.finish()
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		v, err := s.look(ctx)
+		v, err := s.list(ctx)
 		if err == nil {
 			table.draw(rowsOf(v))
-			if err := s.torment(ctx, v); err != nil {
+			if err := s.killManager(ctx, v); err != nil {
 				return err
 			}
 			ok, err := done(v)
@@ -176,7 +175,7 @@ func (s *show) watch(ctx context.Context, title string, done func(view) (bool, e
 				return err
 			}
 		} else if ctx.Err() == nil && s.manager.Err() == nil && s.plane.Err() == nil {
-			return fmt.Errorf("reading the inventory: %w", err)
+			return fmt.Errorf("list the hosts and machines: %w", err)
 		}
 		if err := errors.Join(s.manager.Err(), s.plane.Err()); err != nil {
 			return err
@@ -189,7 +188,6 @@ func (s *show) watch(ctx context.Context, title string, done func(view) (bool, e
 	}
 }
 
-// events of the namespace, for timelines.
 func (s *show) events(ctx context.Context) ([]corev1.Event, error) {
 	list := &corev1.EventList{}
 	err := s.client.List(ctx, list, client.InNamespace(namespace))

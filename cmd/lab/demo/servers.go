@@ -22,46 +22,46 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// A place is a server with the rack it stands in and what its host says of it.
-type place struct {
+// demoServer is a server with its rack and the boot method of its host.
+type demoServer struct {
 	rack string
-	// method is its bootMethod; empty: PXE.
+	// method is the bootMethod; "" means PXE.
 	method string
-	// extra servers are only there when they are named.
-	extra bool
-	spec  datacenter.ServerSpec
+	// optional servers are used only if --servers names them.
+	optional bool
+	spec     datacenter.ServerSpec
 }
 
-// places are those of the demo: one server with BIOS, one with UEFI and the NIC and the
-// disk of a real server, one spare; and two that boot without PXE.
-func places() []place {
-	return []place{
+// demoServers returns one server with BIOS, one with UEFI and the NIC and disk of a real server, one
+// spare, and two that boot without PXE.
+func demoServers() []demoServer {
+	return []demoServer{
 		{rack: "rack-a", spec: datacenter.ServerSpec{Name: "bios-1", Firmware: qemu.BIOS}},
 		{rack: "rack-b", spec: datacenter.ServerSpec{Name: "uefi-1", Firmware: qemu.UEFI, NIC: qemu.E1000E, Disk: qemu.NVMe}},
 		{rack: "rack-a", spec: datacenter.ServerSpec{Name: "spare-1", Firmware: qemu.BIOS}},
-		{rack: "rack-a", method: "VirtualMedia", extra: true, spec: datacenter.ServerSpec{
+		{rack: "rack-a", method: "VirtualMedia", optional: true, spec: datacenter.ServerSpec{
 			Name: "media-1", Firmware: qemu.UEFI, Disk: qemu.NVMe, Personality: personality.Standard(), Media: netip.MustParsePrefix("10.77.0.250/24"),
 		}},
-		{rack: "rack-b", method: "HTTP", extra: true, spec: datacenter.ServerSpec{
+		{rack: "rack-b", method: "HTTP", optional: true, spec: datacenter.ServerSpec{
 			Name: "http-1", Firmware: qemu.UEFI, Personality: personality.Standard(), NoPXE: true,
 		}},
 	}
 }
 
-// placeOf is the server of that name.
-func placeOf(name string) (place, bool) {
-	all := places()
-	at := slices.IndexFunc(all, func(p place) bool { return p.spec.Name == name })
-	if at < 0 {
-		return place{}, false
+// serverNamed returns the server of that name, or the zero value.
+func serverNamed(name string) demoServer {
+	for _, p := range demoServers() {
+		if p.spec.Name == name {
+			return p
+		}
 	}
-	return all[at], true
+	return demoServer{}
 }
 
-// servers are those to use.
+// servers returns the servers to use.
 func (s *show) servers() []datacenter.ServerSpec {
 	var specs []datacenter.ServerSpec
-	for _, p := range places() {
+	for _, p := range demoServers() {
 		if slices.Contains(s.Servers, p.spec.Name) {
 			specs = append(specs, p.spec)
 		}
@@ -81,7 +81,7 @@ func (s *show) servers() []datacenter.ServerSpec {
 	return specs
 }
 
-// swapHardware exchanges virtio for e1000e and NVMe, and back.
+// swapHardware exchanges virtio with e1000e and NVMe.
 func swapHardware(spec *datacenter.ServerSpec) {
 	if spec.NIC == qemu.E1000E {
 		spec.NIC, spec.Disk = qemu.VirtioNet, qemu.VirtioBlk
@@ -90,7 +90,7 @@ func swapHardware(spec *datacenter.ServerSpec) {
 	spec.NIC, spec.Disk = qemu.E1000E, qemu.NVMe
 }
 
-// hostInput fills hosts.yaml.
+// hostInput is the input of a host in hosts.yaml.
 type hostInput struct{ Name, Rack, BMC, MAC, BootMode, BootMethod, Cleaning string }
 
 func (s *show) hostManifests() (string, error) {
@@ -103,7 +103,7 @@ func (s *show) hostManifests() (string, error) {
 		if server.Spec.Firmware == qemu.UEFI {
 			mode = "UEFI"
 		}
-		p, _ := placeOf(server.Spec.Name)
+		p := serverNamed(server.Spec.Name)
 		data.Hosts = append(data.Hosts, hostInput{
 			Name: server.Spec.Name, Rack: p.rack, BMC: server.BMC.Address(), MAC: server.MAC.String(), BootMode: mode,
 			BootMethod: p.method, Cleaning: s.Cleaning,
@@ -132,7 +132,7 @@ func (s *show) render(name string, data any) (string, error) {
 	return path, os.WriteFile(path, out.Bytes(), 0o600)
 }
 
-// emptyAgentImage stands for kernel and initramfs where nobody runs them.
+// emptyAgentImage writes placeholders for kernel and initramfs, which simulated servers do not run.
 func (s *show) emptyAgentImage() (string, error) {
 	dir := filepath.Join(s.dir, "agent")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -140,7 +140,7 @@ func (s *show) emptyAgentImage() (string, error) {
 	}
 	for _, name := range []string{"vmlinuz", "initramfs.cpio.zst"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("simulated "+name), 0o600); err != nil {
-			return "", fmt.Errorf("agent image: %w", err)
+			return "", fmt.Errorf("write the agent image: %w", err)
 		}
 	}
 	return dir, nil

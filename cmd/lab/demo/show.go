@@ -27,8 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/qemu"
 )
 
-// labAddress is the manager's on the servers' network (RFC 1918, never routed:
-// the network exists in user space only).
+// labAddress is the manager's address on the user-space network of the servers.
 const labAddress = "10.77.0.2/24"
 
 // show is one run of the demo.
@@ -37,22 +36,21 @@ type show struct {
 	dir     string
 	started time.Time
 
-	plane   *controlplane.ControlPlane
-	dc      *datacenter.DataCentre
-	ingot   *management.Ingot
-	manager *process.Process
-	// managerArgs start the manager, also again after it was killed.
+	plane       *controlplane.ControlPlane
+	dc          *datacenter.DataCentre
+	ingot       *management.Ingot
+	manager     *process.Process
 	managerArgs []string
-	// kills are the moments at which it was killed.
+	// kills are the moments at which the manager was killed.
 	kills   []string
 	images  *http.Server
 	capture *os.File
 	client  client.Client
-	// image is what machines are installed with.
+	// image is the OS image of the machines.
 	image imageFile
-	// password of every BMC, of this run only.
+	// password is the random password of every BMC.
 	password string
-	// inUse are the hosts that were provisioned, result is what was counted.
+	// inUse are the hosts that were provisioned.
 	inUse  []string
 	result result
 }
@@ -64,8 +62,8 @@ func (s *show) say(format string, args ...any) {
 	fmt.Fprintf(s.Out, "[%4.0fs] %s\n", time.Since(s.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// play goes through the scenes.
-func (s *show) play(ctx context.Context) error {
+// run runs the scenes.
+func (s *show) run(ctx context.Context) error {
 	for _, scene := range []func(context.Context) error{
 		s.build, s.register, s.awaitInspection, s.createCluster, s.awaitMachines, s.scaleDown, s.awaitRelease,
 	} {
@@ -77,7 +75,7 @@ func (s *show) play(ctx context.Context) error {
 	return s.conclude(ctx)
 }
 
-// close stops everything, in the reverse order.
+// close stops everything in reverse order.
 func (s *show) close() {
 	if s.manager != nil {
 		s.manager.Stop(20 * time.Second)
@@ -96,17 +94,16 @@ func (s *show) close() {
 	}
 }
 
-// build starts the management cluster and the data centre side by side, then the
-// manager that joins them.
+// build starts the management cluster and the datacenter concurrently, then the manager.
 func (s *show) build(ctx context.Context) error {
-	s.say("Starting a management cluster (etcd, API server, Cluster API core, kubeadm bootstrap and control plane) and a data centre")
+	s.say("Starting a management cluster (etcd, API server, Cluster API core, kubeadm bootstrap and control plane) and a datacenter")
 	s.password = uuid.NewString()
 	if err := s.serveImage(ctx); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.startManagement(groupCtx) })
-	group.Go(func() error { return s.startDataCentre(groupCtx) })
+	group.Go(func() error { return s.startDatacenter(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
@@ -122,7 +119,7 @@ func (s *show) startManagement(ctx context.Context) error {
 	return plane.InstallClusterAPI(ctx)
 }
 
-func (s *show) startDataCentre(ctx context.Context) error {
+func (s *show) startDatacenter(ctx context.Context) error {
 	config := datacenter.Config{Dir: filepath.Join(s.dir, "dc"), Password: s.password}
 	if s.Capture != "" {
 		file, err := os.Create(s.Capture)
@@ -144,8 +141,7 @@ func (s *show) startDataCentre(ctx context.Context) error {
 	return nil
 }
 
-// startManager installs Ingot and starts its manager: this program again, with the
-// servers' network in user space.
+// startManager installs Ingot and starts its manager: this program with the command manager.
 func (s *show) startManager(ctx context.Context) error {
 	ingot, err := management.Install(ctx, s.plane, management.Options{Dir: filepath.Join(s.dir, "ingot"), ConfigDir: s.ConfigDir})
 	if err != nil {
@@ -164,7 +160,7 @@ func (s *show) startManager(ctx context.Context) error {
 		"manager", "--lab-uplink=" + s.dc.Uplink(), "--lab-address=" + labAddress,
 		"--agent-key-dir=" + keys, "--loader-dir=" + s.LoaderDir, "--agent-image-dir=" + agentImage,
 		"--agent-arguments=console=ttyS0", "--image-cache-dir=" + filepath.Join(s.dir, "images"), "--image-sources=127.0.0.0/8",
-		// An emulated BMC needs no rest between two switches, and a demo no patience.
+		// Emulated BMCs need no delay between power actions.
 		"--reset-interval=3s", "--power-poll=15s", "--v=1",
 	}
 	if err := s.runManager(ctx); err != nil {
@@ -178,18 +174,18 @@ func (s *show) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("Ready. From another shell: export KUBECONFIG=%s", s.plane.Kubeconfig())
+	s.say("Ready. In another shell, run: export KUBECONFIG=%s", s.plane.Kubeconfig())
 	return nil
 }
 
-// runManager starts the manager, or starts it again.
+// runManager starts or restarts the manager.
 func (s *show) runManager(ctx context.Context) error {
 	var err error
 	s.manager, err = s.ingot.StartManager(ctx, management.Manager{Name: "manager", Path: s.Binary, Args: s.managerArgs})
 	return err
 }
 
-// serveImage serves the OS image over HTTP on loopback, as an operator's mirror would.
+// serveImage serves the OS image over HTTP on loopback.
 func (s *show) serveImage(ctx context.Context) error {
 	var err error
 	if s.image, err = s.osImage(); err != nil {
@@ -206,7 +202,7 @@ func (s *show) serveImage(ctx context.Context) error {
 	return nil
 }
 
-// agentImage is the directory with the agent's kernel and initramfs.
+// agentImage returns the directory with the agent's kernel and initramfs.
 func (s *show) agentImage() (string, error) {
 	if s.Simulated {
 		return s.emptyAgentImage()
@@ -214,7 +210,7 @@ func (s *show) agentImage() (string, error) {
 	return imageDir("agent", "vmlinuz", "make agent-image")
 }
 
-// osImage is the operating system to install.
+// osImage returns the OS image to install.
 func (s *show) osImage() (imageFile, error) {
 	if s.Simulated {
 		path := filepath.Join(s.dir, "image", "disk.raw.zst")
@@ -233,7 +229,7 @@ func (s *show) osImage() (imageFile, error) {
 	return imageFile{path: filepath.Join(dir, "disk.raw.zst"), checksum: "sha256:" + digest}, nil
 }
 
-// imageDir is where the images of one kind were built last.
+// imageDir returns the directory of the last built image of a kind.
 func imageDir(kind, file, remedy string) (string, error) {
 	cache, err := tools.CacheDir()
 	if err != nil {
@@ -241,10 +237,10 @@ func imageDir(kind, file, remedy string) (string, error) {
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Join(cache, "images", kind, "current"))
 	if err != nil {
-		return "", fmt.Errorf("no %s image in %s: run %q first: %w", kind, cache, remedy, err)
+		return "", fmt.Errorf("find the %s image in %s (run %q first): %w", kind, cache, remedy, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-		return "", fmt.Errorf("the %s image is not complete: run %q: %w", kind, remedy, err)
+		return "", fmt.Errorf("find the %s image (run %q): %w", kind, remedy, err)
 	}
 	return dir, nil
 }

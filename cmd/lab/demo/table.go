@@ -4,6 +4,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -22,14 +23,14 @@ type row struct {
 	Host, Rack, Phase, Power, Step, Progress, Machine string
 }
 
-// rowsOf makes the table's rows, by host.
+// rowsOf returns the rows of the table, sorted by rack and host.
 func rowsOf(v view) []row {
 	rows := make([]row, 0, len(v.hosts))
 	for i := range v.hosts {
 		host := &v.hosts[i]
 		r := row{
 			Host: host.Name, Rack: host.Labels[infrav1.RackLabel],
-			Phase: orDash(string(host.Status.Phase)), Power: orDash(string(host.Status.Power)),
+			Phase: cmp.Or(string(host.Status.Phase), "-"), Power: cmp.Or(string(host.Status.Power), "-"),
 			Step: "-", Progress: bar(nil), Machine: "-",
 		}
 		if operation := host.Status.Operation; operation != nil {
@@ -52,17 +53,10 @@ func rowsOf(v view) []row {
 	return rows
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 // barWidth is the width of a progress bar in characters.
 const barWidth = 20
 
-// bar draws 0..100 %; nothing for nil.
+// bar draws a progress bar of 0 to 100 percent, or spaces for nil.
 func bar(percent *int32) string {
 	if percent == nil {
 		return strings.Repeat(" ", barWidth+7)
@@ -71,8 +65,7 @@ func bar(percent *int32) string {
 	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), *percent)
 }
 
-// progressOf draws the percentage, or, where the length of the whole is not known, how
-// much is done.
+// progressOf draws the percentage or, if the total is unknown, the number of GiB.
 func progressOf(operation *infrav1.HostOperation) string {
 	if ptr.Deref(operation.Percent, 0) == 0 && operation.Bytes > 0 {
 		return fmt.Sprintf("%-*s", len(bar(nil)), fmt.Sprintf("%.1f GiB", float64(operation.Bytes)/(1<<30)))
@@ -80,13 +73,13 @@ func progressOf(operation *infrav1.HostOperation) string {
 	return bar(operation.Percent)
 }
 
-// table draws rows: in place on a terminal, else as lines for what has changed.
+// table draws rows in place on a terminal, and otherwise prints a line for each change.
 type table struct {
 	out     io.Writer
 	live    bool
 	title   string
 	started time.Time
-	// lines that the last drawing took, and what it showed.
+	// lines and last are the number of lines and the rows of the last drawing.
 	lines int
 	last  []row
 }
@@ -111,7 +104,7 @@ func (t *table) draw(rows []row) {
 	t.lines = strings.Count(text.String(), "\n")
 }
 
-// log prints the rows that differ from the last drawing in more than progress.
+// log prints the rows that differ from the last drawing, ignoring the progress.
 func (t *table) log(rows []row) {
 	for _, r := range rows {
 		same := slices.ContainsFunc(t.last, func(old row) bool {
@@ -126,10 +119,10 @@ func (t *table) log(rows []row) {
 	t.last = rows
 }
 
-// leave keeps what a terminal shows now.
-func (t *table) leave() { t.lines = 0 }
+// finish keeps the current table on the terminal.
+func (t *table) finish() { t.lines = 0 }
 
-// isTerminal says whether the writer is a terminal that can be drawn on.
+// isTerminal reports whether the writer is a terminal with cursor control.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

@@ -15,14 +15,13 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// entry is one moment in the life of a host.
+// entry is one event of a host.
 type entry struct {
 	at   time.Time
 	text string
 }
 
-// timelines prints what happened to each host: what its BMC was told, and what
-// Ingot said in events.
+// timelines prints the BMC actions and Ingot's events of each host.
 func (s *show) timelines() {
 	if s.dc == nil || s.client == nil {
 		return
@@ -31,10 +30,10 @@ func (s *show) timelines() {
 	defer cancel()
 	events, err := s.events(ctx)
 	if err != nil {
-		s.say("no events for the timelines: %v", err)
+		s.say("Failed to list the events for the timelines: %v", err)
 	}
 	for _, server := range s.dc.Servers {
-		p, _ := placeOf(server.Spec.Name)
+		p := serverNamed(server.Spec.Name)
 		fmt.Fprintf(s.Out, "\n%s (%s)\n", server.Spec.Name, p.rack)
 		for _, e := range timeline(server.Spec.Name, server.BMC.Writes(), events) {
 			fmt.Fprintf(s.Out, "  %6.1fs  %s\n", e.at.Sub(s.started).Seconds(), e.text)

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 )
 
-// addIPv6 opens what the boot server and the agent API need of IPv6 on the stack. No
-// router advertisements are sent there: the lab's servers hear none.
+// addIPv6 opens the IPv6 sockets of the boot server and the agent API. It opens none for router
+// advertisements, which the lab's servers do not receive.
 func addIPv6(sockets *app.Sockets, stack *network.Stack, address netip.Prefix) error {
 	if err := stack.SetIPv6(address); err != nil {
 		return err
