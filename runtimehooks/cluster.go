@@ -16,28 +16,27 @@ import (
 	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
 )
 
-// Refusals of the Cluster in a request. A Cluster that is read in the wrong version loses
-// its infrastructureRef and its class. The handlers would take it for another
-// provider's Cluster and let it go.
+// Errors about the Cluster in a request. A Cluster that is decoded in the wrong version loses its
+// infrastructureRef and class, and the handlers would treat it as another provider's Cluster.
 const (
 	noCluster      = "the request has no cluster"
 	notCluster     = "cluster.kind must be Cluster"
 	unknownVersion = "cluster.apiVersion must be cluster.x-k8s.io/v1beta1 or cluster.x-k8s.io/v1beta2"
 	noVersion      = "cluster.apiVersion is missing, and cluster.spec.topology has neither class (v1beta1) nor classRef (v1beta2)"
-	notConverted   = "cluster cannot be converted from cluster.x-k8s.io/v1beta1: see infrastructureRef.apiVersion and controlPlaneRef.apiVersion"
+	notConverted   = "cluster cannot be converted from cluster.x-k8s.io/v1beta1; check infrastructureRef.apiVersion and controlPlaneRef.apiVersion"
 )
 
-// hasCluster reports whether requests of a hook carry a Cluster.
+// hasCluster reports whether the requests of a hook contain a Cluster.
 func hasCluster(catalog *runtimecatalog.Catalog, hook runtimecatalog.GroupVersionHook) (bool, error) {
 	request, err := catalog.NewRequest(hook)
 	if err != nil {
-		return false, fmt.Errorf("request of %s: %w", hook.Hook, err)
+		return false, fmt.Errorf("create a request of hook %s: %w", hook.Hook, err)
 	}
 	field, ok := reflect.TypeOf(request).Elem().FieldByName("Cluster")
 	return ok && field.Type == reflect.TypeFor[clusterv1.Cluster](), nil
 }
 
-// clusterHead is what distinguishes the versions of a Cluster.
+// clusterHead contains the fields that differ between the versions of a Cluster.
 type clusterHead struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -47,10 +46,9 @@ type clusterHead struct {
 	} `json:"spec"`
 }
 
-// hubCluster returns the Cluster of a request as v1beta2, which the handlers read.
-// Cluster API up to 1.12 sends v1beta1 without apiVersion and kind, and later versions send
-// v1beta2; the founding documents show v1beta1 with both. A Cluster that cannot be read
-// gets a message, which is the same for the same fault (R22).
+// hubCluster returns the Cluster of a request as v1beta2. Cluster API up to 1.12 sends v1beta1
+// without apiVersion and kind; later versions send v1beta2. The Runtime SDK documents v1beta1 with
+// both. For an invalid Cluster it returns a message, which is stable for the same fault (R22).
 func hubCluster(ctx context.Context, data json.RawMessage) (hub json.RawMessage, message string) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, noCluster
@@ -81,9 +79,8 @@ func hubCluster(ctx context.Context, data json.RawMessage) (hub json.RawMessage,
 	return hub, ""
 }
 
-// version returns the API version that a Cluster has, by what it says or, where it says
-// nothing, by the fields that only one version has. It refuses a Cluster with fields of
-// the other version: they would not be read.
+// version returns the API version of a Cluster: its apiVersion or, without one, the version whose
+// fields it has. It rejects a Cluster with fields of the other version, which would be lost.
 func (h clusterHead) version() (version, message string) {
 	v1beta1, v1beta2 := clusterv1beta1.GroupVersion.String(), clusterv1.GroupVersion.String()
 	fields := map[string][]string{}
@@ -113,7 +110,7 @@ func (h clusterHead) version() (version, message string) {
 		return "", unknownVersion
 	}
 	if wrong := fields[other[version]]; len(wrong) > 0 {
-		return "", fmt.Sprintf("%s cannot be read: the Cluster is of version %s", strings.Join(wrong, ", "), version)
+		return "", fmt.Sprintf("%s cannot be decoded, because the Cluster has version %s", strings.Join(wrong, ", "), version)
 	}
 	return version, ""
 }

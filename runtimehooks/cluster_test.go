@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A Cluster is read in the version that it has, or refused.
+// A Cluster is decoded in its own version, or rejected.
 func TestHubCluster(t *testing.T) {
 	const v1beta1 = `"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Cluster"`
 	const v1beta2 = `"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster"`
@@ -27,8 +27,8 @@ func TestHubCluster(t *testing.T) {
 		"another group":                     {`{"apiVersion":"example.com/v1beta2","kind":"Cluster",` + newSpec + `}`, unknownVersion},
 		"another kind":                      {`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine",` + newSpec + `}`, notCluster},
 		"no apiVersion and no class":        {`{"metadata":{"name":"c"}}`, noVersion},
-		"v1beta1 fields in v1beta2":         {`{` + v1beta2 + `,` + oldSpec + `}`, "cluster.spec.infrastructureRef.apiVersion, cluster.spec.topology.class cannot be read: the Cluster is of version cluster.x-k8s.io/v1beta2"},
-		"v1beta2 fields in v1beta1":         {`{` + v1beta1 + `,` + newSpec + `}`, "cluster.spec.infrastructureRef.apiGroup, cluster.spec.topology.classRef cannot be read: the Cluster is of version cluster.x-k8s.io/v1beta1"},
+		"v1beta1 fields in v1beta2":         {`{` + v1beta2 + `,` + oldSpec + `}`, "cluster.spec.infrastructureRef.apiVersion, cluster.spec.topology.class cannot be decoded, because the Cluster has version cluster.x-k8s.io/v1beta2"},
+		"v1beta2 fields in v1beta1":         {`{` + v1beta1 + `,` + newSpec + `}`, "cluster.spec.infrastructureRef.apiGroup, cluster.spec.topology.classRef cannot be decoded, because the Cluster has version cluster.x-k8s.io/v1beta1"},
 		"a reference that is not converted": {`{` + v1beta1 + `,"spec":{"infrastructureRef":{"apiVersion":"a/b/c","kind":"IngotCluster"}}}`, notConverted},
 		"no cluster":                        {``, noCluster},
 		"null":                              {`null`, noCluster},

@@ -25,34 +25,33 @@ import (
 )
 
 const (
-	// maxBody bounds a request, in bytes: what Cluster API's library admits.
+	// maxBody limits a request, in bytes. It is the limit of Cluster API's library.
 	maxBody = 20 << 20
-	// maxBodies bounds all requests that are there at once, in bytes: three of the largest,
-	// and their last chunks.
+	// maxBodies limits all requests in memory, in bytes: three of maxBody, with their last chunks.
 	maxBodies = 3 * (maxBody + 2*chunk)
-	// maxAnswer is how long Cluster API waits by default (R10).
+	// maxAnswer is Cluster API's default timeout (R10).
 	maxAnswer = 10 * time.Second
-	// MaxMessage bounds a message, in bytes: it lands in a condition of the Cluster.
+	// MaxMessage limits a message, in bytes. Cluster API writes it into a condition of the Cluster.
 	MaxMessage = 1024
 )
 
-// Messages of refusals are the same for the same fault: they land in conditions, and
-// one that differs each time would make Cluster API reconcile without an end (R22).
+// Messages are stable for the same fault: Cluster API writes them into conditions, and a changing
+// message would cause endless reconciles (R22).
 const (
-	notPost      = "hooks are called by POST"
-	tooLarge     = "the request is larger than 20 MiB"
-	notReadable  = "the request could not be read to its end"
-	busy         = "too many large requests at once; the call is made again"
-	notJSON      = "the request is not one JSON object"
-	notOfForm    = "the request does not have the form of its kind"
-	failedInside = "the extension failed inside; the log of ingot-runtime-extension says how"
+	notPost       = "hooks require the method POST"
+	tooLarge      = "the request is larger than 20 MiB"
+	notReadable   = "the request body did not arrive completely"
+	busy          = "too many large concurrent requests; Cluster API retries the call"
+	notJSON       = "the request is not a single JSON object"
+	notOfForm     = "the request does not match the schema of its kind"
+	internalError = "internal error; see the log of ingot-runtime-extension"
 )
 
-// newBudget is shared by all handlers of a server.
+// newBudget returns the memory budget that all handlers of a server share.
 func newBudget() *semaphore.Weighted { return semaphore.NewWeighted(maxBodies) }
 
-// guard stands before a handler of the library, which takes any method, ignores
-// apiVersion and kind, and dies of a panic.
+// guard protects a handler of the library, which accepts any method, ignores apiVersion and kind,
+// and does not recover from panics.
 type guard struct {
 	envelope
 	next    http.Handler
@@ -61,15 +60,14 @@ type guard struct {
 	log     logr.Logger
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP implements http.Handler.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	limit := answerWithin(r)
-	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout(r))
 	defer cancel()
 	code, answer := g.answer(w, r.WithContext(ctx))
 	data, err := json.Marshal(answer)
-	if err != nil { // all values of it were JSON
+	if err != nil { // impossible: answer consists of JSON values
 		code, data = http.StatusInternalServerError, nil
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -78,12 +76,12 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(code)
 	_, _ = w.Write(data)
-	g.metrics.observe(g.hook, outcomeOf(answer), time.Since(began))
+	g.metrics.observe(g.hook, outcomeOf(answer), time.Since(start))
 }
 
-// answerWithin is how long an answer may take: less than the caller waits, which it
-// says in its query.
-func answerWithin(r *http.Request) time.Duration {
+// answerTimeout returns the time limit of an answer: 90 % of the caller's timeout, which is in the
+// query.
+func answerTimeout(r *http.Request) time.Duration {
 	limit := maxAnswer
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		limit = min(limit, asked)
@@ -91,16 +89,16 @@ func answerWithin(r *http.Request) time.Duration {
 	return limit * 9 / 10
 }
 
-// response is any response of a hook, by its fields.
+// response is a response of any hook, by field name.
 type response map[string]any
 
 func (g *guard) answer(w http.ResponseWriter, r *http.Request) (int, response) {
 	if r.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, g.failure(notPost)
 	}
-	taken := &share{of: g.budget}
-	defer taken.release()
-	body, message := read(w, r, taken)
+	reserved := &share{of: g.budget}
+	defer reserved.release()
+	body, message := read(w, r, reserved)
 	if message == "" {
 		body, message = g.check(r.Context(), body)
 	}
@@ -110,19 +108,19 @@ func (g *guard) answer(w http.ResponseWriter, r *http.Request) (int, response) {
 	return http.StatusOK, g.call(r, body)
 }
 
-// share is what one request has of the budget: as much as has come, so that who is slow
-// to send, or only says how much will come, keeps nobody out.
+// share is the part of the budget that one request uses. It grows as the body arrives, so that
+// slow clients and clients that only announce a large body block no others.
 type share struct {
 	of    *semaphore.Weighted
 	bytes int64
 }
 
-// errBusy: what comes does not fit the budget.
+// errBusy is returned if a request exceeds the budget.
 var errBusy = errors.New(busy)
 
-// hold takes room for what is about to come; it waits for nobody, since those who have
-// room might wait for more too.
-func (s *share) hold(n int64) error {
+// grow adds n bytes to the share. It never waits, because requests that hold a share could wait for
+// each other.
+func (s *share) grow(n int64) error {
 	if !s.of.TryAcquire(n) {
 		return errBusy
 	}
@@ -132,19 +130,19 @@ func (s *share) hold(n int64) error {
 
 func (s *share) release() { s.of.Release(s.bytes) }
 
-// within is the part of the time for an answer in which the request is to have come.
-const within = 3
+// readFraction is the part of the answer timeout within which the request must arrive: a third.
+const readFraction = 3
 
-// chunk is how much of a request is read at a time, in bytes.
+// chunk is the size of one read, in bytes.
 const chunk = 64 << 10
 
-// read takes in the body of a request, or says why not.
-func read(w http.ResponseWriter, r *http.Request, taken *share) (body []byte, message string) {
+// read returns the body of a request, or an error message.
+func read(w http.ResponseWriter, r *http.Request, reserved *share) (body []byte, message string) {
 	control := http.NewResponseController(w)
 	if deadline, ok := r.Context().Deadline(); ok {
-		_ = control.SetReadDeadline(time.Now().Add(time.Until(deadline) / within)) // a server without deadlines still has the bound
+		_ = control.SetReadDeadline(time.Now().Add(time.Until(deadline) / readFraction)) // the size limit also applies without deadlines
 	}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxBody), taken)
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxBody), reserved)
 	_ = control.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
@@ -158,10 +156,10 @@ func read(w http.ResponseWriter, r *http.Request, taken *share) (body []byte, me
 	return body, ""
 }
 
-func readAll(from io.Reader, taken *share) ([]byte, error) {
+func readAll(from io.Reader, reserved *share) ([]byte, error) {
 	var body bytes.Buffer
 	for {
-		if err := taken.hold(chunk); err != nil {
+		if err := reserved.grow(chunk); err != nil {
 			return nil, err
 		}
 		n, err := io.CopyN(&body, from, chunk)
@@ -169,13 +167,13 @@ func readAll(from io.Reader, taken *share) ([]byte, error) {
 			return body.Bytes(), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("after %d more bytes: %w", n, err)
+			return nil, fmt.Errorf("read the request after %d more bytes: %w", n, err)
 		}
 	}
 }
 
-// check returns the request as the handlers read it, or a message about what is wrong with
-// its envelope or its Cluster.
+// check validates the envelope and the Cluster of a request. It returns the request with a v1beta2
+// Cluster, or an error message.
 func (g *guard) check(ctx context.Context, body []byte) (readable []byte, message string) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil || object == nil {
@@ -186,7 +184,7 @@ func (g *guard) check(ctx context.Context, body []byte) (readable []byte, messag
 		return nil, fmt.Sprintf("apiVersion must be %s", g.apiVersion)
 	}
 	if json.Unmarshal(object["kind"], &asked.Kind) != nil || asked.Kind != g.request {
-		return nil, fmt.Sprintf("kind must be %s here", g.request)
+		return nil, fmt.Sprintf("kind must be %s", g.request)
 	}
 	if !g.hasCluster {
 		return body, ""
@@ -203,41 +201,42 @@ func (g *guard) check(ctx context.Context, body []byte) (readable []byte, messag
 	return readable, ""
 }
 
-// call lets the library answer, and survives it.
+// call passes the request to the library, and recovers from panics.
 func (g *guard) call(r *http.Request, body []byte) (answer response) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			g.log.Error(fmt.Errorf("%v", fault), "A handler panicked", "hook", g.hook, "stack", string(debug.Stack()))
-			answer = g.failure(failedInside)
+			g.log.Error(fmt.Errorf("%v", fault), "Hook handler panicked", "hook", g.hook, "stack", string(debug.Stack()))
+			answer = g.failure(internalError)
 		}
 	}()
 	r = r.Clone(r.Context())
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	taken := &taken{header: http.Header{}}
-	g.next.ServeHTTP(taken, r)
-	if taken.code != http.StatusOK || json.Unmarshal(taken.body.Bytes(), &answer) != nil || answer == nil {
-		// Not what the handler says, but what the library says that it cannot marshal.
-		g.log.Error(errors.New("no answer"), "A handler gave no answer", "hook", g.hook, "code", taken.code)
-		return g.failure(failedInside)
+	written := &recorder{header: http.Header{}}
+	g.next.ServeHTTP(written, r)
+	if written.code != http.StatusOK || json.Unmarshal(written.body.Bytes(), &answer) != nil || answer == nil {
+		g.log.Error(errors.New("no valid response"), "Hook handler returned no valid response", "hook", g.hook, "code", written.code)
+		return g.failure(internalError)
 	}
 	if message, _ := answer["message"].(string); strings.HasPrefix(message, undecoded) {
-		g.log.Error(errors.New(message), "A request was not decoded", "hook", g.hook)
-		return g.failure(notOfForm) // the decoder repeats values of the request
+		g.log.Error(errors.New(message), "Failed to decode a hook request", "hook", g.hook)
+		return g.failure(notOfForm) // the decoder's error contains values of the request
 	}
-	answer.bound()
-	return g.named(answer)
+	if message, ok := answer["message"].(string); ok {
+		answer["message"] = truncate(message)
+	}
+	return g.complete(answer)
 }
 
-// undecoded begins what the library says of a body that its decoder refuses.
+// undecoded is the prefix of the library's message about a body that it cannot decode.
 const undecoded = "error unmarshalling request:"
 
 func (g *guard) failure(message string) response {
-	return g.named(response{"status": string(runtimehooksv1.ResponseStatusFailure), "message": message})
+	return g.complete(response{"status": string(runtimehooksv1.ResponseStatusFailure), "message": message})
 }
 
-// named completes what the library leaves out: apiVersion and kind (L02); and puts
-// the handlers of a discovery, which it has in a map, in an order that stays (R19).
-func (g *guard) named(answer response) response {
+// complete sets apiVersion and kind, which the library omits (L02), and sorts the handlers of a
+// discovery, which the library keeps in a map (R19).
+func (g *guard) complete(answer response) response {
 	answer["apiVersion"], answer["kind"] = g.apiVersion, g.envelope.response
 	if handlers, ok := answer["handlers"].([]any); ok {
 		slices.SortFunc(handlers, func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
@@ -251,15 +250,8 @@ func nameOf(handler any) string {
 	return name
 }
 
-// bound cuts a message that would not fit a condition.
-func (r response) bound() {
-	if message, ok := r["message"].(string); ok {
-		r["message"] = bound(message)
-	}
-}
-
-// bound cuts a text to MaxMessage bytes, between characters.
-func bound(text string) string {
+// truncate shortens a text to MaxMessage bytes, between characters.
+func truncate(text string) string {
 	const more = "…"
 	if len(text) <= MaxMessage {
 		return text
@@ -271,21 +263,21 @@ func bound(text string) string {
 	return text[:cut] + more
 }
 
-// taken is what a handler of the library writes.
-type taken struct {
+// recorder stores the response of a library handler.
+type recorder struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
 }
 
-// Header of the answer, which nobody reads.
-func (t *taken) Header() http.Header { return t.header }
+// Header implements http.ResponseWriter.
+func (t *recorder) Header() http.Header { return t.header }
 
-// WriteHeader takes the status.
-func (t *taken) WriteHeader(code int) { t.code = cmp.Or(t.code, code) }
+// WriteHeader implements http.ResponseWriter.
+func (t *recorder) WriteHeader(code int) { t.code = cmp.Or(t.code, code) }
 
-// Write takes a part of the body.
-func (t *taken) Write(data []byte) (int, error) {
+// Write implements http.ResponseWriter.
+func (t *recorder) Write(data []byte) (int, error) {
 	t.code = cmp.Or(t.code, http.StatusOK)
 	return t.body.Write(data)
 }

@@ -17,8 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/exp/runtime/server"
 )
 
-// Whatever is sent, the answer is an object with its envelope and a status, and a
-// body that is not a request is never a Success.
+// Every answer has an envelope and a status, and an invalid request never succeeds.
 func FuzzRequest(f *testing.F) {
 	handler := guarded(f)
 	for _, seed := range []string{goodHold, goodFall, discovery, "", "null", "[]", "{}", `{"apiVersion":1}`, goodHold + "{}", `{"kind":"BeforeClusterCreateRequest","apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","cluster":[]}`} {
@@ -51,7 +50,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// guarded is the library's handler of one hook behind our guard, without a network.
+// guarded returns a library handler behind the guard, without a network.
 func guarded(tb testing.TB) http.Handler {
 	tb.Helper()
 	catalog := runtimecatalog.New()

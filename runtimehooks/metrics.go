@@ -13,29 +13,28 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// hookSeconds is the histogram of answers.
 const hookSeconds = "ingot_hook_duration_seconds"
 
-// Outcomes of a call.
+// Values of the label outcome.
 const (
 	outcomeSuccess = "success"
 	outcomeBlocked = "blocked"
 	outcomeFailure = "failure"
 )
 
-// Metrics measure how hooks are answered. Nil measures nothing.
+// Metrics measures the hook calls. A nil Metrics measures nothing.
 type Metrics struct{ answers *prometheus.HistogramVec }
 
-// NewMetrics registers the metrics. A registry that has them already, of an earlier
-// manager in this process, is used on.
+// NewMetrics registers the metrics. It reuses metrics that an earlier manager of this process
+// registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	answers := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    hookSeconds,
-		Help:    "Duration of answers to Cluster API's hooks in seconds, by hook and outcome: success, blocked, failure.",
+		Help:    "Duration of Cluster API hook calls in seconds, by hook and outcome (success, blocked, failure).",
 		Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"hook", "outcome"})
 	if err := collect.RegisterOrGet(registry, &answers); err != nil {
-		return nil, fmt.Errorf("metric %s: %w", hookSeconds, err)
+		return nil, fmt.Errorf("register metric %s: %w", hookSeconds, err)
 	}
 	return &Metrics{answers: answers}, nil
 }
@@ -46,7 +45,6 @@ func (m *Metrics) observe(hook, outcome string, took time.Duration) {
 	}
 }
 
-// outcomeOf sorts an answer.
 func outcomeOf(answer response) string {
 	if answer["status"] != string(runtimehooksv1.ResponseStatusSuccess) {
 		return outcomeFailure

@@ -18,28 +18,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// DefaultPort is where Cluster API asks, through the Service.
+// DefaultPort is the port of the server behind the Service.
 const DefaultPort = 9444
 
-// Handler is one handler of one hook: see the library.
+// Handler is a handler of one hook.
 type Handler = server.ExtensionHandler
 
-// A Mount is what one ExtensionConfig finds: its handlers, below a path.
+// Mount contains the handlers of one ExtensionConfig.
 type Mount struct {
-	// Path is spec.clientConfig.service.path of the ExtensionConfig, without a slash
-	// at its end; empty: the root.
+	// Path is spec.clientConfig.service.path of the ExtensionConfig without a final slash; "" is
+	// the root.
 	Path     string
 	Handlers []Handler
 }
 
-// Options of a Server.
+// Options configures a Server.
 type Options struct {
-	// Host and Port to listen on; no host: all addresses; no port: DefaultPort.
+	// Host and Port are the listen address. The defaults are all addresses and DefaultPort.
 	Host string
 	Port int
-	// CertDir has the certificate (CertName) and its key (KeyName), which are read
-	// again when they change, and where it is set the bundle ClientCAName of the
-	// authorities whose clients alone may ask (mTLS).
+	// CertDir contains the certificate CertName and its key KeyName; the server reloads them when
+	// they change. If ClientCAName is set, clients need a certificate of that CA bundle (mTLS).
 	CertDir, CertName, KeyName, ClientCAName string
 	TLSOpts                                  []func(*tls.Config)
 
@@ -48,22 +47,22 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// Server is the runtime extension's server: Cluster API's library, with our guard
-// around each of its handlers. It is a manager's Runnable that needs no leader.
+// Server serves the runtime extension: Cluster API's library with a guard before each handler. It
+// is a manager.Runnable on every replica.
 type Server struct {
 	listener webhook.Server
 	mounts   []*server.Server
 	catalog  *runtimecatalog.Catalog
 }
 
-// New makes a server of mounts that are fit for discovery.
+// New returns a server. It returns an error if a mount has no valid handlers.
 func New(o Options) (*Server, error) {
 	if o.Port == 0 {
 		o.Port = DefaultPort
 	}
 	catalog := runtimecatalog.New()
 	if err := runtimehooksv1.AddToCatalog(catalog); err != nil {
-		return nil, fmt.Errorf("runtime extension: %w", err)
+		return nil, fmt.Errorf("start the runtime extension: %w", err)
 	}
 	s := &Server{catalog: catalog}
 	budget := newBudget()
@@ -73,32 +72,32 @@ func New(o Options) (*Server, error) {
 			ClientCAName: o.ClientCAName, TLSOpts: o.TLSOpts,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("runtime extension: %w", err)
+			return nil, fmt.Errorf("start the runtime extension: %w", err)
 		}
 		if s.listener == nil {
 			s.listener = library.Server
 		}
 		kinds, err := register(catalog, library, mount)
 		if err != nil {
-			return nil, fmt.Errorf("runtime extension: %w", err)
+			return nil, fmt.Errorf("start the runtime extension: %w", err)
 		}
 		library.Server = &mounted{Server: s.listener, prefix: mount.Path, kinds: kinds, guard: guard{budget: budget, metrics: o.Metrics, log: o.Log}}
 		s.mounts = append(s.mounts, library)
 	}
 	if len(s.mounts) == 0 {
-		return nil, errors.New("runtime extension: it has no handler")
+		return nil, errors.New("start the runtime extension: no handlers")
 	}
 	return s, nil
 }
 
-// envelope is how requests and responses of a hook call themselves.
+// envelope contains the apiVersion and kinds of a hook. hasCluster reports that its requests contain
+// a Cluster.
 type envelope struct {
 	hook, apiVersion, request, response string
-	// hasCluster: requests carry a Cluster.
-	hasCluster bool
+	hasCluster                          bool
 }
 
-// register gives the library its handlers, and returns the envelope of each path.
+// register adds the handlers to the library, and returns the envelope of each path.
 func register(catalog *runtimecatalog.Catalog, library *server.Server, mount Mount) (map[string]envelope, error) {
 	kinds := map[string]envelope{}
 	for _, handler := range append([]Handler{{Hook: runtimehooksv1.Discovery}}, mount.Handlers...) {
@@ -116,37 +115,37 @@ func register(catalog *runtimecatalog.Catalog, library *server.Server, mount Mou
 			hook: hook.Hook, apiVersion: request.GroupVersion().String(), request: request.Kind, response: response.Kind, hasCluster: withCluster,
 		}
 		if handler.HandlerFunc == nil {
-			continue // the library answers discovery
+			continue // the library handles discovery
 		}
 		if err := library.AddExtensionHandler(handler); err != nil {
-			return nil, fmt.Errorf("handler %s: %w", handler.Name, err)
+			return nil, fmt.Errorf("register handler %s: %w", handler.Name, err)
 		}
 	}
 	return kinds, nil
 }
 
-// Start serves until the context ends.
+// Start implements manager.Runnable.
 func (s *Server) Start(ctx context.Context) error {
 	for _, mount := range s.mounts {
-		// It registers its handlers, and starts what mounted.Start is.
+		// This registers the handlers; mounted.Start does nothing.
 		if err := mount.Start(ctx); err != nil {
-			return fmt.Errorf("runtime extension: %w", err)
+			return fmt.Errorf("start the runtime extension: %w", err)
 		}
 	}
 	if err := s.listener.Start(ctx); err != nil {
-		return fmt.Errorf("runtime extension: %w", err)
+		return fmt.Errorf("start the runtime extension: %w", err)
 	}
 	return nil
 }
 
-// NeedLeaderElection is false: every replica answers.
+// NeedLeaderElection returns false: every replica serves hooks.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// StartedChecker says whether the server answers on its port.
+// StartedChecker returns a check that the server listens.
 func (s *Server) StartedChecker() healthz.Checker { return s.listener.StartedChecker() }
 
-// mounted is the listener as one library server sees it: below a path, and with the
-// guard before every handler.
+// mounted is the shared listener as one library server sees it: with a path prefix, and with a
+// guard before each handler.
 type mounted struct {
 	webhook.Server
 	prefix string
@@ -154,12 +153,12 @@ type mounted struct {
 	guard  guard
 }
 
-// Register puts a handler of the library behind a guard.
+// Register implements webhook.Server.
 func (m *mounted) Register(path string, library http.Handler) {
 	g := m.guard
 	g.envelope, g.next = m.kinds[path], library
 	m.Server.Register(m.prefix+path, &g)
 }
 
-// Start does nothing: the listener is started once all are registered.
+// Start does nothing: Server.Start starts the listener after all handlers are registered.
 func (m *mounted) Start(context.Context) error { return nil }

@@ -43,7 +43,7 @@ const (
 	discovery = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"DiscoveryRequest"}`
 )
 
-// handlers are some that do what ours must not.
+// handlers returns handlers that misbehave.
 func handlers() []Mount {
 	return []Mount{
 		{Handlers: []Handler{
@@ -69,7 +69,7 @@ func handlers() []Mount {
 	}
 }
 
-// site is a server on loopback, and clients of it.
+// site is a server on loopback with a client.
 type site struct {
 	url      string
 	client   *http.Client
@@ -123,7 +123,7 @@ func serve(t *testing.T, edit func(*Options)) *site {
 	return s
 }
 
-// ask returns the code and body of an answer.
+// ask returns the status code and body of a response.
 func (s *site) ask(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
@@ -136,8 +136,7 @@ func (s *site) ask(t *testing.T, method, path, body string) (int, string) {
 	return answer.StatusCode, string(data)
 }
 
-// An answer has its envelope, whatever the question; the same question has the same
-// answer.
+// Every answer has its envelope, and the same request gets the same answer.
 func TestAnswers(t *testing.T) {
 	s := serve(t, nil)
 	failure := func(kind, message string) string {
@@ -153,7 +152,7 @@ func TestAnswers(t *testing.T) {
 		"with timeout":        {"POST", create + "?timeout=10s", goodHold, 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","message":"hold c","retryAfterSeconds":15,"status":"Success"}`},
 		"of the mount":        {"POST", inPlace, `{"apiVersion":"` + v1alpha1 + `","kind":"UpdateMachineRequest"}`, 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"UpdateMachineResponse","retryAfterSeconds":0,"status":"Success"}`},
 		"unknown fields":      {"POST", create, strings.Replace(goodHold, "{", `{"new":[1],`, 1), 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","message":"hold c","retryAfterSeconds":15,"status":"Success"}`},
-		"panic":               {"POST", upgraded, goodFall, 200, failure("AfterClusterUpgrade", failedInside)},
+		"panic":               {"POST", upgraded, goodFall, 200, failure("AfterClusterUpgrade", internalError)},
 		"GET":                 {"GET", create, "", 405, failure("BeforeClusterCreate", notPost)},
 		"PUT":                 {"PUT", create, goodHold, 405, failure("BeforeClusterCreate", notPost)},
 		"DELETE of discovery": {"DELETE", group + "discovery", "", 405, failure("Discovery", notPost)},
@@ -166,8 +165,8 @@ func TestAnswers(t *testing.T) {
 		"no version":          {"POST", create, "{}", 200, failure("BeforeClusterCreate", "apiVersion must be "+v1alpha1)},
 		"unknown version":     {"POST", create, strings.Replace(goodHold, "v1alpha1", "v1", 1), 200, failure("BeforeClusterCreate", "apiVersion must be "+v1alpha1)},
 		"version, no text":    {"POST", create, `{"apiVersion":{},"kind":1}`, 200, failure("BeforeClusterCreate", "apiVersion must be "+v1alpha1)},
-		"another hook's kind": {"POST", create, goodFall, 200, failure("BeforeClusterCreate", "kind must be BeforeClusterCreateRequest here")},
-		"a response":          {"POST", create, strings.Replace(goodHold, "Request", "Response", 1), 200, failure("BeforeClusterCreate", "kind must be BeforeClusterCreateRequest here")},
+		"another hook's kind": {"POST", create, goodFall, 200, failure("BeforeClusterCreate", "kind must be BeforeClusterCreateRequest")},
+		"a response":          {"POST", create, strings.Replace(goodHold, "Request", "Response", 1), 200, failure("BeforeClusterCreate", "kind must be BeforeClusterCreateRequest")},
 		"wrong type inside":   {"POST", create, strings.Replace(goodHold, `"cluster":{"metadata":`, `"cluster":{"metadata":{"creationTimestamp":"secret"},"x":`, 1), 200, failure("BeforeClusterCreate", notOfForm)},
 		"too large":           {"POST", create, strings.Repeat(" ", maxBody+1), 200, failure("BeforeClusterCreate", tooLarge)},
 		"unknown hook":        {"POST", group + "beforelunch/hold", goodHold, 404, "404 page not found\n"},
@@ -188,7 +187,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Discovery of each mount lists its own handlers, in the same order each time.
+// Discovery lists the handlers of the mount in a fixed order.
 func TestDiscovery(t *testing.T) {
 	s := serve(t, nil)
 	var first string
@@ -213,20 +212,20 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// A message fits a condition, and stays text.
-func TestMessagesAreBounded(t *testing.T) {
+// A long message is truncated to fit a condition.
+func TestMessagesAreTruncated(t *testing.T) {
 	_, body := serve(t, nil).ask(t, "POST", plan, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"GenerateUpgradePlanRequest","cluster":{`+classed+`}}`)
 	var answer runtimehooksv1.GenerateUpgradePlanResponse
 	check(t, json.Unmarshal([]byte(body), &answer))
 	if n := len(answer.Message); n > MaxMessage || n < MaxMessage-4 || strings.Contains(answer.Message, "\uFFFD") {
 		t.Errorf("%d bytes: %s", n, answer.Message)
 	}
-	if bound("short") != "short" {
+	if truncate("short") != "short" {
 		t.Error("a short message is changed")
 	}
 }
 
-// The context of a handler ends before the caller gives up.
+// The context of a handler ends before the caller's timeout.
 func TestDeadline(t *testing.T) {
 	s := serve(t, nil)
 	_, body := s.ask(t, "POST", group+"beforeclusterdelete/wait?timeout=50ms", `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterDeleteRequest","cluster":{`+classed+`}}`)
@@ -236,13 +235,13 @@ func TestDeadline(t *testing.T) {
 	for query, want := range map[string]time.Duration{"": 9 * time.Second, "timeout=1s": 900 * time.Millisecond, "timeout=1h": 9 * time.Second, "timeout=-1s": 9 * time.Second, "timeout=x": 9 * time.Second} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://x/?"+query, nil)
 		check(t, err)
-		if got := answerWithin(request); got != want {
+		if got := answerTimeout(request); got != want {
 			t.Errorf("%q: %s, want %s", query, got, want)
 		}
 	}
 }
 
-// Many callers at once all get their own answer.
+// Concurrent callers get their own answers.
 func TestConcurrentCalls(t *testing.T) {
 	s := serve(t, nil)
 	var wg sync.WaitGroup
@@ -274,9 +273,9 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// Who says that much will come, and sends nothing, keeps nobody out; who is slow is cut
-// off long before the caller would give up.
-func TestSlowRequestsKeepNobodyOut(t *testing.T) {
+// A client that announces a large body and sends nothing blocks no other. A slow client is cut off
+// before the caller's timeout.
+func TestSlowRequestsDoNotBlockOthers(t *testing.T) {
 	s := serve(t, nil)
 	var slow []io.Closer
 	ended := make(chan string, 8)
@@ -308,7 +307,7 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 	}
 	for range cap(ended) {
 		if got := <-ended; !strings.Contains(got, notReadable) {
-			t.Errorf("a request that never ends hears %s", got)
+			t.Errorf("an endless request got %s", got)
 		}
 	}
 	for _, end := range slow {
@@ -316,7 +315,7 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// What has come is counted; beyond the budget the call is to be made again.
+// Received bytes count against the budget, and a request beyond it must be retried.
 func TestBudget(t *testing.T) {
 	budget := semaphore.NewWeighted(3 * chunk)
 	first, second := &share{of: budget}, &share{of: budget}
@@ -329,16 +328,16 @@ func TestBudget(t *testing.T) {
 	first.release()
 	second.release()
 	if !budget.TryAcquire(3 * chunk) {
-		t.Error("what was held was not given back")
+		t.Error("the budget was not released")
 	}
 }
 
-// With a bundle of clients' authorities, nobody else is heard.
-func TestClientsProveThemselves(t *testing.T) {
+// With a client CA, other clients are rejected.
+func TestClientCertificates(t *testing.T) {
 	s := serve(t, func(o *Options) { o.ClientCAName = "clients.crt" })
 	if answer, err := s.client.Post(s.url+create, "", strings.NewReader(goodHold)); err == nil {
 		answer.Body.Close()
-		t.Error("a stranger was answered")
+		t.Error("a client without a certificate got an answer")
 	}
 	dir := t.TempDir()
 	client, err := s.ca.Client("cluster-api")
@@ -352,15 +351,15 @@ func TestClientsProveThemselves(t *testing.T) {
 	}
 }
 
-// What cannot be served is said before anything listens.
-func TestRefusals(t *testing.T) {
+// New rejects invalid mounts.
+func TestInvalidMounts(t *testing.T) {
 	for name, mounts := range map[string][]Mount{
 		"no handler":        nil,
-		"a hook of nobody":  {{Handlers: []Handler{{Hook: func(*int, *int) {}, Name: "x", HandlerFunc: func() {}}}}},
+		"an unknown hook":   {{Handlers: []Handler{{Hook: func(*int, *int) {}, Name: "x", HandlerFunc: func() {}}}}},
 		"a wrong signature": {{Handlers: []Handler{{Hook: runtimehooksv1.BeforeClusterCreate, Name: "x", HandlerFunc: func() {}}}}},
 	} {
 		if _, err := New(Options{Mounts: mounts}); err == nil {
-			t.Errorf("%s is admitted", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 }

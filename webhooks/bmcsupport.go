@@ -5,6 +5,7 @@ package webhooks
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,46 +16,41 @@ import (
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
-// BMCs is what admission asks of the drivers that the manager was built with. The
-// zero value asks nothing: whatever is wrong shows when the BMC is spoken to.
+// BMCs describes the BMC drivers of the manager to the webhooks. A nil function skips its check;
+// the error then appears when Ingot connects to the BMC.
 type BMCs struct {
-	// Check refuses an address whose scheme no driver has; the error says what to
-	// write and repeats no credentials.
+	// Check returns an error if no driver handles the scheme of address. The error contains the
+	// remedy and no credentials.
 	Check func(address string) error
-	// Offers tells the capabilities that the driver of an address has at best. Not
-	// known: the BMC has to be asked which protocol it speaks.
+	// Offers returns the capabilities that the driver of address can have. known is false if only
+	// the BMC can report which protocol it speaks.
 	Offers func(address string) (offers []bmc.Capability, known bool)
-	// Source refuses an IP address at which BMCs may not be spoken to (--bmc-sources).
-	// Names are not looked up: their addresses are checked when the BMC is connected to.
+	// Source returns an error if --bmc-sources does not allow the IP address host. DNS names are
+	// checked later, when Ingot connects.
 	Source func(host string) error
 }
 
-// demand is a part of a host that asks for a capability of its BMC.
+// demand is a field of a host that requires a capability of its BMC.
 type demand struct {
-	path  string
-	value string
-	// anyOf: one of these is enough.
+	path, value string
+	// anyOf lists the capabilities of which one suffices.
 	anyOf []bmc.Capability
-	// noun says what the BMC would have to do.
-	noun string
+	// feature names the capability in messages.
+	feature string
 }
 
-// demands lists what a host asks for, the same way each time.
+// demands lists the demands of a host in a fixed order.
 func demands(host *v1beta2.IngotHost) []demand {
 	var out []demand
 	spec := field.NewPath("spec")
 	if bios := host.Spec.BIOS; bios != nil {
-		names := make([]string, 0, len(bios.Settings))
-		for name := range bios.Settings {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		out = append(out, demand{spec.Child("bios", "settings").String(), strings.Join(names, ", "), []bmc.Capability{bmc.CapSettings}, "BIOS settings"})
+		names := strings.Join(slices.Sorted(maps.Keys(bios.Settings)), ", ")
+		out = append(out, demand{spec.Child("bios", "settings").String(), names, []bmc.Capability{bmc.CapSettings}, "BIOS settings"})
 	}
 	for i, firmware := range host.Spec.Firmware {
 		out = append(out, demand{
 			spec.Child("firmware").Index(i).Child("component").String(), firmware.Component,
-			[]bmc.Capability{bmc.CapFirmwareFetch, bmc.CapFirmwarePush}, "updates of firmware",
+			[]bmc.Capability{bmc.CapFirmwareFetch, bmc.CapFirmwarePush}, "firmware updates",
 		})
 	}
 	if host.Spec.BootMethod == v1beta2.BootMethodVirtualMedia {
@@ -65,14 +61,14 @@ func demands(host *v1beta2.IngotHost) []demand {
 	}
 	if value, ok := host.Annotations[v1beta2.RotateCredentialsAnnotation]; ok {
 		out = append(out, demand{
-			field.NewPath("metadata", "annotations").Key(v1beta2.RotateCredentialsAnnotation).String(), value, []bmc.Capability{bmc.CapAccounts}, "new passwords",
+			field.NewPath("metadata", "annotations").Key(v1beta2.RotateCredentialsAnnotation).String(), value, []bmc.Capability{bmc.CapAccounts}, "password rotation",
 		})
 	}
 	return out
 }
 
-// checkCapabilities refuses what the driver of the host's address cannot do. before
-// is nil for a new host; what stood under the same address is not looked at again.
+// checkCapabilities rejects the demands that the driver of spec.bmc.address cannot meet. before is
+// nil for a new host; a demand that before already had for the same address is accepted.
 func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList {
 	if host.Spec.BMC == nil || b.Offers == nil {
 		return nil
@@ -81,25 +77,25 @@ func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList
 	if !known {
 		return nil
 	}
-	var stood []demand
+	var existing []demand
 	if before != nil && bmcAddressOf(before) == bmcAddressOf(host) {
-		stood = demands(before)
+		existing = demands(before)
 	}
 	scheme, _, _ := strings.Cut(host.Spec.BMC.Address, "://")
-	errs := withoutChecksum(before, host, offers, scheme)
+	errs := checkPushChecksums(before, host, offers, scheme)
 	for _, d := range demands(host) {
 		offered := slices.ContainsFunc(d.anyOf, func(c bmc.Capability) bool { return slices.Contains(offers, c) })
-		if offered || slices.ContainsFunc(stood, func(s demand) bool { return s.path == d.path && s.value == d.value }) {
+		if offered || slices.ContainsFunc(existing, func(e demand) bool { return e.path == d.path && e.value == d.value }) {
 			continue
 		}
 		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: d.path, BadValue: d.value, Detail: fmt.Sprintf(
-			"needs a BMC that Ingot can give %s, which the driver of %s:// in spec.bmc.address cannot; remove it, or give the BMC's "+
-				"redfish:// address", d.noun, scheme)})
+			"requires %s, which the driver of %s:// in spec.bmc.address does not support; remove it, or use the BMC's redfish:// address",
+			d.feature, scheme)})
 	}
 	return errs
 }
 
-// checkSource refuses a new address that --bmc-sources does not allow.
+// checkSource rejects a new address that --bmc-sources does not allow.
 func (b BMCs) checkSource(before, host *v1beta2.IngotHost) field.ErrorList {
 	if b.Source == nil || host.Spec.BMC == nil || before != nil && bmcAddressOf(before) == bmcAddressOf(host) {
 		return nil
@@ -109,12 +105,11 @@ func (b BMCs) checkSource(before, host *v1beta2.IngotHost) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "bmc", "address"), host.Spec.BMC.Address,
-		"is outside of the addresses that --bmc-sources of the manager allows; correct it, or add its network to --bmc-sources (INGOT_BMC_SOURCES)")}
+		"is outside the networks that the manager's --bmc-sources allows; correct it, or add its network to --bmc-sources (INGOT_BMC_SOURCES)")}
 }
 
-// withoutChecksum refuses firmware that could only be pushed, and has no checksum: Ingot pushes
-// no content without a checksum.
-func withoutChecksum(before, host *v1beta2.IngotHost, offers []bmc.Capability, scheme string) (errs field.ErrorList) {
+// checkPushChecksums requires a checksum of firmware that the driver can only push (I22).
+func checkPushChecksums(before, host *v1beta2.IngotHost, offers []bmc.Capability, scheme string) (errs field.ErrorList) {
 	if !slices.Contains(offers, bmc.CapFirmwarePush) || slices.Contains(offers, bmc.CapFirmwareFetch) {
 		return nil
 	}
@@ -123,12 +118,12 @@ func withoutChecksum(before, host *v1beta2.IngotHost, offers []bmc.Capability, s
 			continue
 		}
 		errs = append(errs, field.Required(field.NewPath("spec", "firmware").Index(i).Child("checksum"), fmt.Sprintf(
-			"the driver of %s:// in spec.bmc.address pushes images, and Ingot pushes none without a checksum; set it to sha256: and what sha256sum prints for the file at the URL", scheme)))
+			"the driver of %s:// in spec.bmc.address uploads the image, which requires a checksum; set it to sha256:<output of sha256sum for the file at the URL>", scheme)))
 	}
 	return errs
 }
 
-// checkScheme refuses an address that no driver takes.
+// checkScheme rejects an address that no driver handles.
 func (b BMCs) checkScheme(path *field.Path, address string) field.ErrorList {
 	if b.Check == nil {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// drivers are a Redfish that can all that is asked for, an IPMI that can some of it,
-// and none of vendors.
+// drivers simulates a Redfish driver with all capabilities, IPMI drivers with some, and one vendor
+// driver.
 func drivers() BMCs {
 	return BMCs{
 		Check: func(address string) error {
 			if strings.HasPrefix(address, "vendor+") && !strings.HasPrefix(address, "vendor+asrockrack://") {
-				return errors.New("there is no driver for vendor+x://")
+				return errors.New("no driver for vendor+x://")
 			}
 			return nil
 		},
@@ -29,7 +29,7 @@ func drivers() BMCs {
 			switch scheme, _, _ := strings.Cut(address, "://"); scheme {
 			case "redfish":
 				return []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapFirmwareFetch, bmc.CapAccounts, bmc.CapMedia, bmc.CapSecureBoot}, true
-			case "ipmi": // tells versions, and takes no image
+			case "ipmi": // reports versions, but installs no image
 				return []bmc.Capability{bmc.CapFirmware, bmc.CapAccounts}, true
 			case "vendor+asrockrack":
 				return []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush}, true
@@ -41,8 +41,8 @@ func drivers() BMCs {
 	}
 }
 
-// A spec that asks for what the driver of its address cannot do is refused, by field
-// and remedy; a host alone is not, because nobody knows yet.
+// A spec that requires an unsupported capability is rejected with field and remedy. An address
+// without a scheme is accepted, because its driver is unknown.
 func TestCapabilities(t *testing.T) {
 	host := func(address string, changes ...func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
 		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h1"}}
@@ -80,27 +80,27 @@ func TestCapabilities(t *testing.T) {
 		{"nothing asked for", nil, host("ipmi://h"), "", ""},
 		{"settings by Redfish", nil, host("redfish://h", settings, firmware, rotate), "", ""},
 		{"settings by IPMI", nil, host("ipmi://h", settings), "spec.bios.settings",
-			`spec.bios.settings: Invalid value: "BootMode, LogicalProc": needs a BMC that Ingot can give BIOS settings, which the driver of ipmi:// in spec.bmc.address ` +
-				"cannot; remove it, or give the BMC's redfish:// address"},
+			`spec.bios.settings: Invalid value: "BootMode, LogicalProc": requires BIOS settings, which the driver of ipmi:// in spec.bmc.address ` +
+				"does not support; remove it, or use the BMC's redfish:// address"},
 		{"firmware by IPMI", nil, host("ipmi://h", firmware), "spec.firmware[0].component", `"BIOS"`},
 		{"firmware that can only be pushed", nil, host("vendor+asrockrack://h", firmware, checksum), "", ""},
 		{"firmware that can only be pushed, without a checksum", nil, host("vendor+asrockrack://h", firmware), "spec.firmware[0].checksum",
-			"Ingot pushes none without a checksum; set it to sha256: and what sha256sum prints"},
-		{"the same, as it stood before", host("vendor+asrockrack://h", firmware), host("vendor+asrockrack://h", firmware, labeled), "", ""},
+			"requires a checksum; set it to sha256:<output of sha256sum"},
+		{"unchanged firmware that can only be pushed", host("vendor+asrockrack://h", firmware), host("vendor+asrockrack://h", firmware, labeled), "", ""},
 		{"settings where only firmware can be pushed", nil, host("vendor+asrockrack://h", settings), "spec.bios.settings", ""},
 		{"virtual media and Secure Boot by Redfish", nil, host("redfish://h", media, secure), "", ""},
-		{"virtual media by IPMI", nil, host("ipmi://h", media), "spec.bootMethod", `"VirtualMedia": needs a BMC that Ingot can give virtual media`},
-		{"Secure Boot by IPMI", nil, host("ipmi://h", secure), "spec.bootMode", `"UEFISecureBoot": needs a BMC that Ingot can give Secure Boot`},
+		{"virtual media by IPMI", nil, host("ipmi://h", media), "spec.bootMethod", `"VirtualMedia": requires virtual media`},
+		{"Secure Boot by IPMI", nil, host("ipmi://h", secure), "spec.bootMode", `"UEFISecureBoot": requires Secure Boot`},
 		{"rotation by IPMI", nil, host("ipmi://h", rotate), "", ""},
 		{"a host alone", nil, host("h", settings, firmware), "", ""},
 		{"no BMC", nil, host("", settings), "", ""},
 		{"added later", host("ipmi://h"), host("ipmi://h", settings), "spec.bios.settings", ""},
-		{"stood before", host("ipmi://h", settings), host("ipmi://h", settings, rotate), "", ""},
+		{"unchanged", host("ipmi://h", settings), host("ipmi://h", settings, rotate), "", ""},
 		{"another address", host("redfish://h", settings), host("ipmi://h", settings), "spec.bios.settings", ""},
 		{"from a host alone to IPMI", host("h", firmware), host("ipmi://h", firmware), "spec.firmware[0].component", ""},
-		{"a driver that nobody has", nil, host("vendor+x://h"), "spec.bmc.address", "there is no driver for vendor+x://"},
-		{"a rotation that the driver cannot", host("vendor+old://h"), host("vendor+old://h", rotate),
-			"metadata.annotations[" + v1beta2.RotateCredentialsAnnotation + "]", "new passwords"},
+		{"unknown driver", nil, host("vendor+x://h"), "spec.bmc.address", "no driver for vendor+x://"},
+		{"unsupported rotation", host("vendor+old://h"), host("vendor+old://h", rotate),
+			"metadata.annotations[" + v1beta2.RotateCredentialsAnnotation + "]", "password rotation"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,13 +118,13 @@ func TestCapabilities(t *testing.T) {
 			}
 		})
 	}
-	t.Run("moved as it was", func(t *testing.T) {
+	t.Run("moved host", func(t *testing.T) {
 		v := newHostValidator(t, "ingot")
 		v.bmcs = drivers()
 		_, err := v.ValidateCreate(request(t.Context(), "ingot"), host("ipmi://h", settings, recorded))
 		checkRefusal(t, err, "")
 	})
-	t.Run("nobody to ask", func(t *testing.T) {
+	t.Run("no driver information", func(t *testing.T) {
 		_, err := newHostValidator(t, "ingot").ValidateCreate(request(t.Context(), "alice"), host("ipmi://h", settings))
 		checkRefusal(t, err, "")
 	})

@@ -20,28 +20,21 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,versions=v1beta2,name=validation.ingotcluster.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotclustertemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates,versions=v1beta2,name=validation.ingotclustertemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// clusterValidator admits IngotClusters.
+// clusterValidator validates IngotClusters.
 type clusterValidator struct {
-	outlook warnings.Outlook
+	allowDelete[*v1beta2.IngotCluster] // the controller waits for the machines
+	checker                            warnings.Checker
 }
 
-var _ admission.Validator[*v1beta2.IngotCluster] = &clusterValidator{}
-
-// checkClusterSpec refuses what is wrong in what differs from before.
+// checkClusterSpec rejects invalid selectors in the fields that differ from before.
 func checkClusterSpec(path *field.Path, before, after v1beta2.IngotClusterSpec) field.ErrorList {
-	var errs field.ErrorList
-	if !equality.Semantic.DeepEqual(before.HostSelector, after.HostSelector) {
-		errs = append(errs, checkLabelSelector(path.Child("hostSelector"), after.HostSelector)...)
-	}
-	if !equality.Semantic.DeepEqual(before.ControlPlaneSelector, after.ControlPlaneSelector) {
-		errs = append(errs, checkLabelSelector(path.Child("controlPlaneSelector"), after.ControlPlaneSelector)...)
-	}
-	return errs
+	return append(checkChangedSelector(path.Child("hostSelector"), before.HostSelector, after.HostSelector),
+		checkChangedSelector(path.Child("controlPlaneSelector"), before.ControlPlaneSelector, after.ControlPlaneSelector)...)
 }
 
-// endpointWarnings tell of half an endpoint, with which nothing starts (C06: both
-// parts are optional), and of one that hosts are given or have, where that is new.
-func endpointWarnings(ctx context.Context, o warnings.Outlook, to endpointChange) admission.Warnings {
+// endpointWarnings warns about a changed endpoint that lacks its host or port (both are optional,
+// C06), and about a changed host that Ingot assigns, or has assigned, to a server.
+func endpointWarnings(ctx context.Context, c warnings.Checker, to endpointChange) admission.Warnings {
 	if to.before == to.after {
 		return nil
 	}
@@ -55,115 +48,97 @@ func endpointWarnings(ctx context.Context, o warnings.Outlook, to endpointChange
 	}
 	path := to.spec.Child("controlPlaneEndpoint")
 	if missing != "" {
-		out = append(out, fmt.Sprintf("%s: is unset; give it, until then the cluster waits", path.Child(missing)))
+		out = append(out, fmt.Sprintf("%s: is unset; set it: the cluster waits until then", path.Child(missing)))
 	}
 	if to.after.Host == to.before.Host {
 		return out
 	}
-	return append(out, o.Endpoint(ctx, to.namespace, path.Child("host"), to.after.Host)...)
+	return append(out, c.Endpoint(ctx, to.namespace, path.Child("host"), to.after.Host)...)
 }
 
-// endpointChange is an endpoint that is new, or another. spec leads to the cluster's spec.
+// endpointChange is the control plane endpoint before and after a request. spec is the path of the
+// cluster's spec.
 type endpointChange struct {
 	namespace     string
 	spec          *field.Path
 	before, after v1beta2.APIEndpoint
 }
 
-// ValidateCreate admits a new cluster.
 func (v *clusterValidator) ValidateCreate(ctx context.Context, cluster *v1beta2.IngotCluster) (admission.Warnings, error) {
 	path := field.NewPath("spec")
-	if err := refusal("IngotCluster", cluster, checkClusterSpec(path, v1beta2.IngotClusterSpec{}, cluster.Spec)); err != nil {
+	if err := invalid("IngotCluster", cluster, checkClusterSpec(path, v1beta2.IngotClusterSpec{}, cluster.Spec)); err != nil {
 		return nil, err
 	}
-	out := append(admission.Warnings(strayCommands(nil, cluster)), endpointWarnings(ctx, v.outlook,
+	out := append(admission.Warnings(unknownAnnotations(nil, cluster)), endpointWarnings(ctx, v.checker,
 		endpointChange{namespace: cluster.Namespace, spec: path, after: cluster.Spec.ControlPlaneEndpoint})...)
-	return append(out, v.outlook.Cluster(ctx, cluster.Namespace, path, cluster.Spec)...), nil
+	return append(out, v.checker.Cluster(ctx, cluster.Namespace, path, cluster.Spec)...), nil
 }
 
-// ValidateUpdate admits a change. The failure domain label stays once the cluster
-// is provisioned: failure domains of machines are values of it (I11).
+// ValidateUpdate also rejects another failureDomainLabel once the cluster is provisioned: the
+// failure domains of its machines are values of that label (I11).
 func (v *clusterValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotCluster) (admission.Warnings, error) {
 	path := field.NewPath("spec")
 	was := before.Spec.DeepCopy()
-	normalize.Cluster(was) // so that a default of ours is no change of theirs
+	normalize.Cluster(was) // defaulting is not a change by the user
 	errs := checkClusterSpec(path, *was, after.Spec)
 	provisioned := before.Status.Initialization.Provisioned
 	if provisioned != nil && *provisioned && inventory.FailureDomainLabel(after) != was.FailureDomainLabel {
 		errs = append(errs, field.Invalid(path.Child("failureDomainLabel"), after.Spec.FailureDomainLabel, fmt.Sprintf(
-			"is immutable once the cluster is provisioned, because machines stand in the domains of %s; set it back, or create another cluster", was.FailureDomainLabel)))
+			"is immutable once the cluster is provisioned: its machines are in failure domains of %s; set it back, or create another cluster", was.FailureDomainLabel)))
 	}
-	if err := refusal("IngotCluster", after, errs); err != nil {
+	if err := invalid("IngotCluster", after, errs); err != nil {
 		return nil, err
 	}
-	if !after.DeletionTimestamp.IsZero() || isLetGo(after) {
+	if !after.DeletionTimestamp.IsZero() || isDeletedForMove(after) {
 		return nil, nil
 	}
-	out := append(admission.Warnings(strayCommands(before.Annotations, after)), endpointWarnings(ctx, v.outlook,
+	out := append(admission.Warnings(unknownAnnotations(before.Annotations, after)), endpointWarnings(ctx, v.checker,
 		endpointChange{namespace: after.Namespace, spec: path, before: was.ControlPlaneEndpoint, after: after.Spec.ControlPlaneEndpoint})...)
-	if selectionChanged(*was, after.Spec) {
-		out = append(out, v.outlook.Cluster(ctx, after.Namespace, path, after.Spec)...)
+	was.ControlPlaneEndpoint = after.Spec.ControlPlaneEndpoint // has its own warnings
+	if !equality.Semantic.DeepEqual(*was, after.Spec) {
+		out = append(out, v.checker.Cluster(ctx, after.Namespace, path, after.Spec)...)
 	}
 	return out, nil
 }
 
-// selectionChanged says whether the cluster draws on other hosts than before, or
-// divides them in another way.
-func selectionChanged(before, after v1beta2.IngotClusterSpec) bool {
-	before.ControlPlaneEndpoint, after.ControlPlaneEndpoint = v1beta2.APIEndpoint{}, v1beta2.APIEndpoint{}
-	return !equality.Semantic.DeepEqual(before, after)
-}
-
-// ValidateDelete admits: the controller waits for the machines.
-func (v *clusterValidator) ValidateDelete(context.Context, *v1beta2.IngotCluster) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// clusterTemplateValidator admits IngotClusterTemplates.
+// clusterTemplateValidator validates IngotClusterTemplates.
 type clusterTemplateValidator struct {
-	outlook warnings.Outlook
+	allowDelete[*v1beta2.IngotClusterTemplate]
+	checker warnings.Checker
 }
 
-var _ admission.Validator[*v1beta2.IngotClusterTemplate] = &clusterTemplateValidator{}
-
-// checkClusterTemplate refuses what is wrong in what differs from before.
+// checkClusterTemplate rejects invalid values in the fields that differ from before.
 func checkClusterTemplate(before, after v1beta2.IngotClusterTemplateResource) field.ErrorList {
 	path := field.NewPath("spec", "template")
 	errs := checkTemplateMetadata(path.Child("metadata"), before.ObjectMeta, after.ObjectMeta)
 	return append(errs, checkClusterSpec(path.Child("spec"), before.Spec, after.Spec)...)
 }
 
-// ValidateCreate admits a new template.
 func (v *clusterTemplateValidator) ValidateCreate(ctx context.Context, template *v1beta2.IngotClusterTemplate) (admission.Warnings, error) {
 	resource := template.Spec.Template
 	errs := checkClusterTemplate(v1beta2.IngotClusterTemplateResource{}, resource)
-	if err := refusal("IngotClusterTemplate", template, errs); err != nil {
+	if err := invalid("IngotClusterTemplate", template, errs); err != nil {
 		return nil, err
 	}
 	path := field.NewPath("spec", "template", "spec")
-	out := append(admission.Warnings(strayCommands(nil, template)), endpointWarnings(ctx, v.outlook,
+	out := append(admission.Warnings(unknownAnnotations(nil, template)), endpointWarnings(ctx, v.checker,
 		endpointChange{namespace: template.Namespace, spec: path, after: resource.Spec.ControlPlaneEndpoint})...)
 	if host := resource.Spec.ControlPlaneEndpoint.Host; host != "" {
-		out = append(out, fmt.Sprintf("%s: %q becomes the endpoint of every cluster made from the template; leave it out and give it in each, or by a patch of the ClusterClass",
+		out = append(out, fmt.Sprintf("%s: %q becomes the endpoint of every cluster made from the template; remove it, and set it in each IngotCluster or by a ClusterClass patch",
 			path.Child("controlPlaneEndpoint", "host"), host))
 	}
-	return append(out, v.outlook.Cluster(ctx, template.Namespace, path, resource.Spec)...), nil
+	return append(out, v.checker.Cluster(ctx, template.Namespace, path, resource.Spec)...), nil
 }
 
-// ValidateUpdate keeps spec.template.spec as it is, but for dry runs of the
-// topology controller (M35–M37).
+// ValidateUpdate rejects changes of spec.template.spec, except in dry runs of the topology
+// controller (M35–M37).
 func (v *clusterTemplateValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotClusterTemplate) (admission.Warnings, error) {
 	was := before.DeepCopy()
 	defaultClusterTemplate(was)
 	errs := checkClusterTemplate(was.Spec.Template, after.Spec.Template)
-	frozen, err := keepTemplate(ctx, after, was.Spec.Template.Spec, after.Spec.Template.Spec)
+	frozen, err := checkTemplateUnchanged(ctx, after, was.Spec.Template.Spec, after.Spec.Template.Spec)
 	if err != nil {
 		return nil, err
 	}
-	return strayCommands(before.Annotations, after), refusal("IngotClusterTemplate", after, append(errs, frozen...))
-}
-
-// ValidateDelete admits.
-func (v *clusterTemplateValidator) ValidateDelete(context.Context, *v1beta2.IngotClusterTemplate) (admission.Warnings, error) {
-	return nil, nil
+	return unknownAnnotations(before.Annotations, after), invalid("IngotClusterTemplate", after, append(errs, frozen...))
 }

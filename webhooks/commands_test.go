@@ -22,11 +22,12 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// commandTime is the time of the commands in these tests, and what it is for the webhooks.
+// commandTime returns the time of the commands and the current time of the webhooks in these
+// tests.
 func commandTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// A command that does not say when it was given, or how, is refused when it is given, and not
-// later. One that has expired is admitted: a manifest in a repository may repeat it (I24).
+// A new command without a valid time or argument is rejected. An expired command is accepted,
+// because a manifest may repeat it (I24).
 func TestCommands(t *testing.T) {
 	at := func(d time.Duration) string { return commandTime().Add(d).Format(time.RFC3339) }
 	now := at(0)
@@ -74,38 +75,38 @@ func TestCommands(t *testing.T) {
 			_, err := v.ValidateUpdate(request(t.Context(), "alice"), claimed("h"), host)
 			checkRefusal(t, err, path)
 			if remedy := inventory.CommandLine(host, tt.annotation); tt.wantRefused && err != nil && !strings.Contains(err.Error(), remedy) {
-				t.Errorf("%v: does not say %s", err, remedy)
+				t.Errorf("%v: lacks the remedy %s", err, remedy)
 			}
 			free := host.DeepCopy()
 			free.Spec.Claim = nil
 			_, err = v.ValidateCreate(request(t.Context(), "alice"), free)
 			checkRefusal(t, err, path)
 			_, err = v.ValidateCreate(request(t.Context(), "restorer"), host)
-			checkRefusal(t, err, "") // a move never fails on it
+			checkRefusal(t, err, "") // a move never fails because of a command
 			_, err = v.ValidateUpdate(request(t.Context(), "alice"), host, host.DeepCopy())
-			checkRefusal(t, err, "") // what stands, stands
+			checkRefusal(t, err, "") // an unchanged command is accepted
 		})
 	}
 }
 
-// Every command that is given is warned of: what a manifest in a repository repeats has no
-// effect (I24).
+// Every new command causes a warning, because a command in a manifest has no effect when repeated
+// (I24).
 func TestCommandWarnings(t *testing.T) {
 	at := func(d time.Duration) string { return commandTime().Add(d).Format(time.RFC3339) }
 	for _, name := range inventory.CommandNames() {
 		for _, tt := range []struct {
 			value string
 			stood bool
-			says  string
+			want  string
 		}{
 			{at(0), false, "do not keep it in a manifest"},
 			{at(0), true, ""},
 			{at(-time.Hour), false, "it expired"},
-			{at(-time.Minute), false, "carried out, or refused, already"},
+			{at(-time.Minute), false, "already handled"},
 		} {
 			host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{name: tt.value}}}
 			host.Spec.Commands = []v1beta2.HostCommand{{Name: strings.TrimPrefix(name, v1beta2.AnnotationPrefix), Time: metav1.Time{Time: commandTime().Add(-time.Minute)}}}
-			if tt.says == "it expired" {
+			if tt.want == "it expired" {
 				host.Spec.Commands = nil
 			}
 			var before map[string]string
@@ -113,15 +114,15 @@ func TestCommandWarnings(t *testing.T) {
 				before = host.Annotations
 			}
 			got := strings.Join(commandWarnings(before, host, commandTime()), "; ")
-			if (got != "") != (tt.says != "") || !strings.Contains(got, tt.says) {
-				t.Errorf("%s=%s: warned %q, want %q", name, tt.value, got, tt.says)
+			if (got != "") != (tt.want != "") || !strings.Contains(got, tt.want) {
+				t.Errorf("%s=%s: warned %q, want %q", name, tt.value, got, tt.want)
 			}
 		}
 	}
 }
 
-// The user who gave a command is recorded whatever the request says, and a user of another
-// command keeps his.
+// The webhook records the user of a command, ignores a forged name, and keeps the users of other
+// commands.
 func TestCommandUsersAreRecorded(t *testing.T) {
 	webhook := newMutation(newDecoder(t), &v1beta2.IngotHost{}, hostDefaulter{clock: clocktesting.NewFakePassiveClock(commandTime())})
 	raw := func(annotations string) runtime.RawExtension {
@@ -155,7 +156,7 @@ func TestCommandUsersAreRecorded(t *testing.T) {
 	}
 }
 
-func TestStrayCommands(t *testing.T) {
+func TestUnknownAnnotations(t *testing.T) {
 	const slip = v1beta2.AnnotationPrefix + "force-relase"
 	annotated := func(object client.Object, key string) client.Object {
 		object.SetAnnotations(map[string]string{key: "x", "example.com/note": "y"})
@@ -168,24 +169,24 @@ func TestStrayCommands(t *testing.T) {
 		want   []string
 	}{
 		{"a host's on a host", nil, annotated(&v1beta2.IngotHost{}, v1beta2.InspectAnnotation), nil},
-		{"a slip", nil, annotated(&v1beta2.IngotHost{}, slip), []string{"metadata.annotations[" + slip + `]: "x" is read by nobody here; ` +
+		{"a slip", nil, annotated(&v1beta2.IngotHost{}, slip), []string{"metadata.annotations[" + slip + `]: "x" has no effect on this kind; ` +
 			"remove it, or correct it to one of approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, retry-bmc, rotate-credentials"}},
 		{"a slip that stands", map[string]string{slip: ""}, annotated(&v1beta2.IngotHost{}, slip), nil},
 		{"a host's on a machine", nil, annotated(&v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, v1beta2.ForceReleaseAnnotation), []string{
-			"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + `]: "x" is read by nobody here; annotate the IngotHost`}},
-		{"a slip on a cluster", nil, annotated(&v1beta2.IngotCluster{}, slip), []string{"metadata.annotations[" + slip + `]: "x" is read by nobody here; remove it`}},
+			"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + `]: "x" has no effect on this kind; annotate the IngotHost instead`}},
+		{"a slip on a cluster", nil, annotated(&v1beta2.IngotCluster{}, slip), []string{"metadata.annotations[" + slip + `]: "x" has no effect on this kind; remove it`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, strayCommands(tt.before, tt.object), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, unknownAnnotations(tt.before, tt.object), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Whoever gives a command that nothing will take up is told at once.
-func TestVainCommands(t *testing.T) {
+// A command without effect in the host's state causes a warning.
+func TestIneffectiveCommands(t *testing.T) {
 	const force, dangling, lift = v1beta2.ForceReleaseAnnotation, v1beta2.ReleaseDanglingAnnotation, v1beta2.ClearQuarantineAnnotation
 	free := v1beta2.IngotHostSpec{}
 	in := func(state v1beta2.ClaimState) v1beta2.IngotHostSpec {
@@ -199,20 +200,20 @@ func TestVainCommands(t *testing.T) {
 		name, command string
 		spec          v1beta2.IngotHostSpec
 		stood         bool
-		says          string
+		want          string
 	}{
-		{"force on a free host", force, free, false, "no machine has"},
+		{"force on a free host", force, free, false, "no machine uses"},
 		{"force on a host in use", force, in(v1beta2.ClaimProvisioned), false, "while the Machine of this host is being deleted"},
 		{"force that is waited for", force, in(v1beta2.ClaimReleasing), false, ""},
 		{"force on a fenced host", force, fenced, false, "is off"},
 		{"force that stands", force, free, true, ""},
-		{"dangling on a free host", dangling, free, false, "no machine has"},
+		{"dangling on a free host", dangling, free, false, "no machine uses"},
 		{"dangling on a host in use", dangling, in(v1beta2.ClaimProvisioned), false, ""},
 		{"dangling on a host being released", dangling, in(v1beta2.ClaimReleasing), false, "being released"},
 		{"clear on a well host", lift, free, false, "not in quarantine"},
 		{"clear on one in use", lift, in(v1beta2.ClaimProvisioned), false, "not in quarantine"},
 		{"clear on a quarantined host", lift, quarantined(v1beta2.QuarantineWipeFailed), false, ""},
-		{"clear on one not fenced", lift, quarantined(v1beta2.QuarantineNotFenced), false, "ends by itself"},
+		{"clear on one not fenced", lift, quarantined(v1beta2.QuarantineNotFenced), false, "ends when the BMC confirms"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,9 +222,9 @@ func TestVainCommands(t *testing.T) {
 			if tt.stood {
 				before = host.Annotations
 			}
-			got := strings.Join(vainCommands(before, host), "; ")
-			if (got != "") != (tt.says != "") || !strings.Contains(got, tt.says) {
-				t.Errorf("warned %q, want %q", got, tt.says)
+			got := strings.Join(ineffectiveCommands(before, host), "; ")
+			if (got != "") != (tt.want != "") || !strings.Contains(got, tt.want) {
+				t.Errorf("warned %q, want %q", got, tt.want)
 			}
 		})
 	}

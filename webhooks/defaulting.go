@@ -28,19 +28,11 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-ingotcluster,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,versions=v1beta2,name=default.ingotcluster.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-ingotclustertemplate,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates,versions=v1beta2,name=default.ingotclustertemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// defaulter brings the objects of one kind into canonical form. Objects and
-// templates of them go through the same function of package canonical.
+// defaulter normalizes the objects of one kind. An object and its template use the same function
+// of package normalize.
 type defaulter[T client.Object] func(T)
 
-var (
-	_ admission.Defaulter[*v1beta2.IngotNetwork]         = defaulter[*v1beta2.IngotNetwork](defaultNetwork)
-	_ admission.Defaulter[*v1beta2.IngotMachine]         = defaulter[*v1beta2.IngotMachine](defaultMachine)
-	_ admission.Defaulter[*v1beta2.IngotMachineTemplate] = defaulter[*v1beta2.IngotMachineTemplate](defaultMachineTemplate)
-	_ admission.Defaulter[*v1beta2.IngotCluster]         = defaulter[*v1beta2.IngotCluster](defaultCluster)
-	_ admission.Defaulter[*v1beta2.IngotClusterTemplate] = defaulter[*v1beta2.IngotClusterTemplate](defaultClusterTemplate)
-)
-
-// Default changes object in place. It never fails.
+// Default implements admission.Defaulter. It never fails.
 func (d defaulter[T]) Default(_ context.Context, object T) error {
 	d(object)
 	return nil
@@ -54,40 +46,40 @@ func defaultMachineTemplate(t *v1beta2.IngotMachineTemplate) {
 	normalize.Machine(&t.Spec.Template.Spec)
 }
 
-// defaultClusterTemplate leaves a template that says nothing at all, or the schema
-// could not refuse one whose spec was forgotten; the clusters of one get the label.
+// defaultClusterTemplate leaves an empty template unchanged, so that the schema can reject a
+// missing spec.
 func defaultClusterTemplate(t *v1beta2.IngotClusterTemplate) {
 	if !reflect.ValueOf(t.Spec.Template).IsZero() {
 		normalize.Cluster(&t.Spec.Template.Spec)
 	}
 }
 
-// mutation answers mutating requests by a defaulter. It differs from
-// controller-runtime's own handler in three ways: an object that does not decode is
-// passed on, so that the schema refuses it in its words; the patch holds what the
-// defaulter changed and nothing that a round trip through our types did; and who
-// wrote another form is told.
+// mutation handles mutating requests with a defaulter. It differs from controller-runtime's
+// handler in three ways:
+//   - It accepts an object that does not decode, so that the schema rejects it with its own message.
+//   - Its patch contains only the defaulter's changes, not those of a round trip through Go types.
+//   - It warns about values that are stored in another form.
 type mutation[T client.Object] struct {
 	decoder   admission.Decoder
 	defaulter admission.Defaulter[T]
-	// blank returns a new object of the kind.
-	blank func() T
+	// newObject returns an empty object of the kind.
+	newObject func() T
 }
 
-// Handle answers with a JSON patch (RFC 6902), empty where nothing is to change.
+// Handle returns a JSON patch (RFC 6902), which is empty if nothing changes.
 func (m *mutation[T]) Handle(ctx context.Context, req admission.Request) admission.Response {
-	before := m.blank()
+	before := m.newObject()
 	if err := m.decoder.Decode(req, before); err != nil {
-		return admission.Allowed("") // the schema refuses it, or else validation
+		return admission.Allowed("") // the schema or the validation rejects it
 	}
 	after, ok := before.DeepCopyObject().(T)
 	if !ok {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("copy of %T is of another type", before))
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("copy %T: the copy has another type", before))
 	}
 	if err := m.defaulter.Default(admission.NewContextWithRequest(ctx, req), after); err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	if reflect.DeepEqual(before, after) { // nearly always: the manager itself writes hosts all day
+	if reflect.DeepEqual(before, after) { // the common case
 		return admission.Allowed("")
 	}
 	list, err := changes(nil, before, after)
@@ -102,24 +94,24 @@ func (m *mutation[T]) Handle(ctx context.Context, req admission.Request) admissi
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(was, is).WithWarnings(rewritten(list)...)
+	return admission.PatchResponseFromRaw(was, is).WithWarnings(normalizedWarnings(list)...)
 }
 
-// rewritten tells what was written in another form. A default that filled a gap
-// needs no word, nor does what went.
-func rewritten(list []change) []string {
+// normalizedWarnings warns about strings that are stored in another form. It ignores added and
+// removed values.
+func normalizedWarnings(list []change) []string {
 	var warnings []string
 	warn := func(path *field.Path, before, after any) {
 		was, isText := before.(string)
 		is, staysText := after.(string)
 		if isText && staysText && was != is {
-			warnings = append(warnings, fmt.Sprintf("%s: %q is stored as %q; write it so in the manifest, or tools that compare "+
-				"text, such as Argo CD, show a difference", path, was, is))
+			warnings = append(warnings, fmt.Sprintf("%s: %q is stored as %q; change the manifest, or tools such as Argo CD "+
+				"show a difference", path, was, is))
 		}
 	}
 	for _, c := range list {
 		if strings.Contains(c.path.String(), v1beta2.CommandsGivenByAnnotation) {
-			continue // no manifest has it
+			continue // not part of a manifest
 		}
 		warn(c.path, c.before, c.value)
 		before, _ := c.before.([]any)
@@ -131,18 +123,18 @@ func rewritten(list []change) []string {
 	return warnings
 }
 
-// mutate is mutateBy for a kind whose objects alone say what becomes of them.
+// mutate is mutateBy for a defaulter that does not need the request.
 func mutate[T client.Object](mgr ctrl.Manager, object T, d defaulter[T]) func() error {
 	return mutateBy(mgr, object, d)
 }
 
-// mutateBy returns a step that registers the defaulting of one kind, under the path
-// that controller-runtime would choose. The defaulter finds the request in its context.
+// mutateBy returns a function that registers the defaulting of one kind under
+// controller-runtime's path. The request is in the defaulter's context.
 func mutateBy[T client.Object](mgr ctrl.Manager, object T, d admission.Defaulter[T]) func() error {
 	return func() error {
 		gvk, err := apiutil.GVKForObject(object, mgr.GetScheme())
 		if err != nil {
-			return fmt.Errorf("register the defaulting of %T: %w", object, err)
+			return fmt.Errorf("register the defaulting webhook of %T: %w", object, err)
 		}
 		path := "/mutate-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 		mgr.GetWebhookServer().Register(path, &admission.Webhook{
@@ -154,8 +146,8 @@ func mutateBy[T client.Object](mgr ctrl.Manager, object T, d admission.Defaulter
 }
 
 func newMutation[T client.Object](decoder admission.Decoder, object T, d admission.Defaulter[T]) *mutation[T] {
-	return &mutation[T]{decoder: decoder, defaulter: d, blank: func() T {
-		blank, _ := object.DeepCopyObject().(T)
-		return blank
+	return &mutation[T]{decoder: decoder, defaulter: d, newObject: func() T {
+		empty, _ := object.DeepCopyObject().(T)
+		return empty
 	}}
 }

@@ -33,7 +33,7 @@ func handle[T client.Object](t *testing.T, object T, d defaulter[T], raw string)
 	}})
 }
 
-// The patch holds what was brought into form and nothing else, and a warning says so.
+// The patch contains only normalized values, and a warning names each.
 func TestMutation(t *testing.T) {
 	const head = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2",`
 	sum := strings.Repeat("AB", 32)
@@ -55,8 +55,8 @@ func TestMutation(t *testing.T) {
 			`[{"op":"replace","path":"/spec/bmc/address","value":"redfish://10.0.0.9"},
 			  {"op":"replace","path":"/spec/bootMACAddress","value":"aa:bb:cc:00:11:22"}]`,
 			[]string{
-				`spec.bmc.address: "Redfish://10.0.0.9" is stored as "redfish://10.0.0.9"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`,
-				`spec.bootMACAddress: "AA-BB-CC-00-11-22" is stored as "aa:bb:cc:00:11:22"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`,
+				`spec.bmc.address: "Redfish://10.0.0.9" is stored as "redfish://10.0.0.9"; change the manifest, or tools such as Argo CD show a difference`,
+				`spec.bootMACAddress: "AA-BB-CC-00-11-22" is stored as "aa:bb:cc:00:11:22"; change the manifest, or tools such as Argo CD show a difference`,
 			}},
 		{"a password is not repeated", host(`"spec":{"bmc":{"address":"REDFISH://root:calvin@10.0.0.9"}}`), `[]`, nil},
 		{"a number where text belongs is the schema's to refuse", host(`"spec":{"bootMACAddress":52}`), `[]`, nil},
@@ -66,7 +66,7 @@ func TestMutation(t *testing.T) {
 				head+`"kind":"IngotMachine","metadata":{"creationTimestamp":null},"spec":{"image":{"url":"u","checksum":"SHA256:`+sum+`"}}}`)
 		}, `[{"op":"replace","path":"/spec/image/checksum","value":"sha256:` + strings.ToLower(sum) + `"}]`, []string{
 			`spec.image.checksum: "SHA256:` + sum + `" is stored as "sha256:` + strings.ToLower(sum) +
-				`"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
+				`"; change the manifest, or tools such as Argo CD show a difference`}},
 		{"a cluster without a spec gets the label, without a word", func(t *testing.T) admission.Response {
 			return handle(t, &v1beta2.IngotCluster{}, defaultCluster, head+`"kind":"IngotCluster"}`)
 		}, `[{"op":"add","path":"/spec","value":{"failureDomainLabel":"` + v1beta2.RackLabel + `"}}]`, nil},
@@ -76,7 +76,7 @@ func TestMutation(t *testing.T) {
 		{"a network", func(t *testing.T) admission.Response {
 			return handle(t, &v1beta2.IngotNetwork{}, defaultNetwork, head+`"kind":"IngotNetwork","spec":{"subnet":"010.0.0.0/8","domain":"DC1.example."}}`)
 		}, `[{"op":"replace","path":"/spec/domain","value":"dc1.example"}]`, []string{
-			`spec.domain: "DC1.example." is stored as "dc1.example"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
+			`spec.domain: "DC1.example." is stored as "dc1.example"; change the manifest, or tools such as Argo CD show a difference`}},
 		{"sets and keys of a network are left to be refused", func(t *testing.T) admission.Response {
 			return handle(t, &v1beta2.IngotNetwork{}, defaultNetwork, head+`"kind":"IngotNetwork","spec":{"searchDomains":["DC1.example.","example"],"reservations":[{"mac":"AA-BB-CC-00-11-22","ip":"10.0.0.9"}]}}`)
 		}, `[]`, nil},
@@ -111,16 +111,16 @@ func TestMutation(t *testing.T) {
 	}
 }
 
-// writings are what people write, and what only fuzzing does.
+// writings returns values that users write, and values as from fuzzing.
 func writings() []string {
 	sum := strings.Repeat("AB", 32)
 	return []string{"", "Node-1", "node-1.", "AA-BB-CC-00-11-22", "SHA256:" + sum, "sha256:" + sum, sum, "[2001:db8::9]", "API.c1.example.",
 		" https://images.example/os.raw\n", "\u212a", ".", "[", "example.com/Row", "x"}
 }
 
-// A template and the object made from it are brought into the same form, and only
-// once: or the topology controller would see a difference for ever.
-func TestTemplatesDefaultAlike(t *testing.T) {
+// A template and its object are normalized alike and idempotently, because the topology controller
+// would otherwise see a permanent difference.
+func TestTemplateAndObjectAreNormalizedAlike(t *testing.T) {
 	fill := randfill.NewWithSeed(1).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(
 		func(s *string, c randfill.Continue) {
 			if c.Bool() {
@@ -144,7 +144,7 @@ func TestTemplatesDefaultAlike(t *testing.T) {
 		again := ingotMachine.DeepCopy()
 		defaultMachine(again)
 		same(t, "IngotMachine, twice", ingotMachine.Spec, again.Spec)
-		// What Cluster API makes from the stored template is stored as it is.
+		// An object from the stored template is stored unchanged.
 		made := &v1beta2.IngotMachine{Spec: *machineTemplate.Spec.Template.Spec.DeepCopy()}
 		defaultMachine(made)
 		same(t, "IngotMachine, from the stored template", machineTemplate.Spec.Template.Spec, made.Spec)

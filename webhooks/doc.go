@@ -1,21 +1,20 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhooks is Ingot's admission: what a schema or a CEL rule cannot
-// decide because it needs another object, the order of addresses, or who asks.
-// Among it is the ledger's guard (I9): claim, record and order of an IngotHost
-// are changed by the manager's identity only.
+// Package webhooks implements Ingot's admission webhooks. They decide what a schema or a CEL rule
+// cannot, because the decision needs another object, the order of addresses, or the requester.
+// They also guard the persistent state (I9): only the manager changes claim, record, order and
+// commands of an IngotHost.
 //
-// Every refusal names the field, the value and what to do instead. A rule looks at
-// what differs from the stored object, so that labels, owners and finalizers of
-// whatever stands can be changed. What is legal but will not work is warned of
-// (package outlook), and another way of writing the same is brought into one form
-// (package canonical), alike for a template and the object made from it; all other
-// defaults stand in the schema. Subresources are never asked about, and objects that
-// clusterctl move deletes from the source cluster are let go.
+// Every rejection names the field, the value and the remedy. A rule looks only at what differs
+// from the stored object, so that labels, owners and finalizers of every stored object can change.
+// Package warnings warns about valid input that does not work with the inventory. Package
+// normalize writes equivalent values in one form, the same for a template and for the object made
+// from it. All other defaults are in the schema. The webhooks do not handle subresources, and
+// allow the deletions of clusterctl move.
 //
-// The package must not know the BMC drivers, the boot server or any controller,
-// and never writes to the API server but to ask it what a requester may do.
+// The package does not import BMC drivers, the boot server or a controller. Its only write to the
+// API server is the SubjectAccessReview.
 //
 //	err := webhooks.SetupWithManager(mgr, webhooks.Options{
 //		ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",

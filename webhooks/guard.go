@@ -17,18 +17,18 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// restoreVerb is the RBAC verb of those who may create objects with what only
-// Ingot writes in them: clusterctl move, and restoring a backup (I9).
+// restoreVerb is the RBAC verb that allows creating objects with fields that only Ingot writes. It
+// is for clusterctl move and for restoring a backup (I9).
 const restoreVerb = "restore"
 
-// access asks what a user may do.
+// access checks what a user is allowed to do.
 type access interface {
-	// allowed reports whether user may do what attributes say. An error means
-	// that nobody knows, and the request is refused.
+	// allowed reports whether user may perform the action of attributes. On an error the
+	// webhook rejects the request.
 	allowed(ctx context.Context, user authenticationv1.UserInfo, attributes authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// reviewer asks the API server, by a SubjectAccessReview.
+// reviewer asks the API server with a SubjectAccessReview.
 type reviewer struct {
 	client client.Client
 }
@@ -43,28 +43,27 @@ func (r reviewer) allowed(ctx context.Context, user authenticationv1.UserInfo, a
 		ResourceAttributes: &attributes,
 	}}
 	if err := r.client.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask whether %s may %s %s: %w", user.Username, attributes.Verb, attributes.Resource, err)
+		return false, fmt.Errorf("check whether %s may %s %s: %w", user.Username, attributes.Verb, attributes.Resource, err)
 	}
 	return review.Status.Allowed, nil
 }
 
-// guard knows who may write what only Ingot writes.
+// guard decides who may write the fields that only Ingot writes.
 type guard struct {
 	managerUsername string
 	access          access
 }
 
-// isManager reports whether the manager's identity asks.
+// isManager reports whether the manager sent the request.
 func (g guard) isManager(ctx context.Context) (bool, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return false, fmt.Errorf("find the requester: %w", err)
+		return false, fmt.Errorf("read the requester: %w", err)
 	}
 	return g.managerUsername != "" && req.UserInfo.Username == g.managerUsername, nil
 }
 
-// mayCreate reports whether the requester may create object of the resource with
-// what only Ingot writes in it: the manager, or who has the verb restore.
+// mayCreate reports whether the requester is the manager or has the verb restore on the resource.
 func (g guard) mayCreate(ctx context.Context, resource string, object client.Object) (bool, error) {
 	manager, err := g.isManager(ctx)
 	if manager || err != nil {
@@ -72,7 +71,7 @@ func (g guard) mayCreate(ctx context.Context, resource string, object client.Obj
 	}
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return false, fmt.Errorf("find the requester: %w", err)
+		return false, fmt.Errorf("read the requester: %w", err)
 	}
 	return g.access.allowed(ctx, req.UserInfo, authorizationv1.ResourceAttributes{
 		Verb: restoreVerb, Group: v1beta2.GroupVersion.Group, Version: v1beta2.GroupVersion.Version,
@@ -80,7 +79,7 @@ func (g guard) mayCreate(ctx context.Context, resource string, object client.Obj
 	})
 }
 
-// ledger is the part of a host's spec that only Ingot writes (I9).
+// ledger is the part of a host's spec that only Ingot writes (I9): its persistent state.
 type ledger struct {
 	Claim    *v1beta2.HostClaim    `json:"claim,omitempty"`
 	Record   *v1beta2.HostRecord   `json:"record,omitempty"`
@@ -92,9 +91,9 @@ func ledgerOf(host *v1beta2.IngotHost) ledger {
 	return ledger{Claim: host.Spec.Claim, Record: host.Spec.Record, Order: host.Spec.Order, Commands: host.Spec.Commands}
 }
 
-// createdLedger refuses a new host with a ledger, unless the requester may
-// restore: a ledger that somebody made up could release, or hide, a server in use.
-func (g guard) createdLedger(ctx context.Context, host *v1beta2.IngotHost) (field.ErrorList, error) {
+// checkNewLedger rejects a new host that has a ledger, unless the requester may restore: a forged
+// ledger could release or hide a server in use.
+func (g guard) checkNewLedger(ctx context.Context, host *v1beta2.IngotHost) (field.ErrorList, error) {
 	list, err := changes(field.NewPath("spec"), ledger{}, ledgerOf(host))
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -103,12 +102,12 @@ func (g guard) createdLedger(ctx context.Context, host *v1beta2.IngotHost) (fiel
 	if err != nil || ok {
 		return nil, err
 	}
-	return refuseChanges(list, fmt.Sprintf("only Ingot writes claim, record, order and commands; remove them to register the server again, "+
-		"or restore as somebody with the RBAC verb %s on ingothosts", restoreVerb)), nil
+	return invalidChanges(list, fmt.Sprintf("only Ingot writes claim, record, order and commands; remove them to register the server again, "+
+		"or restore as a user with the RBAC verb %s on ingothosts", restoreVerb)), nil
 }
 
-// changedLedger refuses a change of the ledger by anybody but the manager.
-func (g guard) changedLedger(ctx context.Context, before, after *v1beta2.IngotHost) (field.ErrorList, error) {
+// checkLedgerUnchanged rejects a change of the ledger by any user except the manager.
+func (g guard) checkLedgerUnchanged(ctx context.Context, before, after *v1beta2.IngotHost) (field.ErrorList, error) {
 	list, err := changes(field.NewPath("spec"), ledgerOf(before), ledgerOf(after))
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -117,7 +116,7 @@ func (g guard) changedLedger(ctx context.Context, before, after *v1beta2.IngotHo
 	if err != nil || manager {
 		return nil, err
 	}
-	return refuseChanges(list, fmt.Sprintf("only Ingot's manager changes claim, record, order and commands; leave them as they are "+
+	return invalidChanges(list, fmt.Sprintf("only Ingot changes claim, record, order and commands; leave them unchanged "+
 		"(kubectl apply and patch do), delete the Machine to release a host, or annotate the host with %s or %s",
 		inventory.CommandText(v1beta2.ReleaseDanglingAnnotation), inventory.CommandText(v1beta2.ClearQuarantineAnnotation))), nil
 }

@@ -34,7 +34,7 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
-// fakeAccess lets one user restore, and remembers what it was asked.
+// fakeAccess allows one user to restore, and records the requests.
 type fakeAccess struct {
 	restorer string
 	err      error
@@ -46,7 +46,7 @@ func (f *fakeAccess) allowed(_ context.Context, user authenticationv1.UserInfo, 
 	return user.Username == f.restorer && attributes.Verb == restoreVerb, f.err
 }
 
-// request is the context of a request of user.
+// request returns the context of a request by user.
 func request(ctx context.Context, user string) context.Context {
 	return admission.NewContextWithRequest(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UserInfo: authenticationv1.UserInfo{Username: user},
@@ -62,7 +62,7 @@ func claimed(name string) *v1beta2.IngotHost {
 	return host
 }
 
-// fakeIndexer sets up the manager's indexes in a fake client.
+// fakeIndexer registers the manager's indexes with a fake client.
 type fakeIndexer struct{ *fake.ClientBuilder }
 
 func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
@@ -85,12 +85,12 @@ func newHostValidator(t *testing.T, managerUsername string, objects ...client.Ob
 	reader := newReader(t, objects...)
 	return &hostValidator{
 		guard: guard{managerUsername: managerUsername, access: &fakeAccess{restorer: "restorer"}},
-		hosts: reader, live: reader, outlook: warnings.Outlook{Reader: reader},
+		hosts: reader, live: reader, checker: warnings.Checker{Reader: reader},
 		clock: clocktesting.NewFakePassiveClock(commandTime()),
 	}
 }
 
-// Who may write the ledger (I9).
+// Only the manager and users with restore write the persistent state (I9).
 func TestLedgerGuard(t *testing.T) {
 	change := func(mutate func(*v1beta2.IngotHost)) func(*hostValidator, context.Context) error {
 		return func(v *hostValidator, ctx context.Context) error {
@@ -158,21 +158,21 @@ func checkRefusal(t *testing.T, err error, wantField string) {
 	t.Errorf("got %v, want a refusal about %s", err, wantField)
 }
 
-// What cannot be found out is no permission.
+// A request is rejected if the permission cannot be checked.
 func TestGuardFailsClosed(t *testing.T) {
 	v := newHostValidator(t, "ingot")
 	v.access = &fakeAccess{restorer: "restorer", err: errors.New("no answer")}
 	if _, err := v.ValidateCreate(request(t.Context(), "restorer"), claimed("h1")); err == nil {
-		t.Error("a ledger was let in although nobody could say whether it may")
+		t.Error("a ledger was admitted without a permission check")
 	}
 	before, after := claimed("h1"), claimed("h1")
 	after.Spec.Claim.Attempt = 2
 	if _, err := v.ValidateUpdate(t.Context(), before, after); err == nil {
-		t.Error("a change by nobody was let in")
+		t.Error("a change without a requester was admitted")
 	}
 }
 
-// The question put to the API server names verb, resource and object.
+// The SubjectAccessReview names verb, resource and object.
 func TestGuardAsksForTheObject(t *testing.T) {
 	v := newHostValidator(t, "ingot")
 	access := &fakeAccess{restorer: "restorer"}
@@ -252,8 +252,8 @@ func TestHostDelete(t *testing.T) {
 	}
 }
 
-// Of two hosts that cannot both be true, the second is refused; the leftovers of
-// a move are not in the way of what was moved.
+// A host with the MAC address or BMC of another host is rejected, except after clusterctl move,
+// which leaves objects behind in the source namespace.
 func TestHostIdentity(t *testing.T) {
 	host := func(namespace, name, mac, bmc string) *v1beta2.IngotHost {
 		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -295,14 +295,14 @@ func TestHostIdentity(t *testing.T) {
 			checkRefusal(t, err, tt.wantField)
 			named := strings.Contains(fmt.Sprint(err), first.Namespace+"/"+first.Name)
 			if err != nil && named != (tt.new.Namespace == first.Namespace) {
-				t.Errorf("to people of namespace %s the refusal is: %v", tt.new.Namespace, err)
+				t.Errorf("for users of namespace %s the rejection is: %v", tt.new.Namespace, err)
 			}
 		})
 	}
 }
 
-// No host that is there already becomes a second one of an address either.
-func TestHostTakesAnAddress(t *testing.T) {
+// An existing host cannot take the address of another host.
+func TestHostCannotTakeAnAddress(t *testing.T) {
 	victim := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim"}}
 	victim.Spec.BootMACAddress = "52:54:00:00:00:01"
 	second := func(mac string, change func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
@@ -338,9 +338,8 @@ func TestHostTakesAnAddress(t *testing.T) {
 	}
 }
 
-// An enrolled host is named to whoever registers its server, in whatever namespace; a
-// tenant's is not.
-func TestAddressOfAnEnrolledHost(t *testing.T) {
+// The rejection names a discovered host of any namespace, but no host of another tenant.
+func TestDiscoveredHostIsNamed(t *testing.T) {
 	at := func(namespace, name string) *v1beta2.IngotHost {
 		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		h.Spec.BootMACAddress = "52:54:00:00:00:01"
@@ -362,15 +361,15 @@ func TestAddressOfAnEnrolledHost(t *testing.T) {
 			_, err := newHostValidator(t, "ingot", tt.there...).ValidateCreate(request(t.Context(), "somebody"), at("ns", "h2"))
 			checkRefusal(t, err, "spec.bootMACAddress")
 			text := fmt.Sprint(err)
-			if named := strings.Contains(text, "found/dc1, which reported itself"); named != tt.named || strings.Contains(text, "tenant/") {
+			if named := strings.Contains(text, "found/dc1, a discovered host"); named != tt.named || strings.Contains(text, "tenant/") {
 				t.Error(text)
 			}
 		})
 	}
 }
 
-// A host that was let in before a rule existed can still be changed and deleted.
-func TestUnchangedIsNotLookedAtAgain(t *testing.T) {
+// A host that violates a newer rule can still be changed.
+func TestUnchangedFieldsAreNotChecked(t *testing.T) {
 	before := claimed("h1")
 	before.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
 	after := before.DeepCopy()

@@ -16,15 +16,15 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// allowing is a network that allows namespace ns so many hosts; nil: any number.
+// allowing returns a network that allows most hosts of namespace ns; nil means any number.
 func allowing(name string, most *int32) *v1beta2.IngotNetwork {
 	network := &v1beta2.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	network.Spec.AllowedNamespaces = &v1beta2.NetworkNamespaces{Names: []string{"ns"}, MaxHosts: most}
 	return network
 }
 
-// I22: no state of a host lets it onto a network that does not allow it, or to a BMC that is
-// not allowed; and it joins a network after all that are there.
+// I22: in no state can a host join a network that does not allow it, or use a BMC address that is
+// not allowed. A host that joins counts as the newest host.
 func TestHostJoinsANetwork(t *testing.T) {
 	refusing := allowing("others", nil)
 	refusing.Spec.AllowedNamespaces.Names = []string{"another"}
@@ -75,8 +75,7 @@ func TestHostJoinsANetwork(t *testing.T) {
 	}
 }
 
-// While a system is installed with the address recorded for its host, the host keeps the
-// NIC and the network that it was recorded for.
+// During an installation that uses the recorded address, NIC and network are immutable.
 func TestHostKeepsRecordedAddress(t *testing.T) {
 	const boot = "52:54:00:00:00:01"
 	for name, tc := range map[string]struct {
@@ -116,8 +115,7 @@ func TestHostKeepsRecordedAddress(t *testing.T) {
 	}
 }
 
-// I22: a tenant registers no interface that another tenant's server has, which would be booted
-// for it.
+// I22: a tenant cannot register an interface of another tenant's server.
 func TestHostWithAnInterfaceOfOthers(t *testing.T) {
 	const mac = "52:54:00:00:00:02"
 	host := func(namespace string, change func(*v1beta2.IngotHost)) *v1beta2.IngotHost {

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-func TestImageIsBroughtIntoForm(t *testing.T) {
+func TestImageChecksumIsNormalized(t *testing.T) {
 	image := &v1beta2.IngotImage{Spec: v1beta2.IngotImageSpec{Checksum: "SHA256:" + strings.Repeat("AB", 32)}}
 	defaultImage(image)
 	if want := "sha256:" + strings.Repeat("ab", 32); image.Spec.Checksum != want {
@@ -28,8 +28,8 @@ func TestImageIsBroughtIntoForm(t *testing.T) {
 	}
 }
 
-// What an image that comes or goes does to Clusters is said, or refused.
-func TestImagesAndTheirClusters(t *testing.T) {
+// Creating or deleting an image that affects Clusters causes a warning or a rejection.
+func TestImageInUse(t *testing.T) {
 	scheme := testscheme.Scheme(t)
 	image := func(name, os string) *v1beta2.IngotImage {
 		return &v1beta2.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.IngotImageSpec{KubernetesVersion: "v1.36.1", Architecture: "amd64", OS: os}}
@@ -70,21 +70,21 @@ func TestImagesAndTheirClusters(t *testing.T) {
 		"one that sorts later":          {create, image("z", "debian-13"), "", ""},
 		"one that sorts before":         {create, image("b", "debian-13"), "", ""},
 		"of another version":            {create, newer, "", ""},
-		"another system":                {create, image("a", "ubuntu-24.04"), `spec.os: with "ubuntu-24.04" the catalogue has images of several operating systems for Kubernetes v1.36.1 on amd64 (debian-13 too)`, ""},
+		"another system":                {create, image("a", "ubuntu-24.04"), `spec.os: Kubernetes v1.36.1 on amd64 has images of several operating systems ("ubuntu-24.04" and debian-13)`, ""},
 		"deleted, unused":               {remove, image("unused", "debian-13"), "", ""},
-		"deleted, in use":               {remove, image("m", "debian-13"), "", "is the image of Clusters dc1/prod, dc2/test, dc3/x and 1 more: without it their machines are replaced"},
-		"deleted, in use, all the same": {remove, inUse("2026-11-20T11:30:00Z"), "metadata.name: IngotMachineTemplates dc1/mine-too name", ""},
-		"deleted an hour after that":    {remove, inUse("2026-11-20T11:00:00Z"), "", "is the image of Clusters"},
-		"deleted, a consent to come":    {remove, inUse("2026-11-20T12:30:00Z"), "", "is the image of Clusters"},
+		"deleted, in use":               {remove, image("m", "debian-13"), "", "Clusters dc1/prod, dc2/test, dc3/x and 1 more use this image, and its deletion replaces their machines"},
+		"deleted, in use, all the same": {remove, inUse("2026-11-20T11:30:00Z"), "metadata.name: IngotMachineTemplates dc1/mine-too use", ""},
+		"deleted an hour after that":    {remove, inUse("2026-11-20T11:00:00Z"), "", "use this image"},
+		"deleted, a consent to come":    {remove, inUse("2026-11-20T12:30:00Z"), "", "use this image"},
 		"deleted, a consent of no time": {remove, inUse(""), "", "annotate it with ingot.infrastructure.cluster.x-k8s.io/delete-in-use=$(date -u +%FT%TZ)"},
-		"consent":                       {consent, inUse("2026-11-20T11:59:00Z,by Ann"), "counts for a deletion within an hour of its time; do not keep it in a manifest", ""},
-		"consent that has expired":      {consent, inUse("2026-11-20T10:59:00Z"), "has no effect: it expired an hour after its time; to give it now: kubectl annotate --overwrite iimg m ", ""},
+		"consent":                       {consent, inUse("2026-11-20T11:59:00Z,by Ann"), "allows a deletion within one hour of its time; do not keep it in a manifest", ""},
+		"consent that has expired":      {consent, inUse("2026-11-20T10:59:00Z"), "has no effect: it expired one hour after its time; to set it now, run: kubectl annotate --overwrite iimg m ", ""},
 		"consent of no time":            {consent, inUse(""), "", "must start with the UTC time"},
-		"consent of a time to come":     {consent, inUse("2026-11-20T13:00:00Z"), "", "its time lies in the future"},
+		"consent of a time to come":     {consent, inUse("2026-11-20T13:00:00Z"), "", "its time is in the future"},
 		"consent with the image":        {create, inUse("true"), "", "must start with the UTC time"},
 		"consent that stands":           {func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateUpdate(t.Context(), i, i) }, inUse("2026-11-20T10:59:00Z"), "", ""},
 		"deleted by a move":             {remove, annotated(clusterctlv1.DeleteForMoveAnnotation, ""), "", ""},
-		"deleted, named by a template":  {remove, image("lone", "debian-13"), "metadata.name: IngotMachineTemplates dc1/mine name image \"lone\"", ""},
+		"deleted, named by a template":  {remove, image("lone", "debian-13"), "metadata.name: IngotMachineTemplates dc1/mine use image \"lone\"", ""},
 		"its URL changes":               {func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateUpdate(t.Context(), i, i) }, image("m", "debian-13"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,14 +99,13 @@ func TestImagesAndTheirClusters(t *testing.T) {
 	}
 }
 
-// A cache that cannot be read is no reason to refuse a new image; one that is to be deleted
-// stays until it is known that nobody uses it.
-func TestImagesWithoutACache(t *testing.T) {
+// An unreadable cache does not block the creation of an image, but it blocks the deletion.
+func TestImageWithUnreadableCache(t *testing.T) {
 	v := &imageValidator{reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build(), clock: testclock.NewFakePassiveClock(time.Unix(0, 0))}
 	if warned, err := v.ValidateCreate(t.Context(), &v1beta2.IngotImage{}); err != nil || len(warned) > 0 {
 		t.Errorf("created: %v, %v", warned, err)
 	}
 	if _, err := v.ValidateDelete(t.Context(), &v1beta2.IngotImage{}); err == nil {
-		t.Error("deleted, and nobody knows who uses it")
+		t.Error("the deletion was allowed although the users are unknown")
 	}
 }

@@ -16,30 +16,28 @@ import (
 )
 
 const (
-	// maxBody bounds one request, in bytes. The API server accepts objects of at most 3 MiB,
-	// and an admission review carries two of them.
+	// maxBody limits one request, in bytes. The API server accepts objects of at most 3 MiB,
+	// and an admission review contains two.
 	maxBody = 8 << 20
-	// maxBodies bounds all requests that are in memory at once, in bytes.
+	// maxBodies limits all requests in memory, in bytes.
 	maxBodies = 3 * maxBody
-	// maxCalls bounds the requests that are decoded and answered at once. A decoded body takes
-	// up to 30 times its size, so one of maxBody counts as maxCalls.
+	// maxCalls limits the requests that are handled concurrently. A decoded body takes up to 30
+	// times its size, so a body of maxBody counts as maxCalls requests.
 	maxCalls = 64
-	// readChunk is how much of a body is read at a time, in bytes.
+	// readChunk is the size of one read, in bytes.
 	readChunk = 16 << 10
-	// readTimeout is how long a body may take to arrive.
+	// readTimeout limits the arrival of a body.
 	readTimeout = 5 * time.Second
-	// answerTimeout is how long one request may take in all: the longest timeoutSeconds of a
-	// webhook.
+	// answerTimeout limits one request: it is the maximum timeoutSeconds of a webhook.
 	answerTimeout = 30 * time.Second
 )
 
-// errBusy is returned for a body that does not fit into maxBodies.
-var errBusy = errors.New("too many requests at once")
+// errBusy is returned for a body that would exceed maxBodies.
+var errBusy = errors.New("too many concurrent requests")
 
-// WithLimits returns a webhook server that bounds the memory and the time of requests to
-// every handler that is registered with it, since any Pod may reach the port. Handlers share
-// the limits. Controller-runtime itself bounds the body of an admission review, and nothing
-// of a conversion review.
+// WithLimits returns a webhook server that limits the memory and the time of requests, since any
+// Pod may reach the port. All its handlers share the limits. controller-runtime limits the body of
+// an admission review, but not of a conversion review.
 func WithLimits(server webhook.Server) webhook.Server {
 	return &limitedServer{
 		Server: server, readTimeout: readTimeout, answerTimeout: answerTimeout,
@@ -50,12 +48,12 @@ func WithLimits(server webhook.Server) webhook.Server {
 type limitedServer struct {
 	webhook.Server
 	readTimeout, answerTimeout time.Duration
-	// bodies holds the bytes of the requests that are in memory; calls those that are being
-	// decoded and answered, with at least maxBody/maxCalls for each.
+	// bodies counts the bytes of the requests in memory. calls counts the bytes of the requests
+	// being handled, at least maxBody/maxCalls for each.
 	bodies, calls *semaphore.Weighted
 }
 
-// Register puts the limits before a handler.
+// Register registers handler behind the limits.
 func (s *limitedServer) Register(path string, handler http.Handler) {
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, handler) }))
 }
@@ -64,7 +62,7 @@ func (s *limitedServer) serve(w http.ResponseWriter, r *http.Request, handler ht
 	ctx, cancel := context.WithTimeout(r.Context(), s.answerTimeout)
 	defer cancel()
 	control := http.NewResponseController(w)
-	// A writer without deadlines still has the other limits.
+	// The other limits also apply to a writer without deadlines.
 	_ = control.SetReadDeadline(time.Now().Add(s.readTimeout))
 	_ = control.SetWriteDeadline(time.Now().Add(s.answerTimeout + s.readTimeout))
 	if r.ContentLength > maxBody {
@@ -74,13 +72,13 @@ func (s *limitedServer) serve(w http.ResponseWriter, r *http.Request, handler ht
 	body, held, err := s.read(http.MaxBytesReader(w, r.Body, maxBody))
 	defer func() { s.bodies.Release(held) }()
 	if err != nil {
-		refuse(w, err)
+		writeError(w, err)
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	weight := max(int64(len(body)), maxBody/maxCalls)
 	if err := s.calls.Acquire(ctx, weight); err != nil {
-		refuse(w, errBusy)
+		writeError(w, errBusy)
 		return
 	}
 	defer s.calls.Release(weight)
@@ -89,9 +87,9 @@ func (s *limitedServer) serve(w http.ResponseWriter, r *http.Request, handler ht
 	handler.ServeHTTP(w, r)
 }
 
-// read returns a body, and how many bytes of s.bodies are to be released. It takes them as the
-// body arrives, so that a client that is slow, or only announces a large body, holds little.
-// It does not wait for them, since those that hold some may wait for more, too.
+// read returns a body, and the bytes of s.bodies that the caller must release. It acquires them
+// as the body arrives, so that a slow client, or one that only announces a large body, holds few.
+// It never waits for bytes, because requests that hold some could wait for each other.
 func (s *limitedServer) read(from io.Reader) (_ []byte, held int64, _ error) {
 	var body bytes.Buffer
 	for {
@@ -109,17 +107,17 @@ func (s *limitedServer) read(from io.Reader) (_ []byte, held int64, _ error) {
 	}
 }
 
-// refuse answers a request whose body was not taken in.
-func refuse(w http.ResponseWriter, err error) {
+// writeError answers a request whose body was not read.
+func writeError(w http.ResponseWriter, err error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		http.Error(w, "the request is larger than 8 MiB", http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errBusy):
-		// The API server's client calls again after a 429 that has this header.
+		// The API server's client retries after a 429 with this header.
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many requests at once; call again", http.StatusTooManyRequests)
+		http.Error(w, "too many concurrent requests; retry", http.StatusTooManyRequests)
 	default:
-		http.Error(w, "the request could not be read to its end in time", http.StatusBadRequest)
+		http.Error(w, "the request body did not arrive in time", http.StatusBadRequest)
 	}
 }

@@ -28,14 +28,13 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// limitedSite is a webhook server with limits on loopback, and a client of it.
+// limitedSite is a webhook server with limits on loopback, with a client.
 type limitedSite struct {
 	url    string
 	client *http.Client
 }
 
-// serveLimited starts a server as the manager has it; edit changes its limits, and handlers are
-// registered by path.
+// serveLimited starts a server like the manager's with handlers by path. edit changes its limits.
 func serveLimited(t *testing.T, edit func(*limitedServer), handlers map[string]http.Handler) *limitedSite {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,8 +84,8 @@ func serveLimited(t *testing.T, edit func(*limitedServer), handlers map[string]h
 	return s
 }
 
-// post returns the status of an answer; length is what the client announces, -1 for nothing. A
-// connection that the server closed has the status 0.
+// post returns the status of an answer, or 0 if the server closed the connection. length is the
+// announced length, -1 for none.
 func (s *limitedSite) post(t *testing.T, path string, body io.Reader, length int64) (int, http.Header) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, io.NopCloser(body))
@@ -116,7 +115,7 @@ func converter(t *testing.T) http.Handler {
 	return conversion.NewWebhookHandler(scheme, conversion.NewRegistry())
 }
 
-// endless is a text of one letter without an end.
+// endless is an endless text of one letter.
 type endless byte
 
 func (e endless) Read(p []byte) (int, error) {
@@ -126,7 +125,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A body of 256 MiB to /convert is refused, and takes no memory.
+// A body of 256 MiB to /convert is rejected without using memory.
 func TestLargeBodyTakesNoMemory(t *testing.T) {
 	s := serveLimited(t, nil, map[string]http.Handler{"/convert": converter(t)})
 	const size = 256 << 20
@@ -143,15 +142,15 @@ func TestLargeBodyTakesNoMemory(t *testing.T) {
 			if status != http.StatusRequestEntityTooLarge && status != 0 {
 				t.Errorf("status %d, want %d", status, http.StatusRequestEntityTooLarge)
 			}
-			if took := after.TotalAlloc - before.TotalAlloc; took > 16*maxBody { // of all that was ever allocated; half of it under the race detector
+			if took := after.TotalAlloc - before.TotalAlloc; took > 16*maxBody { // total allocations; half of it under the race detector
 				t.Errorf("it took %d MiB", took>>20)
 			}
 		})
 	}
 }
 
-// The largest bodies that are let in, made so that they take the most memory when they are
-// decoded, leave most of the manager's 2 GiB.
+// The largest allowed bodies, made to use the most memory when decoded, fit well into the
+// manager's 2 GiB.
 func TestDecodedBodiesAreBounded(t *testing.T) {
 	s := serveLimited(t, nil, map[string]http.Handler{"/convert": converter(t)})
 	stop, peak := make(chan struct{}), make(chan uint64, 1)
@@ -183,8 +182,8 @@ func TestDecodedBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// Clients that announce much and send little are cut off, and exclude no other meanwhile.
-func TestSlowBodiesExcludeNoCall(t *testing.T) {
+// Clients that announce large bodies and send slowly are cut off, and do not block others.
+func TestSlowBodiesDoNotBlockOthers(t *testing.T) {
 	ok := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	s := serveLimited(t, func(l *limitedServer) { l.readTimeout = time.Second }, map[string]http.Handler{"/ok": ok})
 	slow := make(chan int, 32)
@@ -209,9 +208,8 @@ func TestSlowBodiesExcludeNoCall(t *testing.T) {
 	}
 }
 
-// A call for which there is no place ends with 429 and a time to call again; at most maxCalls
-// are answered at once.
-func TestCallsAtOnceAreBounded(t *testing.T) {
+// At most maxCalls requests are handled concurrently. Others get 429 with Retry-After.
+func TestConcurrentCallsAreLimited(t *testing.T) {
 	release := make(chan struct{})
 	var now, most atomic.Int64
 	wait := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

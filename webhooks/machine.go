@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/topology"
@@ -25,23 +26,20 @@ import (
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachine,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,versions=v1beta2,name=validation.ingotmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
-// The controller waits for the Machine whether or not this asks it (I7): nothing is held up for want of an answer.
+// failurePolicy=ignore is safe, because the controller waits for the Machine anyway (I7).
 // +kubebuilder:webhook:verbs=delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachine,mutating=false,failurePolicy=ignore,timeoutSeconds=5,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,versions=v1beta2,name=deletion.ingotmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachinetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates,versions=v1beta2,name=validation.ingotmachinetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// machineValidator admits IngotMachines.
+// machineValidator validates IngotMachines.
 type machineValidator struct {
 	guard
-	outlook warnings.Outlook
-	// live reads Machines from the API server: one that was deleted a moment ago must not
-	// be taken for one that lives.
+	checker warnings.Checker
+	// live reads Machines from the API server, because the cache may not know a recent deletion.
 	live client.Reader
 }
 
-var _ admission.Validator[*v1beta2.IngotMachine] = &machineValidator{}
-
-// ValidateCreate admits a new machine. A providerID in it is a claim on a host
-// (I1), so that only those who may restore can create it.
+// ValidateCreate allows a providerID, which is a claim on a host (I1), only to users that may
+// restore.
 func (v *machineValidator) ValidateCreate(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
 	errs := append(checkHostSelector(field.NewPath("spec", "hostSelector"), machine.Spec.HostSelector),
 		networkdata.Check(field.NewPath("spec", "networkData"), machine.Spec.NetworkData)...)
@@ -53,20 +51,19 @@ func (v *machineValidator) ValidateCreate(ctx context.Context, machine *v1beta2.
 		}
 		if !ok {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "providerID"), machine.Spec.ProviderID, fmt.Sprintf(
-				"only Ingot chooses the host; leave it out, or restore as somebody with the RBAC verb %s on ingotmachines", restoreVerb)))
+				"only Ingot chooses the host; remove it, or restore as a user with the RBAC verb %s on ingotmachines", restoreVerb)))
 		}
 	}
-	if err := refusal("IngotMachine", machine, errs); err != nil {
+	if err := invalid("IngotMachine", machine, errs); err != nil {
 		return nil, err
 	}
 	return v.warnings(ctx, machine), nil
 }
 
-// warnings tells what no host can serve. A machine that was made from a template, or
-// has its host already, is not warned of: the template was, and Cluster API makes
-// them by the thousand.
+// warnings warns about requirements that no host meets. It skips machines that have a host, and
+// those from a template: creating the template already caused the warning.
 func (v *machineValidator) warnings(ctx context.Context, machine *v1beta2.IngotMachine) admission.Warnings {
-	out := admission.Warnings(strayCommands(nil, machine))
+	out := admission.Warnings(unknownAnnotations(nil, machine))
 	if _, cloned := machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]; cloned {
 		return out
 	}
@@ -74,23 +71,22 @@ func (v *machineValidator) warnings(ctx context.Context, machine *v1beta2.IngotM
 	if out = append(out, cleaningWarning(path, machine.Spec)...); machine.Spec.ProviderID != "" {
 		return out
 	}
-	return append(out, v.outlook.Machine(ctx, machine.Namespace, path, machine.Spec)...)
+	return append(out, v.checker.Machine(ctx, machine.Namespace, path, machine.Spec)...)
 }
 
-// ValidateUpdate keeps the spec as it is: a server is not changed under a
-// machine's feet, it is replaced. Mutable are (M64) providerID, which Ingot writes,
-// cleaning, which the claim follows, and hostSelector, which means nothing any more
-// once there is a host: by these Cluster API updates machines in place.
+// ValidateUpdate rejects changes of the spec: a change requires another machine. Mutable are (M64)
+// providerID, for Ingot only; cleaning, which Ingot copies to the claim; and hostSelector, once the
+// machine has a host. Cluster API changes cleaning and hostSelector in place.
 func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotMachine) (admission.Warnings, error) {
 	was, is := before.Spec.DeepCopy(), after.Spec.DeepCopy()
 	was.ProviderID, is.ProviderID = "", ""
-	errs := liveChanges(before, was, is)
-	normalize.Machine(was) // so that a default of ours is no change of theirs
+	errs := checkMutable(before, was, is)
+	normalize.Machine(was) // defaulting is not a change by the user
 	list, err := changes(field.NewPath("spec"), was, is)
 	if err != nil {
 		return nil, err
 	}
-	errs = append(errs, refuseChanges(list, "is immutable: a machine is installed once; roll out a new IngotMachineTemplate, which replaces the Machine")...)
+	errs = append(errs, invalidChanges(list, "is immutable, because Ingot installs a machine once; roll out a new IngotMachineTemplate, which replaces the Machine")...)
 	if before.Spec.ProviderID != after.Spec.ProviderID {
 		manager, err := v.isManager(ctx)
 		if err != nil {
@@ -98,17 +94,17 @@ func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1
 		}
 		if !manager {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "providerID"), after.Spec.ProviderID, fmt.Sprintf(
-				"only Ingot's manager changes it, from %q; set it back, and delete the Machine to release its host", before.Spec.ProviderID)))
+				"only Ingot changes it; set it back to %q, and delete the Machine to release its host", before.Spec.ProviderID)))
 		} else if after.Spec.ProviderID != "" {
 			errs = append(errs, checkProviderID(after)...)
 		}
 	}
-	return strayCommands(before.Annotations, after), refusal("IngotMachine", after, errs)
+	return unknownAnnotations(before.Annotations, after), invalid("IngotMachine", after, errs)
 }
 
-// liveChanges takes out of two specs what may change between them, once it is checked.
-// Before there is a host, hostSelector is what one is chosen by, and stays.
-func liveChanges(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec) field.ErrorList {
+// checkMutable checks the mutable fields of is, and then equalizes them in was and is. hostSelector
+// is immutable until the machine has a host.
+func checkMutable(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec) field.ErrorList {
 	is.Cleaning = was.Cleaning
 	if before.Spec.ProviderID == "" || equality.Semantic.DeepEqual(was.HostSelector, is.HostSelector) {
 		return nil
@@ -118,39 +114,37 @@ func liveChanges(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec
 	return errs
 }
 
-// ValidateDelete refuses while the Machine lives: Cluster API does not drain the Node of
-// a Machine whose InfraMachine is being deleted already, and no one can take a deletion
-// back. Cluster API itself deletes the IngotMachine of a Machine that is being deleted, or
-// that was never made; a namespace's end, garbage collection and clusterctl pass alike, and
-// so does one that the Machine does not refer to. Where the Machine cannot be read it
-// admits: the controller waits anyway (I7).
+// ValidateDelete rejects the deletion while the Machine exists and refers to the IngotMachine:
+// Cluster API would not drain the Node, and a deletion cannot be undone. Cluster API deletes the
+// IngotMachine only after the Machine. If the Machine cannot be read, the deletion is allowed,
+// because the controller waits for the Machine anyway (I7).
 func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
-	if isLetGo(machine) {
-		errs, err := moveOnly(ctx, v.live, machine)
+	if isDeletedForMove(machine) {
+		errs, err := checkMoveInProgress(ctx, v.live, machine)
 		if err != nil {
 			return nil, err
 		}
-		return nil, refusal("IngotMachine", machine, errs)
+		return nil, invalid("IngotMachine", machine, errs)
 	}
 	if !machine.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	name := ownerOf(machine)
+	name := machineOwner(machine)
 	if name == "" {
 		return nil, nil
 	}
 	owner := &clusterv1.Machine{}
 	err := v.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, owner)
 	if err != nil || !owner.DeletionTimestamp.IsZero() || !inventory.RefersTo(owner, machine) {
-		return nil, nil // what is not known is no reason to refuse
+		return nil, nil
 	}
-	return nil, refusal("IngotMachine", machine, field.ErrorList{field.Invalid(
+	return nil, invalid("IngotMachine", machine, field.ErrorList{field.Invalid(
 		field.NewPath("metadata", "ownerReferences"), owner.Name, fmt.Sprintf(
-			"this Machine lives, and Cluster API would not drain its Node any more; delete the Machine instead: kubectl delete machine -n %s %s", owner.Namespace, owner.Name))})
+			"this Machine still exists, and Cluster API would not drain its Node; delete the Machine instead: kubectl delete machine -n %s %s", owner.Namespace, owner.Name))})
 }
 
-// ownerOf returns the name of the Machine that owns machine; empty: none does yet.
-func ownerOf(machine *v1beta2.IngotMachine) string {
+// machineOwner returns the name of the Machine that owns machine, or "".
+func machineOwner(machine *v1beta2.IngotMachine) string {
 	for _, ref := range machine.OwnerReferences {
 		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
 			return ref.Name
@@ -159,13 +153,12 @@ func ownerOf(machine *v1beta2.IngotMachine) string {
 	return ""
 }
 
-// checkProviderID refuses a host of another namespace: a machine claims hosts of
-// its own only.
+// checkProviderID rejects a malformed providerID, and a host of another namespace.
 func checkProviderID(machine *v1beta2.IngotMachine) field.ErrorList {
 	path := field.NewPath("spec", "providerID")
 	id, err := v1beta2.ParseProviderID(machine.Spec.ProviderID)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, machine.Spec.ProviderID, err.Error()+"; leave it out")}
+		return field.ErrorList{field.Invalid(path, machine.Spec.ProviderID, err.Error()+"; remove it")}
 	}
 	if id.Namespace != machine.Namespace {
 		return field.ErrorList{field.Invalid(path, machine.Spec.ProviderID,
@@ -174,22 +167,20 @@ func checkProviderID(machine *v1beta2.IngotMachine) field.ErrorList {
 	return nil
 }
 
-// cleaningWarning says what leaving the disks as they are means later (I12).
 func cleaningWarning(path *field.Path, spec v1beta2.IngotMachineSpec) admission.Warnings {
 	if spec.Cleaning != v1beta2.CleaningNone {
 		return nil
 	}
-	return admission.Warnings{keptData(path.Child("cleaning").String())}
+	return admission.Warnings{noCleaningWarning(path.Child("cleaning").String())}
 }
 
-// machineTemplateValidator admits IngotMachineTemplates.
+// machineTemplateValidator validates IngotMachineTemplates.
 type machineTemplateValidator struct {
-	outlook warnings.Outlook
+	allowDelete[*v1beta2.IngotMachineTemplate]
+	checker warnings.Checker
 }
 
-var _ admission.Validator[*v1beta2.IngotMachineTemplate] = &machineTemplateValidator{}
-
-// checkMachineTemplate refuses what is wrong in what differs from before.
+// checkMachineTemplate rejects invalid values in the fields that differ from before.
 func checkMachineTemplate(before, after v1beta2.IngotMachineTemplateResource) field.ErrorList {
 	path := field.NewPath("spec", "template")
 	errs := checkTemplateMetadata(path.Child("metadata"), before.ObjectMeta, after.ObjectMeta)
@@ -202,7 +193,7 @@ func checkMachineTemplate(before, after v1beta2.IngotMachineTemplateResource) fi
 	return errs
 }
 
-// checkTemplateMetadata refuses labels and annotations that no object could have.
+// checkTemplateMetadata rejects invalid labels and annotations if they differ from before.
 func checkTemplateMetadata(path *field.Path, before, after clusterv1.ObjectMeta) field.ErrorList {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
@@ -210,43 +201,41 @@ func checkTemplateMetadata(path *field.Path, before, after clusterv1.ObjectMeta)
 	return after.Validate(path)
 }
 
-// ValidateCreate admits a new template.
 func (v *machineTemplateValidator) ValidateCreate(ctx context.Context, template *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
 	resource := template.Spec.Template
 	errs := checkMachineTemplate(v1beta2.IngotMachineTemplateResource{}, resource)
-	if err := refusal("IngotMachineTemplate", template, errs); err != nil {
+	if err := invalid("IngotMachineTemplate", template, errs); err != nil {
 		return nil, err
 	}
 	path := field.NewPath("spec", "template", "spec")
-	out := append(admission.Warnings(strayCommands(nil, template)), cleaningWarning(path, resource.Spec)...)
+	out := append(admission.Warnings(unknownAnnotations(nil, template)), cleaningWarning(path, resource.Spec)...)
 	if resource.Spec.Hostname != "" {
-		out = append(out, fmt.Sprintf("%s: %q becomes the name of every machine made from the template; leave it out, each then has the name of its Machine",
+		out = append(out, fmt.Sprintf("%s: %q becomes the name of every machine made from the template; remove it: each machine then has the name of its Machine",
 			path.Child("hostname"), resource.Spec.Hostname))
 	}
-	out = append(out, onlyOnce(path.Child("networkData"), resource.Spec.NetworkData)...)
-	return append(out, v.outlook.Machine(ctx, template.Namespace, path, resource.Spec)...), nil
+	out = append(out, singleMachineWarnings(path.Child("networkData"), resource.Spec.NetworkData)...)
+	return append(out, v.checker.Machine(ctx, template.Namespace, path, resource.Spec)...), nil
 }
 
-// ValidateUpdate keeps spec.template.spec as it is, but for the dry runs by which
-// the topology controller finds out whether it must make a new one (M35–M37).
+// ValidateUpdate rejects changes of spec.template.spec, except in dry runs of the topology
+// controller (M35–M37).
 func (v *machineTemplateValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
 	errs := checkMachineTemplate(before.Spec.Template, after.Spec.Template)
 	was := before.Spec.Template.Spec.DeepCopy()
 	normalize.Machine(was)
-	frozen, err := keepTemplate(ctx, after, was, &after.Spec.Template.Spec)
+	frozen, err := checkTemplateUnchanged(ctx, after, was, &after.Spec.Template.Spec)
 	if err != nil {
 		return nil, err
 	}
-	return strayCommands(before.Annotations, after), refusal("IngotMachineTemplate", after, append(errs, frozen...))
+	return unknownAnnotations(before.Annotations, after), invalid("IngotMachineTemplate", after, append(errs, frozen...))
 }
 
-// keepTemplate refuses any change of spec.template.spec, unless the topology
-// controller asks what would become of it: a dry run that carries its annotation.
-// One of both is not enough.
-func keepTemplate(ctx context.Context, template client.Object, before, after any) (field.ErrorList, error) {
+// checkTemplateUnchanged rejects changes of spec.template.spec, except in a dry run that also has
+// the annotation of the topology controller.
+func checkTemplateUnchanged(ctx context.Context, template client.Object, before, after any) (field.ErrorList, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find out whether this is a dry run: %w", err)
+		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	if topology.IsDryRunRequest(req, template) {
 		return nil, nil
@@ -255,41 +244,34 @@ func keepTemplate(ctx context.Context, template client.Object, before, after any
 	if err != nil {
 		return nil, err
 	}
-	return refuseChanges(list, immutableTemplate), nil
+	return invalidChanges(list, immutableTemplate), nil
 }
 
-// immutableTemplate is what changing a template is answered with.
-const immutableTemplate = "is immutable: what was made from the template would differ from it; create a template of another name and refer to that"
+const immutableTemplate = "is immutable, because existing objects would differ from their template; create a template with another name and use that"
 
-// ValidateDelete admits.
-func (v *machineTemplateValidator) ValidateDelete(context.Context, *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// moveOnly refuses that an object is taken away without a word (see isLetGo) where no move is
-// under way: clusterctl pauses every Cluster of the namespace before it copies anything, and
-// deletes the Clusters too.
-func moveOnly(ctx context.Context, reader client.Reader, object client.Object) (field.ErrorList, error) {
+// checkMoveInProgress rejects the annotation of clusterctl move unless every Cluster of the
+// namespace is paused: clusterctl pauses them before it copies an object, and deletes them too.
+func checkMoveInProgress(ctx context.Context, reader client.Reader, object client.Object) (field.ErrorList, error) {
 	clusters := &clusterv1.ClusterList{}
-	err := reader.List(ctx, clusters, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy) // nothing of it is changed
+	err := reader.List(ctx, clusters, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy)
 	if meta.IsNoMatchError(err) {
-		return nil, nil // Cluster API is not installed, so that there is no Cluster
+		return nil, nil // Cluster API is not installed
 	}
 	if err != nil {
-		return nil, fmt.Errorf("clusters of namespace %s: %w", object.GetNamespace(), err)
+		return nil, fmt.Errorf("list the Clusters of namespace %s: %w", object.GetNamespace(), err)
 	}
 	for i := range clusters.Items {
-		if cluster := &clusters.Items[i]; cluster.Spec.Paused == nil || !*cluster.Spec.Paused {
+		if cluster := &clusters.Items[i]; !ptr.Deref(cluster.Spec.Paused, false) {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(clusterctlv1.DeleteForMoveAnnotation), fmt.Sprintf(
-				"only clusterctl move sets this, when every Cluster of the namespace is paused, and Cluster %s is not: remove the annotation; to release a host, delete its Machine",
+				"only clusterctl move sets this annotation, after it pauses every Cluster of the namespace, but Cluster %s is not paused; remove the annotation; to release a host, delete its Machine",
 				cluster.Name))}, nil
 		}
 	}
 	return nil, nil
 }
 
-// onlyOnce warns of what in a template can be right for one machine only.
-func onlyOnce(path *field.Path, data *v1beta2.NetworkData) admission.Warnings {
+// singleMachineWarnings warns about values in a template that suit only one machine.
+func singleMachineWarnings(path *field.Path, data *v1beta2.NetworkData) admission.Warnings {
 	if data == nil {
 		return nil
 	}
@@ -297,7 +279,7 @@ func onlyOnce(path *field.Path, data *v1beta2.NetworkData) admission.Warnings {
 	config := func(at *field.Path, link v1beta2.LinkConfig) {
 		for i, address := range link.Addresses {
 			if address.Source == v1beta2.AddressStatic {
-				out = append(out, fmt.Sprintf("%s: every machine made from the template gets %s; use source Recorded, Reservation or Pool, or make only one",
+				out = append(out, fmt.Sprintf("%s: every machine made from the template gets %s; use source Recorded, Reservation or Pool, or create only one machine",
 					at.Child("addresses").Index(i).Child("address"), address.Address))
 			}
 		}
@@ -305,7 +287,7 @@ func onlyOnce(path *field.Path, data *v1beta2.NetworkData) admission.Warnings {
 	for i := range data.Ethernets {
 		at := path.Child("ethernets").Index(i)
 		if mac := data.Ethernets[i].NIC.MAC; mac != "" {
-			out = append(out, fmt.Sprintf("%s: only the server with %s can be chosen for the machines of the template; choose the interface by bootNIC, pci or driver",
+			out = append(out, fmt.Sprintf("%s: the machines of the template can only use the server with %s; select the interface by bootNIC, pci or driver",
 				at.Child("nic", "mac"), mac))
 		}
 		config(at, data.Ethernets[i].LinkConfig)

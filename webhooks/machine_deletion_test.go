@@ -16,15 +16,14 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// unanswering answers no question.
-type unanswering struct{ client.Reader }
+// failingReader fails every Get.
+type failingReader struct{ client.Reader }
 
-func (unanswering) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (failingReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errors.New("no answer")
 }
 
-// I7: an IngotMachine is not deleted under a Machine that lives; whoever cleans up behind
-// one that does not is not held up.
+// I7: an IngotMachine with an existing Machine cannot be deleted. All other deletions are allowed.
 func TestMachineDelete(t *testing.T) {
 	machine := func(owner metav1.OwnerReference) *v1beta2.IngotMachine {
 		return &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", OwnerReferences: []metav1.OwnerReference{owner}}}
@@ -64,7 +63,7 @@ func TestMachineDelete(t *testing.T) {
 		{"moved", moved, reader, ""},
 		{"moved, a Cluster is not paused", moved, newReader(t, lives, active), "metadata.annotations[" + clusterctlv1.DeleteForMoveAnnotation + "]"},
 		{"being deleted already", again, reader, ""},
-		{"the Machine cannot be read", owned("lives"), unanswering{}, ""},
+		{"the Machine cannot be read", owned("lives"), failingReader{}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

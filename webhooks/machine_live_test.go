@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What Cluster API may update in place: cleaning at any time, hostSelector once there
-// is a host, and only to one that can be read (M64).
-func TestLiveChanges(t *testing.T) {
+// Cluster API may change in place: cleaning at any time, and hostSelector to a valid value once the
+// machine has a host (M64).
+func TestMutableFields(t *testing.T) {
 	const host = "ingot://dc1/h1/00000000-0000-0000-0000-000000000001"
 	selector := func(key string) *v1beta2.HostSelector {
 		return &v1beta2.HostSelector{MatchLabels: map[string]string{key: "a"}}
@@ -30,7 +30,7 @@ func TestLiveChanges(t *testing.T) {
 	} {
 		before := &v1beta2.IngotMachine{Spec: v1beta2.IngotMachineSpec{ProviderID: tc.providerID}}
 		was, is := v1beta2.IngotMachineSpec{}, tc.is
-		errs := liveChanges(before, &was, &is)
+		errs := checkMutable(before, &was, &is)
 		left := is.HostSelector != nil || is.Hostname != "" || is.Cleaning != ""
 		if left != tc.left || (len(errs) > 0) != tc.wrong {
 			t.Errorf("%s: left %+v, errors %v", name, is, errs)

@@ -25,7 +25,7 @@ import (
 
 const caAnnotation = "cert-manager.io/inject-ca-from"
 
-// render builds config/default as an installation would be.
+// render builds config/default as for an installation.
 func render(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	set, err := tools.Open()
@@ -68,9 +68,9 @@ func as[T any](t *testing.T, object *unstructured.Unstructured) *T {
 	return out
 }
 
-// Each definition has the name that Cluster API computes (M10, C03), the labels
-// of its contract (M07) or of clusterctl move (K49), and, with two versions, a
-// conversion whose certificate cert-manager injects.
+// Each definition has the name that Cluster API computes (M10, C03), the labels of its contract
+// (M07) or of clusterctl move (K49), and, with two versions, a conversion webhook with a
+// cert-manager CA.
 func TestDefinitionsAsInstalled(t *testing.T) {
 	contracts := map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
 	moved := map[string]string{"clusterctl.cluster.x-k8s.io/move-hierarchy": ""}
@@ -79,7 +79,7 @@ func TestDefinitionsAsInstalled(t *testing.T) {
 		"IngotCluster": contracts, "IngotClusterTemplate": contracts,
 		"IngotMachine": contracts, "IngotMachineTemplate": contracts,
 		"IngotHost": moved, "IngotHardware": moved, "IngotNetwork": moved, "IngotReservation": moved, "IngotImage": moved,
-		// A MachineHealthCheck names the template, which nobody owns; remediations are their Machines'.
+		// A MachineHealthCheck refers to the template, which has no owner. Machines own remediations.
 		"IngotRemediation": newest, "IngotRemediationTemplate": {"cluster.x-k8s.io/v1beta2": "v1beta2", "clusterctl.cluster.x-k8s.io/move": ""},
 	}
 	shortNames := map[string]string{
@@ -149,12 +149,12 @@ func checkConversion(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition
 	}
 }
 
-// failsOpen is the one webhook whose answer nothing depends on: the controller waits for
-// what it asks for (I7), and a deletion must not wait for the manager.
+// failsOpen is the only webhook that fails open: the controller makes the same check (I7), and a
+// deletion must not wait for the manager.
 const failsOpen = "deletion.ingotmachine.infrastructure.cluster.x-k8s.io"
 
-// The webhooks fail closed, have no side effects, and lead to the Service whose
-// certificate cert-manager makes.
+// All other webhooks fail closed. No webhook has side effects, and all use the Service with
+// cert-manager's certificate.
 func TestWebhooksAsInstalled(t *testing.T) {
 	seen := map[string]bool{}
 	for _, object := range render(t) {
@@ -165,13 +165,12 @@ func TestWebhooksAsInstalled(t *testing.T) {
 				t.Errorf("%s is %q", caAnnotation, got)
 			}
 			for _, hook := range config.Webhooks {
-				// The same is asked of both sorts.
 				checkWebhook(t, admissionregistrationv1.ValidatingWebhook{
 					Name: hook.Name, ClientConfig: hook.ClientConfig, Rules: hook.Rules,
 					FailurePolicy: hook.FailurePolicy, MatchPolicy: hook.MatchPolicy, SideEffects: hook.SideEffects,
 				})
 			}
-			seen["defaulting"] = len(config.Webhooks) == 7 // not IngotHardware, which only Ingot writes, nor those in which all has one form
+			seen["defaulting"] = len(config.Webhooks) == 7 // all kinds with fields to normalize
 		case "ValidatingWebhookConfiguration":
 			config := as[admissionregistrationv1.ValidatingWebhookConfiguration](t, object)
 			if got := config.Annotations[caAnnotation]; got != "ingot-system/ingot-serving-cert" {
@@ -180,7 +179,7 @@ func TestWebhooksAsInstalled(t *testing.T) {
 			for _, hook := range config.Webhooks {
 				checkWebhook(t, hook)
 			}
-			seen["configuration"] = len(config.Webhooks) == 10 // one for the deletion of IngotMachines, and all kinds that the schema alone does not say enough of
+			seen["configuration"] = len(config.Webhooks) == 10 // all kinds with rules beyond the schema, and the deletion of IngotMachines
 		case "Certificate":
 			names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "dnsNames")
 			want := []string{"ingot-webhook-service.ingot-system.svc", "ingot-webhook-service.ingot-system.svc.cluster.local"}

@@ -22,73 +22,70 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotnetwork,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,versions=v1beta2,name=validation.ingotnetwork.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// networkValidator admits IngotNetworks. The schema has seen to it that every
-// address is one, and lies in the subnet.
+// networkValidator validates IngotNetworks. The schema has already checked that each address is
+// valid and in the subnet.
 type networkValidator struct {
 	// reader reads IngotHosts, IngotNetworks, IngotMachines and their templates from an
 	// indexed cache.
 	reader  client.Reader
-	outlook warnings.Outlook
+	checker warnings.Checker
 }
 
-var _ admission.Validator[*v1beta2.IngotNetwork] = &networkValidator{}
-
-// ValidateCreate admits a new network.
+// ValidateCreate implements admission.Validator.
 func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.IngotNetwork) (admission.Warnings, error) {
 	errs := slices.Concat(checkAddresses(network.Spec), checkReservations(network.Spec), checkNamespaces(network.Spec))
 	overlaps, err := v.overlaps(ctx, network)
 	if err != nil {
 		return nil, err
 	}
-	ipv6, err := v.refuseIPv6(ctx, network)
+	ipv6, err := v.checkIPv6(ctx, network)
 	if err != nil {
 		return nil, err
 	}
-	held, err := v.heldByOthers(ctx, network, nil)
+	held, err := v.checkHolders(ctx, network, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6, held)); err != nil {
+	if err := invalid("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6, held)); err != nil {
 		return nil, err
 	}
-	return append(strayCommands(nil, network), v.outlook.Network(ctx, network)...), nil
+	return append(unknownAnnotations(nil, network), v.checker.Network(ctx, network)...), nil
 }
 
-// ValidateUpdate admits a change; the subnet cannot change (a CEL rule).
+// ValidateUpdate checks a changed network. A CEL rule makes the subnet immutable.
 func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
-	out := append(strayCommands(before.Annotations, after), v.poolLeft(ctx, before, after)...)
-	out = append(out, v.reservationsLeft(ctx, before, after)...)
+	out := slices.Concat(unknownAnnotations(before.Annotations, after), v.removedPoolWarnings(ctx, before, after),
+		v.removedReservationWarnings(ctx, before, after))
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
 		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) && slices.Equal(before.Spec.Routes, after.Spec.Routes) &&
 		equality.Semantic.DeepEqual(before.Spec.AllowedNamespaces, after.Spec.AllowedNamespaces) &&
-		(after.Spec.Discover == nil || slices.Equal(named(before.Spec), named(after.Spec))) &&
+		(after.Spec.Discover == nil || slices.Equal(namedAddresses(before.Spec), namedAddresses(after.Spec))) &&
 		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
 		return out, nil
 	}
-	ipv6, err := v.refuseIPv6(ctx, after)
+	ipv6, err := v.checkIPv6(ctx, after)
 	if err != nil {
 		return nil, err
 	}
-	held, err := v.heldByOthers(ctx, after, before.Spec.Reservations)
+	held, err := v.checkHolders(ctx, after, before.Spec.Reservations)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), checkNamespaces(after.Spec), ipv6, held)); err != nil {
+	if err := invalid("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), checkNamespaces(after.Spec), ipv6, held)); err != nil {
 		return nil, err
 	}
-	return append(out, v.outlook.Network(ctx, after)...), nil
+	return append(out, v.checker.Network(ctx, after)...), nil
 }
 
-// addresses are those of a network, parsed.
+// addresses are the parsed IPv4 addresses of a network.
 type addresses struct {
 	subnet             netip.Prefix
 	start, end         netip.Addr
 	network, broadcast netip.Addr
-	// lentStart and lentEnd are those of spec.discover.range.
-	lentStart, lentEnd netip.Addr
+	// discoverStart and discoverEnd are the ends of spec.discover.range.
+	discoverStart, discoverEnd netip.Addr
 }
 
-// checkNamespaces refuses a selector that could never be used.
 func checkNamespaces(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	if spec.AllowedNamespaces == nil {
 		return nil
@@ -96,9 +93,9 @@ func checkNamespaces(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	return checkLabelSelector(field.NewPath("spec", "allowedNamespaces", "selector"), spec.AllowedNamespaces.Selector)
 }
 
-// hasRange says whether Ingot chooses the addresses: in mode Proxy another DHCP server
-// does, and with a pool its provider.
-func hasRange(spec v1beta2.IngotNetworkSpec) bool {
+// usesRange reports whether Ingot assigns addresses from spec.range. In mode Proxy another DHCP
+// server does, and with a pool its provider does.
+func usesRange(spec v1beta2.IngotNetworkSpec) bool {
 	return spec.Mode != v1beta2.DHCPModeProxy && spec.AddressPoolRef == nil
 }
 
@@ -107,7 +104,7 @@ func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) 
 	var errs field.ErrorList
 	path := field.NewPath("spec")
 	if spec.Subnet == "" && spec.IPv6 != nil {
-		return out, nil // the schema sees to it that nothing else of IPv4 is there
+		return out, nil // the schema then allows no other IPv4 field
 	}
 	var err error
 	if out.subnet, err = netip.ParsePrefix(spec.Subnet); err != nil || !out.subnet.Addr().Is4() {
@@ -123,10 +120,10 @@ func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) 
 	out.network = out.subnet.Masked().Addr()
 	out.broadcast = lastAddress(out.subnet)
 	if d := spec.Discover; d != nil {
-		out.lentStart = parse(path.Child("discover", "range", "start"), d.Range.Start)
-		out.lentEnd = parse(path.Child("discover", "range", "end"), d.Range.End)
+		out.discoverStart = parse(path.Child("discover", "range", "start"), d.Range.Start)
+		out.discoverEnd = parse(path.Child("discover", "range", "end"), d.Range.End)
 	}
-	if !hasRange(spec) {
+	if !usesRange(spec) {
 		return out, errs
 	}
 	out.start = parse(path.Child("range", "start"), spec.Range.Start)
@@ -134,7 +131,7 @@ func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) 
 	return out, errs
 }
 
-// lastAddress of an IPv4 subnet: its broadcast address.
+// lastAddress returns the broadcast address of an IPv4 subnet.
 func lastAddress(subnet netip.Prefix) netip.Addr {
 	first := subnet.Masked().Addr().As4()
 	var last [4]byte
@@ -142,13 +139,11 @@ func lastAddress(subnet netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(last)
 }
 
-// checkAddresses refuses what needs the order of addresses, which CEL lacks: a
-// range that runs backwards, or holds the router's, the network's or the
-// broadcast address; and two default routes.
+// checkAddresses makes the checks that need the order of addresses, which CEL lacks.
 func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	a, errs := parseAddresses(spec)
 	if len(errs) == 0 && a.subnet.IsValid() {
-		errs = checkLent(a, spec)
+		errs = checkDiscoverRange(a, spec)
 	}
 	if len(errs) > 0 || !a.subnet.IsValid() {
 		return errs
@@ -157,7 +152,7 @@ func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 }
 
 func checkRange(a addresses, spec v1beta2.IngotNetworkSpec) (errs field.ErrorList) {
-	if !hasRange(spec) {
+	if !usesRange(spec) {
 		return nil
 	}
 	path := field.NewPath("spec", "range")
@@ -167,7 +162,7 @@ func checkRange(a addresses, spec v1beta2.IngotNetworkSpec) (errs field.ErrorLis
 	}
 	if a.start == a.network {
 		errs = append(errs, field.Invalid(start, spec.Range.Start,
-			fmt.Sprintf("is the address of the subnet itself; start at %s or above", a.network.Next())))
+			fmt.Sprintf("is the network address of the subnet; start at %s or above", a.network.Next())))
 	}
 	if a.end == a.broadcast {
 		errs = append(errs, field.Invalid(end, spec.Range.End,
@@ -187,78 +182,77 @@ func checkGateway(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, spec.Gateway, "must be an IPv4 address such as 10.10.0.1")}
 	case gateway == a.network || gateway == a.broadcast:
 		return field.ErrorList{field.Invalid(path, spec.Gateway,
-			fmt.Sprintf("is the first or last address of %s, which no router can have; give the router's address, or leave it out", spec.Subnet))}
-	case hasRange(spec) && !gateway.Less(a.start) && !a.end.Less(gateway):
+			fmt.Sprintf("is the first or last address of %s, which no router can have; use the router's address, or remove it", spec.Subnet))}
+	case usesRange(spec) && !gateway.Less(a.start) && !a.end.Less(gateway):
 		return field.ErrorList{field.Invalid(path, spec.Gateway,
-			fmt.Sprintf("must not lie in range %s to %s, which is given to hosts; make the range smaller", spec.Range.Start, spec.Range.End))}
+			fmt.Sprintf("must not be in spec.range %s to %s, whose addresses Ingot assigns to hosts; make the range smaller", spec.Range.Start, spec.Range.End))}
 	}
 	return nil
 }
 
-// checkRoutes refuses a second default route: hosts would have the one or the other, and
-// networkData has place for one.
+// checkRoutes rejects a second default route: networkData has room for one.
 func checkRoutes(spec v1beta2.IngotNetworkSpec) (errs field.ErrorList) {
 	for i, route := range spec.Routes {
 		if to, err := netip.ParsePrefix(route.Destination); err == nil && to.Bits() == 0 && spec.Gateway != "" {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "routes").Index(i).Child("destination"), route.Destination,
-				fmt.Sprintf("is the default route, which spec.gateway %s is already; leave one of the two out", spec.Gateway)))
+				fmt.Sprintf("is a default route, but spec.gateway %s already is one; remove one of them", spec.Gateway)))
 		}
 	}
 	return errs
 }
 
-// overlaps refuses a subnet that another network holds a part of: one address
-// would be recorded for two hosts. In mode Proxy none is recorded, so that hosts
-// can be moved from one mode to the other on one subnet.
+// overlaps rejects a subnet that overlaps another network's: Ingot would assign an address twice.
+// Networks of mode Proxy may overlap, because Ingot assigns none there; this allows a change of
+// mode on one subnet.
 func (v *networkValidator) overlaps(ctx context.Context, network *v1beta2.IngotNetwork) (field.ErrorList, error) {
 	mine, errs := parseAddresses(network.Spec)
 	if len(errs) > 0 || !mine.subnet.IsValid() || network.Spec.Mode == v1beta2.DHCPModeProxy {
-		return nil, nil // said already, or of no account
+		return nil, nil // rejected by checkAddresses, or irrelevant
 	}
-	list := &v1beta2.IngotNetworkList{}
-	if err := v.reader.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("look for networks that overlap %s: %w", network.Name, err)
-	}
-	// The cache lists in any order; the refusal is the same each time.
-	slices.SortFunc(list.Items, func(a, b v1beta2.IngotNetwork) int { return strings.Compare(a.Name, b.Name) })
-	for _, other := range list.Items {
+	others, err := v.otherNetworks(ctx, network)
+	for _, other := range others {
 		theirs, bad := parseAddresses(other.Spec)
-		if other.Name == network.Name || other.Spec.Mode == v1beta2.DHCPModeProxy {
-			continue
-		}
-		if len(bad) == 0 && theirs.subnet.Overlaps(mine.subnet) {
+		if len(bad) == 0 && other.Spec.Mode != v1beta2.DHCPModeProxy && theirs.subnet.Overlaps(mine.subnet) {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "subnet"), network.Spec.Subnet, fmt.Sprintf(
-				"overlaps %s of IngotNetwork %s; use that network, or give a subnet beside it", other.Spec.Subnet, other.Name))}, nil
+				"overlaps %s of IngotNetwork %s; use that network, or another subnet", other.Spec.Subnet, other.Name))}, nil
 		}
 	}
-	return nil, nil
+	return nil, err
 }
 
-// refuseIPv6 refuses an IPv6 part that cannot work, by itself or beside other networks.
-func (v *networkValidator) refuseIPv6(ctx context.Context, network *v1beta2.IngotNetwork) (field.ErrorList, error) {
-	if errs := checkIPv6(network.Spec.IPv6); len(errs) > 0 || network.Spec.IPv6 == nil {
+// otherNetworks lists all networks except network, sorted by name for stable messages.
+func (v *networkValidator) otherNetworks(ctx context.Context, network *v1beta2.IngotNetwork) ([]v1beta2.IngotNetwork, error) {
+	list := &v1beta2.IngotNetworkList{}
+	if err := v.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the networks other than %s: %w", network.Name, err)
+	}
+	others := slices.DeleteFunc(list.Items, func(other v1beta2.IngotNetwork) bool { return other.Name == network.Name })
+	slices.SortFunc(others, func(a, b v1beta2.IngotNetwork) int { return strings.Compare(a.Name, b.Name) })
+	return others, nil
+}
+
+// checkIPv6 rejects an invalid spec.ipv6, and one whose subnet overlaps another network's.
+func (v *networkValidator) checkIPv6(ctx context.Context, network *v1beta2.IngotNetwork) (field.ErrorList, error) {
+	if errs := checkIPv6Spec(network.Spec.IPv6); len(errs) > 0 || network.Spec.IPv6 == nil {
 		return errs, nil
 	}
-	list := &v1beta2.IngotNetworkList{}
-	if err := v.reader.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("look for networks that overlap %s: %w", network.Name, err)
+	others, err := v.otherNetworks(ctx, network)
+	if err != nil {
+		return nil, err
 	}
-	// The cache lists in any order; the refusal is the same each time.
-	slices.SortFunc(list.Items, func(a, b v1beta2.IngotNetwork) int { return strings.Compare(a.Name, b.Name) })
-	return overlapsIPv6(network, list.Items), nil
+	return overlapsIPv6(network, others), nil
 }
 
-// checkIPv6 refuses a range that runs backwards or holds the subnet's own address, and
-// advertisements of more than a segment.
-// Addresses of servers and relays that the network names may lie in it: they are
-// skipped when one is chosen.
-func checkIPv6(ipv6 *v1beta2.NetworkIPv6) field.ErrorList {
+// checkIPv6Spec rejects a reversed range, a range with the Subnet-Router anycast address (RFC 4291
+// section 2.6.1), and router advertisements for a subnet wider than /64. The range may contain the
+// network's servers and relays: the assignment skips them.
+func checkIPv6Spec(ipv6 *v1beta2.NetworkIPv6) field.ErrorList {
 	if ipv6 == nil {
 		return nil
 	}
 	if subnet, err := netip.ParsePrefix(ipv6.Subnet); err == nil && subnet.Bits() < 64 && ipv6.RouterAdvertisements != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "ipv6", "routerAdvertisements"), "{}", fmt.Sprintf(
-			"must not be there for a subnet wider than /64: hosts would take all of %s for their neighbours; leave it out, or make an IngotNetwork of each segment's /64", ipv6.Subnet))}
+			"is not allowed for a subnet wider than /64, because hosts would treat all of %s as on-link; remove it, or create one IngotNetwork per /64", ipv6.Subnet))}
 	}
 	if ipv6.Mode == v1beta2.DHCPv6ModeStateless {
 		return nil
@@ -275,29 +269,30 @@ func checkIPv6(ipv6 *v1beta2.NetworkIPv6) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("start"), ipv6.Range.Start, fmt.Sprintf("must not be above ipv6.range.end %s; swap them", ipv6.Range.End)))
 	}
 	if start == subnet.Masked().Addr() {
-		errs = append(errs, field.Invalid(path.Child("start"), ipv6.Range.Start, fmt.Sprintf("is the address of every router of the subnet; start at %s or above", start.Next())))
+		errs = append(errs, field.Invalid(path.Child("start"), ipv6.Range.Start, fmt.Sprintf("is the anycast address of the subnet's routers; start at %s or above", start.Next())))
 	}
 	return errs
 }
 
-// overlapsIPv6 refuses an IPv6 subnet that another network holds a part of, unless one
-// of the two records no addresses.
+// overlapsIPv6 rejects an IPv6 subnet that overlaps another network's, unless Ingot assigns no
+// addresses on one of them.
 func overlapsIPv6(network *v1beta2.IngotNetwork, others []v1beta2.IngotNetwork) field.ErrorList {
-	mine, ok := recordedIPv6(network)
+	mine, ok := assignedIPv6(network)
 	if !ok {
 		return nil
 	}
 	for i := range others {
 		other := &others[i]
-		if theirs, ok := recordedIPv6(other); ok && other.Name != network.Name && theirs.Overlaps(mine) {
+		if theirs, ok := assignedIPv6(other); ok && theirs.Overlaps(mine) {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "ipv6", "subnet"), network.Spec.IPv6.Subnet, fmt.Sprintf(
-				"overlaps %s of IngotNetwork %s; use that network, or give a subnet beside it", other.Spec.IPv6.Subnet, other.Name))}
+				"overlaps %s of IngotNetwork %s; use that network, or another subnet", other.Spec.IPv6.Subnet, other.Name))}
 		}
 	}
 	return nil
 }
 
-func recordedIPv6(network *v1beta2.IngotNetwork) (netip.Prefix, bool) {
+// assignedIPv6 returns the IPv6 subnet from which Ingot assigns addresses; false if there is none.
+func assignedIPv6(network *v1beta2.IngotNetwork) (netip.Prefix, bool) {
 	if network.Spec.IPv6 == nil || network.Spec.IPv6.Mode == v1beta2.DHCPv6ModeStateless {
 		return netip.Prefix{}, false
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// dual is a network of a name with IPv6; without a range it is stateless.
+// dual returns a network with IPv6. Without a range its mode is Stateless.
 func dual(name, subnet, start, end string) *v1beta2.IngotNetwork {
 	n := network(name, "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "")
 	n.Spec.IPv6 = &v1beta2.NetworkIPv6{Mode: v1beta2.DHCPv6ModeStateful, Subnet: subnet, Range: v1beta2.IPv6Range{Start: start, End: end}}
@@ -19,7 +19,7 @@ func dual(name, subnet, start, end string) *v1beta2.IngotNetwork {
 	return n
 }
 
-// advertised is a network of mode Stateless that the boot servers advertise.
+// advertised returns a network of mode Stateless with router advertisements.
 func advertised(subnet string) *v1beta2.IngotNetwork {
 	n := dual("n", subnet, "", "")
 	n.Spec.IPv6.Mode, n.Spec.IPv6.RouterAdvertisements = v1beta2.DHCPv6ModeStateless, &v1beta2.RouterAdvertisements{}

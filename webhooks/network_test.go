@@ -27,7 +27,7 @@ func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
 	}
 }
 
-// proxy is a network whose addresses another server gives.
+// proxy returns a network of mode Proxy.
 func proxy(name, subnet string) *v1beta2.IngotNetwork {
 	return &v1beta2.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1beta2.IngotNetworkSpec{Mode: v1beta2.DHCPModeProxy, Subnet: subnet}}
@@ -36,7 +36,7 @@ func proxy(name, subnet string) *v1beta2.IngotNetwork {
 func newNetworkValidator(t *testing.T, objects ...client.Object) *networkValidator {
 	t.Helper()
 	reader := newReader(t, objects...)
-	return &networkValidator{reader: reader, outlook: warnings.Outlook{Reader: reader}}
+	return &networkValidator{reader: reader, checker: warnings.Checker{Reader: reader}}
 }
 
 func TestNetworkCreate(t *testing.T) {
@@ -78,8 +78,7 @@ func TestNetworkCreate(t *testing.T) {
 	}
 }
 
-// discovering is a network that lends addresses to unknown machines.
-// pooled is a network whose addresses come from a pool.
+// pooled returns a network with an address pool.
 func pooled(gateway string) *v1beta2.IngotNetwork {
 	n := network("n", "10.20.0.0/24", "", "", gateway)
 	n.Spec.AddressPoolRef = &v1beta2.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "p"}
@@ -94,6 +93,7 @@ func routed(gateway string, destinations ...string) *v1beta2.IngotNetwork {
 	return n
 }
 
+// discovering returns a network with a range for unknown clients.
 func discovering(gateway, start, end string) *v1beta2.IngotNetwork {
 	n := network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", gateway)
 	n.Spec.Mode = v1beta2.DHCPModeDiscover
@@ -150,8 +150,8 @@ func TestNetworkDiscover(t *testing.T) {
 	}
 }
 
-// Hosts in use do not follow a network to another pool, and who changes it is told.
-func TestNetworkPoolLeft(t *testing.T) {
+// Hosts in use keep the addresses of a removed pool, and the change causes a warning.
+func TestRemovedPoolWarnings(t *testing.T) {
 	host := claimed("h1")
 	free := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h2"}}
 	for _, h := range []*v1beta2.IngotHost{host, free} {
@@ -175,7 +175,7 @@ func TestNetworkPoolLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := newNetworkValidator(t, tt.hosts...).ValidateUpdate(t.Context(), pooled("a"), tt.after)
 			checkRefusal(t, err, "")
-			if told := strings.Contains(strings.Join(got, "\n"), `1 hosts in use keep the addresses that GlobalInClusterIPPool "a" gave them`); told != tt.told {
+			if told := strings.Contains(strings.Join(got, "\n"), `1 hosts in use keep their addresses of GlobalInClusterIPPool "a"`); told != tt.told {
 				t.Errorf("warned: %q", got)
 			}
 		})
@@ -196,7 +196,7 @@ func TestNetworkDelete(t *testing.T) {
 	checkRefusal(t, err, "")
 }
 
-// A network that no host boots on may be that of installed systems, and of machines.
+// Installed systems and machines may need a network on which no host boots.
 func TestNetworkDeleteUsed(t *testing.T) {
 	system := func(name string, addresses ...string) *v1beta2.IngotHost {
 		host := claimed(name)
@@ -222,17 +222,16 @@ func TestNetworkDeleteUsed(t *testing.T) {
 	dual := network("storage", "10.30.0.0/16", "10.30.255.1", "10.30.255.254", "")
 	dual.Spec.IPv6 = &v1beta2.NetworkIPv6{Subnet: "2001:db8:30::/64"}
 	for name, tt := range map[string]struct {
-		objects []client.Object
-		// refused by the hosts that are named, or warned.
+		objects         []client.Object
 		refused, warned string
 	}{
 		"nobody's":                      {[]client.Object{system("h1", "10.10.0.20"), machine("m1", "rack-a")}, "", ""},
-		"an installed system":           {[]client.Object{system("h1", "10.10.0.20", "10.30.7.2"), system("h2", "10.10.0.21")}, "IngotHost ns/h1 were given", ""},
-		"two, by IPv6":                  {[]client.Object{system("h1", "10.30.7.2"), system("h2", "2001:db8:30::7")}, "IngotHost ns/h1, ns/h2 were given", ""},
+		"an installed system":           {[]client.Object{system("h1", "10.10.0.20", "10.30.7.2"), system("h2", "10.10.0.21")}, "IngotHost ns/h1 (spec.claim", ""},
+		"two, by IPv6":                  {[]client.Object{system("h1", "10.30.7.2"), system("h2", "2001:db8:30::7")}, "IngotHost ns/h1, ns/h2 (spec.claim", ""},
 		"a server that is off":          {[]client.Object{released}, "", ""},
-		"one that was let go by force":  {[]client.Object{forced}, "IngotHost ns/h1 were given", ""},
+		"one that was let go by force":  {[]client.Object{forced}, "IngotHost ns/h1 (spec.claim", ""},
 		"another network of the subnet": {[]client.Object{system("h1", "10.30.7.2"), proxy("storage-p", "10.30.0.0/16")}, "", ""},
-		"a machine and a template":      {[]client.Object{machine("m1", "storage"), machine("m2", "rack-a"), template}, "", "networkData of IngotMachine ns/m1, IngotMachineTemplate ns/workers names"},
+		"a machine and a template":      {[]client.Object{machine("m1", "storage"), machine("m2", "rack-a"), template}, "", "networkData of IngotMachine ns/m1, IngotMachineTemplate ns/workers refers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := newNetworkValidator(t, append(tt.objects, dual.DeepCopy())...).ValidateDelete(t.Context(), dual)
@@ -259,7 +258,7 @@ func TestLastAddress(t *testing.T) {
 	}
 }
 
-// What stands is not looked at again, and a range that is too small is told.
+// Unchanged fields are not checked, and a range that is too small causes a warning.
 func TestNetworkUpdate(t *testing.T) {
 	hosts := []client.Object{}
 	for _, name := range []string{"h1", "h2", "h3"} {
@@ -286,7 +285,7 @@ func TestNetworkUpdate(t *testing.T) {
 		{"what is", still, "spec.range.start", nil},
 		{"as many addresses as hosts", fits, "", nil},
 		{"fewer", network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.11", ""), "", admission.Warnings{
-			"spec.range: 10.10.0.10 to 10.10.0.11 holds 2 addresses, and more hosts boot on the network; make it larger, until then some of them are not booted"}},
+			"spec.range: 10.10.0.10 to 10.10.0.11 has 2 addresses, but more hosts boot on the network; make it larger: Ingot does not boot some of them until then"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

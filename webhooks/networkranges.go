@@ -19,15 +19,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 )
 
-// namedAddress is an address that a network has for somebody.
-type namedAddress struct{ address, of string }
+// namedAddress is the address of a router, server or relay in a network's spec.
+type namedAddress struct{ address, owner string }
 
-// named are all of them, of routers, servers and relays, in a fixed order.
-func named(spec v1beta2.IngotNetworkSpec) []namedAddress {
+// namedAddresses lists the named addresses of a network in a fixed order.
+func namedAddresses(spec v1beta2.IngotNetworkSpec) []namedAddress {
 	out := []namedAddress{{spec.Gateway, "the gateway"}}
-	add := func(of string, addresses ...string) {
+	add := func(owner string, addresses ...string) {
 		for _, address := range addresses {
-			out = append(out, namedAddress{address, of})
+			out = append(out, namedAddress{address, owner})
 		}
 	}
 	add("a DNS server", spec.DNSServers...)
@@ -39,58 +39,60 @@ func named(spec v1beta2.IngotNetworkSpec) []namedAddress {
 	return slices.DeleteFunc(out, func(n namedAddress) bool { return n.address == "" })
 }
 
-// lent says whether an address is lent to unknown machines; none is where the network has
-// no such range, or one that does not parse.
-func (a addresses) lent(ip netip.Addr) bool {
-	return ip.IsValid() && a.lentStart.IsValid() && a.lentEnd.IsValid() && !ip.Less(a.lentStart) && !a.lentEnd.Less(ip)
+// isForDiscovery reports whether an address is in spec.discover.range, for unknown clients. It is
+// false if the range is unset or invalid.
+func (a addresses) isForDiscovery(ip netip.Addr) bool {
+	return ip.IsValid() && a.discoverStart.IsValid() && a.discoverEnd.IsValid() && !ip.Less(a.discoverStart) && !a.discoverEnd.Less(ip)
 }
 
-// checkLent refuses addresses for unknown machines that are, or become, somebody's.
-func checkLent(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
+// checkDiscoverRange rejects a discovery range that is reversed, or contains addresses that are used
+// otherwise.
+func checkDiscoverRange(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	if spec.Discover == nil {
 		return nil
 	}
 	path := field.NewPath("spec", "discover", "range")
 	var taken []string
-	for _, n := range named(spec) {
-		if ip, _ := netip.ParseAddr(n.address); a.lent(ip) {
-			taken = append(taken, n.address+" of "+n.of)
+	for _, n := range namedAddresses(spec) {
+		if ip, _ := netip.ParseAddr(n.address); a.isForDiscovery(ip) {
+			taken = append(taken, n.address+" of "+n.owner)
 		}
 	}
-	refuse := func(at, value, format string, args ...any) field.ErrorList {
+	reject := func(at, value, format string, args ...any) field.ErrorList {
 		return field.ErrorList{field.Invalid(path.Child(at), value, fmt.Sprintf(format, args...))}
 	}
 	start, end := spec.Discover.Range.Start, spec.Discover.Range.End
 	switch {
-	case a.lentEnd.Less(a.lentStart):
-		return refuse("start", start, "must not be above discover.range.end %s; swap them", end)
-	case a.lent(a.network):
-		return refuse("start", start, "is the address of the subnet itself; start at %s or above", a.network.Next())
-	case a.lent(a.broadcast):
-		return refuse("end", end, "is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())
+	case a.discoverEnd.Less(a.discoverStart):
+		return reject("start", start, "must not be above discover.range.end %s; swap them", end)
+	case a.isForDiscovery(a.network):
+		return reject("start", start, "is the network address of the subnet; start at %s or above", a.network.Next())
+	case a.isForDiscovery(a.broadcast):
+		return reject("end", end, "is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())
 	case len(taken) > 0:
-		return refuse("start", start, "the range holds the address %s; make it smaller", strings.Join(taken, ", "))
-	case a.start.IsValid() && !a.lentEnd.Less(a.start) && !a.end.Less(a.lentStart):
-		return refuse("start", start, "to %s overlaps spec.range %s to %s, which is given to hosts for good; give unknown machines addresses beside it",
+		return reject("start", start, "the range contains the address %s; make it smaller", strings.Join(taken, ", "))
+	case a.start.IsValid() && !a.discoverEnd.Less(a.start) && !a.end.Less(a.discoverStart):
+		return reject("start", start, "to %s overlaps spec.range %s to %s, whose addresses Ingot assigns to hosts; use other addresses for discovery",
 			end, spec.Range.Start, spec.Range.End)
 	}
 	return nil
 }
 
-// poolLeft warns that hosts in use stay with a pool that the network names no more.
-func (v *networkValidator) poolLeft(ctx context.Context, before, after *v1beta2.IngotNetwork) admission.Warnings {
-	left := before.Spec.AddressPoolRef
-	if left == nil || equality.Semantic.DeepEqual(left, after.Spec.AddressPoolRef) {
+// removedPoolWarnings warns about hosts in use that keep addresses of a pool that the network no
+// longer uses.
+func (v *networkValidator) removedPoolWarnings(ctx context.Context, before, after *v1beta2.IngotNetwork) admission.Warnings {
+	pool := before.Spec.AddressPoolRef
+	if pool == nil || equality.Semantic.DeepEqual(pool, after.Spec.AddressPoolRef) {
 		return nil
 	}
 	hosts := &v1beta2.IngotHostList{}
 	if err := v.reader.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: after.Name}); err != nil {
-		return nil // it is a warning only
+		return nil // only a warning is lost
 	}
-	stay := slices.DeleteFunc(hosts.Items, func(host v1beta2.IngotHost) bool { return host.Spec.Claim == nil && host.Spec.Order == nil })
-	if len(stay) == 0 {
+	inUse := slices.DeleteFunc(hosts.Items, func(host v1beta2.IngotHost) bool { return host.Spec.Claim == nil && host.Spec.Order == nil })
+	if len(inUse) == 0 {
 		return nil
 	}
-	return admission.Warnings{fmt.Sprintf("spec.addressPoolRef: %d hosts in use keep the addresses that %s %q gave them, and their IPAddressClaims, until they are released; "+
-		"keep that pool until then, and its addresses out of any other", len(stay), left.Kind, left.Name)}
+	return admission.Warnings{fmt.Sprintf("spec.addressPoolRef: %d hosts in use keep their addresses of %s %q, and their IPAddressClaims, until their release; "+
+		"keep that pool until then, and do not add its addresses to another pool", len(inUse), pool.Kind, pool.Name)}
 }

@@ -20,47 +20,46 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// checkReservations refuses reserved addresses that no interface could have on the
-// network, or that two would have.
+// checkReservations rejects reserved addresses that no interface can use on the network, or that
+// are reserved twice.
 func checkReservations(spec v1beta2.IngotNetworkSpec) field.ErrorList {
-	a, _ := parseAddresses(spec) // what does not parse is said already
+	a, _ := parseAddresses(spec) // checkAddresses reports the errors
 	if !a.subnet.IsValid() || !a.subnet.Addr().Is4() {
 		return nil
 	}
 	var errs field.ErrorList
-	of := map[netip.Addr]string{}
+	macs := map[netip.Addr]string{}
 	for i, kept := range spec.Reservations {
 		path := field.NewPath("spec", "reservations").Index(i).Child("ip")
 		ip, err := netip.ParseAddr(kept.IP)
 		if err != nil {
-			continue // the schema says so
+			continue // rejected by the schema
 		}
-		refuse := func(format string, args ...any) {
+		reject := func(format string, args ...any) {
 			errs = append(errs, field.Invalid(path, kept.IP, fmt.Sprintf(format, args...)))
 		}
-		switch mac, taken := of[ip]; {
+		switch mac, taken := macs[ip]; {
 		case taken:
-			refuse("is reserved for %s already; give each interface its own", mac)
+			reject("is already reserved for %s; reserve another address", mac)
 		case !a.subnet.Contains(ip):
-			refuse("must lie in spec.subnet %s", spec.Subnet)
+			reject("must be in spec.subnet %s", spec.Subnet)
 		case ip == a.network || ip == a.broadcast:
-			refuse("is the first or last address of %s, which no interface can have; give another", spec.Subnet)
+			reject("is the first or last address of %s, which no interface can have; reserve another address", spec.Subnet)
 		case kept.IP == spec.Gateway:
-			refuse("is the address of the gateway; give another")
-		case a.lent(ip):
-			refuse("lies in spec.discover.range, which is lent to unknown machines; give one beside it")
+			reject("is the address of the gateway; reserve another address")
+		case a.isForDiscovery(ip):
+			reject("is in spec.discover.range, which is for unknown clients; reserve another address")
 		}
-		of[ip] = kept.MAC
+		macs[ip] = kept.MAC
 	}
 	return errs
 }
 
-// heldByOthers refuses new reservations of addresses that a host has without the
-// interface: recorded for its boot NIC, or given to its system by the claim, which keeps
-// it whatever is reserved. Two servers would have them. The host is not named, since it
-// may be of somebody else's namespace (decision 0147).
-func (v *networkValidator) heldByOthers(ctx context.Context, network *v1beta2.IngotNetwork, before []v1beta2.NetworkReservation) (field.ErrorList, error) {
-	if isLetGo(network) {
+// checkHolders rejects new reservations of addresses that a host without the interface has, by its
+// record or by its claim: two servers would have the address. The message does not name the host,
+// which may be in another namespace.
+func (v *networkValidator) checkHolders(ctx context.Context, network *v1beta2.IngotNetwork, before []v1beta2.NetworkReservation) (field.ErrorList, error) {
+	if isDeletedForMove(network) {
 		return nil, nil
 	}
 	var errs field.ErrorList
@@ -68,7 +67,7 @@ func (v *networkValidator) heldByOthers(ctx context.Context, network *v1beta2.In
 		if slices.Contains(before, kept) {
 			continue
 		}
-		why, err := v.heldBy(ctx, kept, before)
+		why, err := v.checkHolder(ctx, kept, before)
 		if err != nil {
 			return nil, err
 		}
@@ -79,10 +78,10 @@ func (v *networkValidator) heldByOthers(ctx context.Context, network *v1beta2.In
 	return errs, nil
 }
 
-// heldBy says why nobody may have a reserved address but who has it; empty: they may. Of a
-// host that has it any interface may, and one that no host is known to have may take the
-// place of one of its own: a card is replaced in the inventory before or after the server.
-func (v *networkValidator) heldBy(ctx context.Context, kept v1beta2.NetworkReservation, before []v1beta2.NetworkReservation) (string, error) {
+// checkHolder returns why an address cannot be reserved for an interface, or "". It can if the
+// interface belongs to the host that has the address, or may replace one of that host's
+// interfaces: a NIC can be replaced in the inventory before or after the server.
+func (v *networkValidator) checkHolder(ctx context.Context, kept v1beta2.NetworkReservation, before []v1beta2.NetworkReservation) (string, error) {
 	held, err := v.holdersOf(ctx, kept)
 	if err != nil {
 		return "", err
@@ -97,34 +96,34 @@ func (v *networkValidator) heldBy(ctx context.Context, kept v1beta2.NetworkReser
 		}
 		has, err := v.hasNIC(ctx, holder.Host, kept.MAC)
 		if err == nil && !has && former != "" {
-			has, err = v.replaces(ctx, holder, former, kept.MAC)
+			has, err = v.isReplacement(ctx, holder, former, kept.MAC)
 		}
 		switch {
 		case err != nil:
 			return "", err
 		case has:
 		case holder.MAC != "":
-			return "is recorded for a host (kubectl get ihw -A shows which); give another, or delete that host first", nil
+			return "is recorded for a host (see: kubectl get ihw -A); reserve another address, or delete that host first", nil
 		default:
-			return "is the address of the system that is installed on a host without this interface (spec.claim.network.addresses of IngotHosts show which), " +
-				"and stays so until its Machine is replaced; give another, or delete that Machine first", nil
+			return "is used by the installed system of a host without this interface (see spec.claim.network.addresses of the IngotHosts); " +
+				"reserve another address, or delete that host's Machine first", nil
 		}
 	}
 	return "", nil
 }
 
-// replaces says whether an interface that nobody is known to have may be the new one of a
-// holder, for which the address was reserved by its former one.
-func (v *networkValidator) replaces(ctx context.Context, holder addressuse.Holder, former, mac string) (bool, error) {
+// isReplacement reports whether mac, which no known host has, may replace the holder's interface
+// former, for which the address was reserved.
+func (v *networkValidator) isReplacement(ctx context.Context, holder addressuse.Holder, former, mac string) (bool, error) {
 	if own, err := v.hasNIC(ctx, holder.Host, former); err != nil || !own && holder.MAC != former {
 		return false, err
 	}
 	hosts, facts := &v1beta2.IngotHostList{}, &v1beta2.IngotHardwareList{}
 	if err := v.reader.List(ctx, hosts, client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("hosts that boot by %s: %w", mac, err)
+		return false, fmt.Errorf("list the hosts that boot from %s: %w", mac, err)
 	}
 	if err := v.reader.List(ctx, facts, client.MatchingFields{index.HardwareByNIC: mac}, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("hosts with %s: %w", mac, err)
+		return false, fmt.Errorf("list the hardware with %s: %w", mac, err)
 	}
 	return len(hosts.Items) == 0 && len(facts.Items) == 0, nil
 }
@@ -132,18 +131,19 @@ func (v *networkValidator) replaces(ctx context.Context, holder addressuse.Holde
 func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkReservation) ([]addressuse.Holder, error) {
 	address, err := netip.ParseAddr(kept.IP)
 	if err != nil {
-		return nil, nil // the schema says so
+		return nil, nil // rejected by the schema
 	}
 	held, err := index.HoldersOf(ctx, v.reader, address)
 	return held[address], err
 }
 
-// hasNIC says whether a host has an interface, by what was inspected or is said of its
-// boot NIC. It may have any where nothing was inspected: in a move networks come before that.
+// hasNIC reports whether a host has an interface, according to its inspection or its boot MAC
+// address. It is true for a host without inspection, because clusterctl moves networks before
+// IngotHardware.
 func (v *networkValidator) hasNIC(ctx context.Context, name types.NamespacedName, mac string) (bool, error) {
 	host := &v1beta2.IngotHost{}
 	if err := v.reader.Get(ctx, name, host); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("a host with a reserved address: %w", err)
+		return false, fmt.Errorf("get IngotHost %s: %w", name, err)
 	}
 	if host.Spec.BootMACAddress == mac {
 		return true, nil
@@ -154,30 +154,30 @@ func (v *networkValidator) hasNIC(ctx context.Context, name types.NamespacedName
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("interfaces of a host with a reserved address: %w", err)
+		return false, fmt.Errorf("get IngotHardware %s: %w", name, err)
 	}
 	return slices.ContainsFunc(hardware.Spec.NICs, func(nic v1beta2.HardwareNIC) bool { return nic.MAC == mac }), nil
 }
 
-// reservationsLeft warns of reservations that go while systems have their addresses. They
-// keep them, by their claims: nobody else is given one before.
-func (v *networkValidator) reservationsLeft(ctx context.Context, before, after *v1beta2.IngotNetwork) admission.Warnings {
-	var stay []string
+// removedReservationWarnings warns about removed reservations whose addresses installed systems
+// use. The systems keep them, and Ingot assigns them to no other host until then.
+func (v *networkValidator) removedReservationWarnings(ctx context.Context, before, after *v1beta2.IngotNetwork) admission.Warnings {
+	var inUse []string
 	for _, kept := range before.Spec.Reservations {
 		if slices.ContainsFunc(after.Spec.Reservations, func(r v1beta2.NetworkReservation) bool { return r.IP == kept.IP }) {
-			continue // it stays, or is refused
+			continue // still reserved, or rejected
 		}
 		held, err := v.holdersOf(ctx, kept)
 		if err != nil {
-			return nil // it is a warning only
+			return nil // only a warning is lost
 		}
 		if slices.ContainsFunc(held, func(h addressuse.Holder) bool { return h.MAC == "" }) {
-			stay = append(stay, kept.IP)
+			inUse = append(inUse, kept.IP)
 		}
 	}
-	if len(stay) == 0 {
+	if len(inUse) == 0 {
 		return nil
 	}
-	return admission.Warnings{fmt.Sprintf("spec.reservations: installed systems keep %s, which are not reserved any more, until their Machines are replaced; "+
-		"put them back, or the machines that follow on these servers get none", listed(stay))}
+	return admission.Warnings{fmt.Sprintf("spec.reservations: installed systems keep the removed addresses %s until their Machines are replaced; "+
+		"restore them, or the next machines on these servers get no address", shorten(inUse))}
 }

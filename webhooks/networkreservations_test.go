@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What a host has, by record or by the claim of its system, is reserved for nobody else,
-// whatever network it was recorded on; and who takes a reservation away is told.
+// An address that a host has, by record or by claim, cannot be reserved for another host. Removing
+// such a reservation causes a warning.
 func TestReservationsOfHosts(t *testing.T) {
 	const mine, others, fresh = "52:54:00:00:00:0a", "52:54:00:00:00:0b", "52:54:00:00:00:0c"
 	named := metav1.ObjectMeta{Namespace: "ns", Name: "h1"}
@@ -23,7 +23,7 @@ func TestReservationsOfHosts(t *testing.T) {
 	runs.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.7"}}}
 	facts.Spec.NICs = []v1beta2.HardwareNIC{{MAC: "52:54:00:00:00:01"}, {MAC: mine}}
 	facts.Spec.Address = &v1beta2.RecordedAddress{NetworkName: "another", MAC: "52:54:00:00:00:01", IP: "10.20.0.8"}
-	bare := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h2"}} // its IngotHardware is not there
+	bare := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h2"}} // without IngotHardware
 	bare.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.9"}}}
 	stranger := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h3"}}
 	stranger.Spec.BootMACAddress = others
@@ -52,7 +52,7 @@ func TestReservationsOfHosts(t *testing.T) {
 		"recorded for another NIC of it":            {with(), with(mine, "10.20.0.8"), "", ""},
 		"recorded for it":                           {with(), with("52:54:00:00:00:01", "10.20.0.8"), "", ""},
 		"nobody's":                                  {with(), with(others, "10.20.0.50"), "", ""},
-		"taken away":                                {with(mine, "10.20.0.7", others, "10.20.0.50"), with(), "", "installed systems keep 10.20.0.7, which are not reserved"},
+		"taken away":                                {with(mine, "10.20.0.7", others, "10.20.0.50"), with(), "", "installed systems keep the removed addresses 10.20.0.7"},
 		"taken away, and nobody's":                  {with(others, "10.20.0.50"), with(), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,13 +78,13 @@ func TestCheckReservations(t *testing.T) {
 		kept []v1beta2.NetworkReservation
 		want string
 	}{
-		"two interfaces":      {[]v1beta2.NetworkReservation{keep("a", "10.77.0.9"), keep("b", "10.77.0.10")}, ""},
-		"one address twice":   {[]v1beta2.NetworkReservation{keep("a", "10.77.0.9"), keep("b", "10.77.0.9")}, "reservations[1].ip: Invalid value: \"10.77.0.9\": is reserved for a already"},
-		"outside":             {[]v1beta2.NetworkReservation{keep("a", "10.78.0.9")}, "must lie in spec.subnet"},
-		"the subnet itself":   {[]v1beta2.NetworkReservation{keep("a", "10.77.0.0")}, "first or last address"},
-		"the gateway":         {[]v1beta2.NetworkReservation{keep("a", "10.77.0.1")}, "address of the gateway"},
-		"lent to strangers":   {[]v1beta2.NetworkReservation{keep("a", "10.77.0.210")}, "lent to unknown machines"},
-		"beside what is lent": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.211")}, ""},
+		"two interfaces":    {[]v1beta2.NetworkReservation{keep("a", "10.77.0.9"), keep("b", "10.77.0.10")}, ""},
+		"one address twice": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.9"), keep("b", "10.77.0.9")}, "reservations[1].ip: Invalid value: \"10.77.0.9\": is already reserved for a"},
+		"outside":           {[]v1beta2.NetworkReservation{keep("a", "10.78.0.9")}, "must be in spec.subnet"},
+		"the subnet itself": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.0")}, "first or last address"},
+		"the gateway":       {[]v1beta2.NetworkReservation{keep("a", "10.77.0.1")}, "address of the gateway"},
+		"for discovery":     {[]v1beta2.NetworkReservation{keep("a", "10.77.0.210")}, "for unknown clients"},
+		"next to discovery": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.211")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			network := spec
@@ -97,17 +97,16 @@ func TestCheckReservations(t *testing.T) {
 	}
 }
 
-// In a template an address as it is written, and a MAC address, can be right for one
-// machine only: admission warns, and says where.
-func TestOnlyOnce(t *testing.T) {
+// A static address or a MAC address in a template suits one machine only, and causes a warning.
+func TestSingleMachineWarnings(t *testing.T) {
 	link := v1beta2.LinkConfig{Addresses: []v1beta2.LinkAddress{{Source: v1beta2.AddressRecorded}, {Source: v1beta2.AddressStatic, Address: "10.20.3.7/22"}}}
 	data := &v1beta2.NetworkData{
 		Ethernets: []v1beta2.NetworkEthernet{{NIC: v1beta2.NICSelector{MAC: "52:54:00:00:00:01"}}, {LinkConfig: link}},
 		Bonds:     []v1beta2.NetworkBond{{LinkConfig: link}},
 		VLANs:     []v1beta2.NetworkVLAN{{LinkConfig: link}},
 	}
-	got := onlyOnce(field.NewPath("spec"), data)
-	want := []string{"ethernets[0].nic.mac: only the server with 52:54:00:00:00:01", "ethernets[1].addresses[1].address: every machine", "bonds[0].addresses[1].address", "vlans[0].addresses[1].address"}
+	got := singleMachineWarnings(field.NewPath("spec"), data)
+	want := []string{"ethernets[0].nic.mac: the machines of the template can only use the server with 52:54:00:00:00:01", "ethernets[1].addresses[1].address: every machine", "bonds[0].addresses[1].address", "vlans[0].addresses[1].address"}
 	if len(got) != len(want) {
 		t.Fatalf("%d warnings: %q", len(got), got)
 	}
@@ -116,7 +115,7 @@ func TestOnlyOnce(t *testing.T) {
 			t.Errorf("%q, want %q", got[i], want[i])
 		}
 	}
-	if got := onlyOnce(field.NewPath("spec"), nil); got != nil {
+	if got := singleMachineWarnings(field.NewPath("spec"), nil); got != nil {
 		t.Errorf("%q of nothing", got)
 	}
 }

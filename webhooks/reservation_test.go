@@ -31,12 +31,12 @@ func TestReservationSelectors(t *testing.T) {
 				t.Errorf("create: %v, want %q", err, tc.want)
 			}
 			if _, err := (reservationValidator{}).ValidateUpdate(t.Context(), r, r); err != nil {
-				t.Errorf("nothing changes, and is refused: %v", err)
+				t.Errorf("an unchanged reservation was rejected: %v", err)
 			}
 			later := r.DeepCopy()
 			later.Spec.ExpiresAt = metav1.Now()
 			if _, err := (reservationValidator{}).ValidateUpdate(t.Context(), r, later); err != nil {
-				t.Errorf("it is to stand for longer, and its selectors are refused: %v", err)
+				t.Errorf("a longer reservation with unchanged selectors was rejected: %v", err)
 			}
 			if _, err := (reservationValidator{}).ValidateUpdate(t.Context(), &v1beta2.IngotReservation{}, r); (err == nil) != (tc.want == "") {
 				t.Errorf("update: %v, want %q", err, tc.want)

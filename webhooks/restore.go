@@ -18,13 +18,11 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// hostDefaulter brings hosts into canonical form, records who gave their commands (I24), and
-// has those stand still that come from a backup.
+// hostDefaulter normalizes hosts, records which user gave their commands (I24), and pauses hosts
+// that are restored from a backup.
 type hostDefaulter struct{ clock clock.PassiveClock }
 
-var _ admission.Defaulter[*v1beta2.IngotHost] = hostDefaulter{}
-
-// Default changes host in place. It never fails.
+// Default implements admission.Defaulter. It never fails.
 func (d hostDefaulter) Default(ctx context.Context, host *v1beta2.IngotHost) error {
 	defaultHost(host)
 	req, err := admission.RequestFromContext(ctx)
@@ -33,7 +31,7 @@ func (d hostDefaulter) Default(ctx context.Context, host *v1beta2.IngotHost) err
 	}
 	var before *v1beta2.IngotHost
 	if req.Operation == admissionv1.Create {
-		d.arrive(host)
+		d.pauseRestored(host)
 	} else if old := (&v1beta2.IngotHost{}); json.Unmarshal(req.OldObject.Raw, old) == nil {
 		before = old
 	}
@@ -41,17 +39,16 @@ func (d hostDefaulter) Default(ctx context.Context, host *v1beta2.IngotHost) err
 	return nil
 }
 
-// arrive makes the block-move of a host that is being created the pause of a move, dated
-// before it, so that it rests as one that was moved. Only Ingot sets block-move, on hosts
-// that are there: a host that comes with it was saved while it did not stand still, as by
-// clusterctl move --to-directory, which does not wait for that (decision 0287).
-func (d hostDefaulter) arrive(host *v1beta2.IngotHost) {
+// pauseRestored replaces the annotation block-move of a new host by the pause of a move. Only Ingot
+// sets block-move, on existing hosts. A new host with it was saved before it was paused, for example
+// by clusterctl move --to-directory, which does not wait for block-move.
+func (d hostDefaulter) pauseRestored(host *v1beta2.IngotHost) {
 	if _, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]; !blocked {
 		return
 	}
 	delete(host.Annotations, clusterctlv1.BlockMoveAnnotation)
 	if _, paused := host.Annotations[v1beta2.MovePausedAnnotation]; !paused {
-		// To the second, as both times are written: a minute leaves no doubt which was first.
+		// Times have a resolution of one second. One minute makes the pause clearly older than the host.
 		metav1.SetMetaDataAnnotation(&host.ObjectMeta, v1beta2.MovePausedAnnotation, d.clock.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A host that is created with block-move was saved while it did not stand still.
-func TestArrivalFromABackup(t *testing.T) {
+// A new host with block-move was saved before it was paused, so the webhook pauses it.
+func TestRestoredHostIsPaused(t *testing.T) {
 	const (
 		blocked = `"clusterctl.cluster.x-k8s.io/block-move":""`
 		paused  = `"ingot.infrastructure.cluster.x-k8s.io/move-paused":"2026-11-01T00:00:00Z"`

@@ -14,10 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// The roles for people: the viewer reads every kind of Ingot's, and the operator writes
-// hosts besides. Neither comes near a Secret, a status, or the verb restore (I9), and
-// neither is bound to anybody. The owners of namespaces read hosts, and register none unless
-// the operator of the cluster says so.
+// ingot-viewer reads every kind of Ingot, and ingot-operator also writes hosts. Neither grants
+// access to Secrets, a status or the verb restore (I9), and neither is bound. Namespace owners can
+// read hosts, but not register them unless the cluster operator grants it.
 func TestRolesForPeople(t *testing.T) {
 	kinds, roles := []string{}, map[string]*rbacv1.ClusterRole{}
 	for _, object := range render(t) {
@@ -28,7 +27,7 @@ func TestRolesForPeople(t *testing.T) {
 			roles[object.GetName()] = as[rbacv1.ClusterRole](t, object)
 		case "ClusterRoleBinding", "RoleBinding":
 			if to := as[rbacv1.ClusterRoleBinding](t, object).RoleRef.Name; to == "ingot-viewer" || to == "ingot-operator" {
-				t.Errorf("%s binds %s to somebody", object.GetName(), to)
+				t.Errorf("%s binds %s", object.GetName(), to)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,7 +17,15 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// checkLabelSelector refuses a selector that could never be used. nil is valid.
+// checkChangedSelector rejects an invalid selector if it differs from before.
+func checkChangedSelector(path *field.Path, before, after *metav1.LabelSelector) field.ErrorList {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	return checkLabelSelector(path, after)
+}
+
+// checkLabelSelector rejects an invalid selector. nil is valid.
 func checkLabelSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {
 	if selector == nil {
 		return nil
@@ -24,7 +33,7 @@ func checkLabelSelector(path *field.Path, selector *metav1.LabelSelector) field.
 	return checkSelector(path, selector.MatchLabels, selector.MatchExpressions)
 }
 
-// checkHostSelector refuses a selector that could never be used. nil is valid.
+// checkHostSelector rejects an invalid selector. nil is valid.
 func checkHostSelector(path *field.Path, selector *v1beta2.HostSelector) field.ErrorList {
 	if selector == nil {
 		return nil
@@ -51,12 +60,12 @@ func checkExpression(path *field.Path, e metav1.LabelSelectorRequirement) field.
 	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 		if len(e.Values) == 0 {
 			errs = append(errs, field.Invalid(values, e.Values,
-				fmt.Sprintf("must name at least one value with operator %s; add one, or use Exists or DoesNotExist", e.Operator)))
+				fmt.Sprintf("must contain at least one value with operator %s; add a value, or use Exists or DoesNotExist", e.Operator)))
 		}
 	case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 		if len(e.Values) > 0 {
 			errs = append(errs, field.Invalid(values, e.Values,
-				fmt.Sprintf("must be left out with operator %s; remove them, or use In or NotIn", e.Operator)))
+				fmt.Sprintf("must be empty with operator %s; remove the values, or use In or NotIn", e.Operator)))
 		}
 	default:
 		errs = append(errs, field.NotSupported(path.Child("operator"), e.Operator, []metav1.LabelSelectorOperator{
@@ -71,14 +80,14 @@ func checkExpression(path *field.Path, e metav1.LabelSelectorRequirement) field.
 
 func checkLabelKey(path *field.Path, key string) field.ErrorList {
 	if why := validation.IsQualifiedName(key); len(why) > 0 {
-		return field.ErrorList{field.Invalid(path, key, "must be the key of a label: "+strings.Join(why, "; "))}
+		return field.ErrorList{field.Invalid(path, key, "must be a label key: "+strings.Join(why, "; "))}
 	}
 	return nil
 }
 
 func checkLabelValue(path *field.Path, value string) field.ErrorList {
 	if why := validation.IsValidLabelValue(value); len(why) > 0 {
-		return field.ErrorList{field.Invalid(path, value, "must be the value of a label: "+strings.Join(why, "; "))}
+		return field.ErrorList{field.Invalid(path, value, "must be a label value: "+strings.Join(why, "; "))}
 	}
 	return nil
 }

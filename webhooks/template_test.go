@@ -55,8 +55,8 @@ func clusterTemplate(mutate ...func(*v1beta2.IngotClusterTemplate)) *v1beta2.Ing
 	return out
 }
 
-// A template stays as it is, but for the topology controller's dry run, which both
-// is a dry run and says so; and only immutability is set aside for it (M35–M37).
+// A template is immutable, except in a dry run with the topology controller's annotation. All
+// other rules apply to the dry run too (M35–M37).
 func TestTopologyDryRun(t *testing.T) {
 	type change struct {
 		name          string
@@ -114,11 +114,10 @@ func TestTopologyDryRun(t *testing.T) {
 	}
 }
 
-// An object that would be refused today can be labelled, given owners, and lose its
-// finalizers while it is deleted; of every kind that is validated.
-func TestWhatStandsMayStand(t *testing.T) {
+// Labels, owners and finalizers of a stored invalid object can change, for every validated kind.
+func TestStoredInvalidObjectsCanChange(t *testing.T) {
 	bad := []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Gt"}}
-	o := warnings.Outlook{Reader: unreadable{}}
+	o := warnings.Checker{Reader: unreadable{}}
 	g := guard{managerUsername: "ingot"}
 	host := claimed("h")
 	host.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
@@ -129,21 +128,21 @@ func TestWhatStandsMayStand(t *testing.T) {
 	cluster.Status.Initialization.Provisioned = new(true)
 	for kind, update := range map[string]func(context.Context) error{
 		"IngotMachine": touched(&v1beta2.IngotMachine{Spec: v1beta2.IngotMachineSpec{ProviderID: "nonsense", Hostname: "UPPER",
-			HostSelector: &v1beta2.HostSelector{MatchExpressions: bad}}}, defaultMachine, &machineValidator{guard: g, outlook: o}),
+			HostSelector: &v1beta2.HostSelector{MatchExpressions: bad}}}, defaultMachine, &machineValidator{guard: g, checker: o}),
 		"IngotMachineTemplate": touched(machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
 			m.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
 			m.Spec.Template.Spec.Hostname = "UPPER"
 			m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchExpressions: bad}
-		}), defaultMachineTemplate, &machineTemplateValidator{outlook: o}),
-		"IngotCluster": touched(cluster, defaultCluster, &clusterValidator{outlook: o}),
+		}), defaultMachineTemplate, &machineTemplateValidator{checker: o}),
+		"IngotCluster": touched(cluster, defaultCluster, &clusterValidator{checker: o}),
 		"IngotClusterTemplate": touched(clusterTemplate(func(c *v1beta2.IngotClusterTemplate) {
 			c.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
 			c.Spec.Template.Spec.FailureDomainLabel = ""
 			c.Spec.Template.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
-		}), defaultClusterTemplate, &clusterTemplateValidator{outlook: o}),
+		}), defaultClusterTemplate, &clusterTemplateValidator{checker: o}),
 		"IngotNetwork": touched(network("n", "10.10.0.0/24", "10.10.0.20", "10.10.0.10", "10.10.0.255"), defaultNetwork,
-			&networkValidator{reader: unreadable{}, outlook: o}),
-		"IngotHost": touched(host, defaultHost, &hostValidator{guard: g, hosts: unreadable{}, live: unreadable{}, outlook: o, clock: clocktesting.NewFakePassiveClock(commandTime())}),
+			&networkValidator{reader: unreadable{}, checker: o}),
+		"IngotHost": touched(host, defaultHost, &hostValidator{guard: g, hosts: unreadable{}, live: unreadable{}, checker: o, clock: clocktesting.NewFakePassiveClock(commandTime())}),
 		"IngotHardware": touched(&v1beta2.IngotHardware{Spec: v1beta2.IngotHardwareSpec{Architecture: "pdp11"}},
 			func(*v1beta2.IngotHardware) {}, &hardwareValidator{guard: g}),
 	} {
@@ -155,7 +154,7 @@ func TestWhatStandsMayStand(t *testing.T) {
 	}
 }
 
-// touched changes nothing but the metadata of an object, and asks the validator.
+// touched changes only the metadata of an object and calls the validator.
 func touched[T client.Object](before T, defaults func(T), v admission.Validator[T]) func(context.Context) error {
 	return func(ctx context.Context) error {
 		after := before.DeepCopyObject().(T)
@@ -170,10 +169,9 @@ func touched[T client.Object](before T, defaults func(T), v admission.Validator[
 	}
 }
 
-// A cache that cannot be read gives no warning and refuses nothing that rests on
-// nothing else.
-func TestUnreadableCacheOnlyKeepsQuiet(t *testing.T) {
-	o := warnings.Outlook{Reader: unreadable{}}
+// With an unreadable cache there are no warnings, and no rejections by rules that do not need it.
+func TestUnreadableCacheOmitsWarnings(t *testing.T) {
+	o := warnings.Checker{Reader: unreadable{}}
 	ctx := request(t.Context(), "alice")
 	selecting := machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
 		m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"a": "b"}, Arch: "arm64"}
@@ -182,13 +180,13 @@ func TestUnreadableCacheOnlyKeepsQuiet(t *testing.T) {
 	cluster := &v1beta2.IngotCluster{Spec: v1beta2.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
 	for kind, do := range map[string]func() (admission.Warnings, error){
 		"template": func() (admission.Warnings, error) {
-			return (&machineTemplateValidator{outlook: o}).ValidateCreate(ctx, selecting)
+			return (&machineTemplateValidator{checker: o}).ValidateCreate(ctx, selecting)
 		},
 		"machine": func() (admission.Warnings, error) {
-			return (&machineValidator{outlook: o}).ValidateCreate(ctx, machine)
+			return (&machineValidator{checker: o}).ValidateCreate(ctx, machine)
 		},
 		"cluster": func() (admission.Warnings, error) {
-			return (&clusterValidator{outlook: o}).ValidateCreate(ctx, cluster)
+			return (&clusterValidator{checker: o}).ValidateCreate(ctx, cluster)
 		},
 	} {
 		if got, err := do(); len(got) > 0 || err != nil {
@@ -197,12 +195,12 @@ func TestUnreadableCacheOnlyKeepsQuiet(t *testing.T) {
 	}
 }
 
-// Cluster API makes machines by the thousand: their template was warned of.
-func TestClonedMachinesAreNotWarnedOf(t *testing.T) {
-	v := &machineValidator{outlook: warnings.Outlook{Reader: newReader(t)}}
+// A machine from a template causes no warnings, because its template did.
+func TestClonedMachinesGetNoWarnings(t *testing.T) {
+	v := &machineValidator{checker: warnings.Checker{Reader: newReader(t)}}
 	machine := &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
 	got, err := v.ValidateCreate(request(t.Context(), "capi"), machine)
-	want := admission.Warnings{`metadata.namespace: "ns" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}
+	want := admission.Warnings{`metadata.namespace: "ns" has no IngotHost; register hosts there: machines use only hosts of their own namespace, and wait until then`}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("by hand: %v (-want +got):\n%s", err, diff)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
-// A host is warned of when it is made or changed for the worse, and not at every
-// write of the manager's.
+// A host causes warnings when it is created or a change introduces a problem, not on every write
+// of the manager.
 func TestHostWarnings(t *testing.T) {
 	racked := func(name string, change func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
 		host := claimed(name)
@@ -43,18 +43,17 @@ func TestHostWarnings(t *testing.T) {
 		host.Spec.NetworkRef.Name = "nowhere"
 	}
 	all := admission.Warnings{
-		"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace ns carry the label; give the host its value, until then it is in no failure domain",
-		"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef or certificateFingerprint",
-		"spec.cleaning: with None the disks keep their data when the host is released, and the host then serves only the same cluster; use Metadata to free it for others",
-		`spec.bmc.credentialsRef.name: Secret "nowhere" does not exist; create it with the keys username and password, until then the BMC is not contacted`,
+		"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace ns have the label; set it: the host is in no failure domain until then",
+		"spec.bmc.insecureSkipVerify: true lets an attacker between Ingot and the BMC read the password; remove it, and set caBundleRef or certificateFingerprint",
+		"spec.cleaning: with None the disks keep their data on release, and only the same cluster can use the host again; use Metadata to make it available to others",
+		`spec.bmc.credentialsRef.name: Secret "nowhere" does not exist; create it with the keys username and password: Ingot does not contact the BMC until then`,
 	}
 	byDHCP := func(host *v1beta2.IngotHost) { host.Spec.Claim.Network = nil }
 	otherCard := func(host *v1beta2.IngotHost) { host.Spec.BootMACAddress = "02:00:00:00:00:99" }
 	firstUse := func(host *v1beta2.IngotHost) { host.Spec.BMC.TrustOnFirstUse = new(true) }
 	firstUseAt := func(address string) string {
-		return "spec.bmc.trustOnFirstUse: with true whoever stands between Ingot and the BMC at redfish://" + address +
-			" when it is first spoken to is trusted from then on; compare the fingerprint that the IngotHardware then has with the BMC's own, " +
-			"or give certificateFingerprint instead"
+		return "spec.bmc.trustOnFirstUse: true trusts the server that answers first at redfish://" + address +
+			"; compare the fingerprint in the IngotHardware with the BMC's own, or set certificateFingerprint instead"
 	}
 	neighbour := racked("other", func(h *v1beta2.IngotHost) {
 		h.Spec.BootMACAddress, h.Spec.BMC = "52:54:00:00:00:99", nil
@@ -72,18 +71,18 @@ func TestHostWarnings(t *testing.T) {
 	at := func(address string) func(*v1beta2.IngotHost) {
 		return func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = address }
 	}
-	const byIPMI = "spec.bmc.address: with ipmi://10.0.0.1 whoever reaches the BMC is given a hash by which the password can be guessed at leisure (CVE-2013-4786), and nothing proves " +
-		"that it is the BMC; write redfish:// if it speaks that, else give it a network of its own and a random password of 16 characters or more"
+	const byIPMI = "spec.bmc.address: ipmi://10.0.0.1 lets every client that reaches the BMC get a hash to guess the password from (CVE-2013-4786), and the BMC does not prove " +
+		"its identity; use redfish:// if the BMC supports it, else an isolated network and a random password of at least 16 characters"
 	tests := []struct {
 		name          string
 		before, after *v1beta2.IngotHost // before is nil: created
 		want          admission.Warnings
 	}{
 		{"made well", nil, racked("h", nil), nil},
-		{"made badly", nil, racked("h", astray), append(slices.Clone(all), `spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it, until then the host is not booted`)},
+		{"made badly", nil, racked("h", astray), append(slices.Clone(all), `spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it: Ingot does not boot the host until then`)},
 		{"changed badly", racked("h", nil), racked("h", bad), all},
 		{"made in clear", nil, racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = "redfish+http://10.0.0.1" }), admission.Warnings{
-			"spec.bmc.address: with redfish+http://10.0.0.1 the password travels in clear, and so does every order to the BMC; write redfish:// unless only a lab, or a TLS proxy, lies behind it"}},
+			"spec.bmc.address: redfish+http://10.0.0.1 sends the password and all commands unencrypted; use redfish://, except in a lab or behind a TLS proxy"}},
 		{"made by IPMI", nil, racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
 		{"by IPMI, and changed otherwise", racked("h", at("ipmi://10.0.0.1")), racked("h", func(h *v1beta2.IngotHost) {
 			at("ipmi://10.0.0.1")(h)
@@ -91,21 +90,20 @@ func TestHostWarnings(t *testing.T) {
 		}), nil},
 		{"from Redfish to IPMI", racked("h", nil), racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
 		{"from IPMI to Redfish", racked("h", at("ipmi://10.0.0.1")), racked("h", nil), nil},
-		{"without a protocol", nil, racked("h", at("10.0.0.1")), admission.Warnings{"spec.bmc.address: 10.0.0.1 names no protocol: where Redfish is not heard, and anybody " +
-			"between can see to that, the password goes to IPMI, without a certificate; write redfish:// or ipmi:// before it, or give caBundleRef or certificateFingerprint"}},
+		{"without a protocol", nil, racked("h", at("10.0.0.1")), admission.Warnings{"spec.bmc.address: 10.0.0.1 names no protocol: if Redfish does not answer, which an attacker " +
+			"can cause, the password goes to IPMI without a certificate; add redfish:// or ipmi://, or set caBundleRef or certificateFingerprint"}},
 		{"without a protocol, but with a certificate", nil, racked("h", func(h *v1beta2.IngotHost) {
 			at("10.0.0.1")(h)
 			h.Spec.BMC.CertificateFingerprint = "sha256:00"
 		}), nil},
 		{"without a protocol, then by IPMI", racked("h", at("10.0.0.1")), racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
 		{"AMT", nil, racked("h", at("vendor+intelamt://10.0.0.1")), nil},
-		{"AMT in clear", nil, racked("h", at("vendor+intelamt://10.0.0.1:16992")), admission.Warnings{"spec.bmc.address: with vendor+intelamt://10.0.0.1:16992 orders to the BMC " +
-			"and its answers can be read and changed on the way; leave the port out: AMT then speaks TLS, on port 16993"}},
+		{"AMT in clear", nil, racked("h", at("vendor+intelamt://10.0.0.1:16992")), admission.Warnings{"spec.bmc.address: vendor+intelamt://10.0.0.1:16992 sends all commands unencrypted; remove the port: AMT then uses TLS on port 16993"}},
 		{"the CA of the cluster", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) {
 			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "kube-root-ca.crt"}
 		}), admission.Warnings{
-			`spec.bmc.caBundleRef.name: "kube-root-ca.crt" is the CA of this cluster's own API server, which seldom signs BMCs' certificates, and no move takes it along; name a ConfigMap with the CA of the BMCs`,
-			`spec.bmc.caBundleRef.name: ConfigMap "kube-root-ca.crt" does not exist; create it with the key ca.crt, until then the BMC is not contacted`}},
+			`spec.bmc.caBundleRef.name: "kube-root-ca.crt" is the CA of this cluster's API server, which rarely signs BMC certificates, and clusterctl move does not move it; name a ConfigMap with the CA of the BMCs`,
+			`spec.bmc.caBundleRef.name: ConfigMap "kube-root-ca.crt" does not exist; create it with the key ca.crt: Ingot does not contact the BMC until then`}},
 		{"bad, and changed otherwise", racked("h", bad), racked("h", func(h *v1beta2.IngotHost) { bad(h); h.Finalizers = []string{"x"} }), nil},
 		{"bad, and mended", racked("h", bad), racked("h", nil), nil},
 		{"changed badly while it is deleted", racked("h", nil), racked("h", deleted), nil},
@@ -121,21 +119,21 @@ func TestHostWarnings(t *testing.T) {
 		}), admission.Warnings{firstUseAt("10.0.0.2")}},
 		{"a CA in a Secret that is not there", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) {
 			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "ca", Kind: v1beta2.CABundleSecret}
-		}), admission.Warnings{`spec.bmc.caBundleRef.name: Secret "ca" does not exist; create it with the key ca.crt, until then the BMC is not contacted`}},
+		}), admission.Warnings{`spec.bmc.caBundleRef.name: Secret "ca" does not exist; create it with the key ca.crt: Ingot does not contact the BMC until then`}},
 		{"a CA in a Secret, which was looked for in a ConfigMap", racked("h", func(h *v1beta2.IngotHost) {
 			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "bmc"}
 		}), racked("h", func(h *v1beta2.IngotHost) {
 			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "bmc", Kind: v1beta2.CABundleSecret}
 		}), nil},
 		{"a disk that it has not", racked("h", nil), racked("h", hinting), admission.Warnings{
-			`spec.rootDeviceHints.serialNumber: "S-9" holds for none of the disks that the host was inspected with: /dev/sda "S-1"; correct it, or put such a disk in and annotate the host ` +
-				"with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free, until then only machines with hints or softwareRAID.members of their own get the host"}},
+			`spec.rootDeviceHints.serialNumber: "S-9" matches none of the inspected disks: /dev/sda "S-1"; correct it, or add such a disk and annotate the host ` +
+				"with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free: until then only machines with their own hints or softwareRAID.members get the host"}},
 		{"a disk that it has not, and changed otherwise", racked("h", hinting), racked("h", func(h *v1beta2.IngotHost) { hinting(h); h.Finalizers = []string{"x"} }), nil},
 		{"its BMC taken away under a machine", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC = nil }), admission.Warnings{
-			`spec.bmc: is removed from a host that IngotMachine "m1" uses; give it back, without it the server can be neither switched nor fenced, and the machine not deleted`}},
+			`spec.bmc: is removed, but IngotMachine "m1" uses the host; restore it: without it Ingot cannot power the server or delete the machine`}},
 		{"another card under a system with DHCP", racked("h", byDHCP), racked("h", func(h *v1beta2.IngotHost) { byDHCP(h); otherCard(h) }), admission.Warnings{
-			`spec.bootMACAddress: "02:00:00:00:00:99" is new, and the system that IngotMachine "m1" has on the host, if it has its address by DHCP, is given none any more; ` +
-				"delete the Machine first, and change this once the host is off"}},
+			`spec.bootMACAddress: with "02:00:00:00:00:99" the installed system of IngotMachine "m1" loses its address if it uses DHCP; ` +
+				"delete the Machine first, and change this when the host is off"}},
 		{"another card under a system with network data", racked("h", nil), racked("h", otherCard), nil},
 		{"another card of a host that is being released", racked("h", byDHCP), racked("h", func(h *v1beta2.IngotHost) {
 			byDHCP(h)
@@ -167,8 +165,8 @@ func TestHostWarnings(t *testing.T) {
 	}
 }
 
-// A cluster is warned of what it selects when that changes, and of half an endpoint, or
-// one that hosts are given, when that does.
+// A cluster causes warnings about its selectors when they change, and about its endpoint when that
+// changes.
 func TestClusterWarnings(t *testing.T) {
 	cluster := func(change func(*v1beta2.IngotCluster)) *v1beta2.IngotCluster {
 		out := &v1beta2.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
@@ -181,13 +179,13 @@ func TestClusterWarnings(t *testing.T) {
 	}
 	half := func(c *v1beta2.IngotCluster) { c.Spec.ControlPlaneEndpoint.Host = "api.c1.example" }
 	nothing := func(*v1beta2.IngotCluster) {}
-	unmatched := `spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts so, or correct it, until then its machines wait`
-	unset := "spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"
+	unmatched := `spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts, or correct it: its machines wait until then`
+	unset := "spec.controlPlaneEndpoint.port: is unset; set it: the cluster waits until then"
 	ranged := func(c *v1beta2.IngotCluster) {
 		c.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "10.0.0.10", Port: 6443}
 	}
-	inRange := `spec.controlPlaneEndpoint.host: "10.0.0.10" is in the range that is given to hosts of IngotNetwork rack-a; give one beside it, or make that range smaller. ` +
-		"From now on Ingot gives the address to nobody there"
+	inRange := `spec.controlPlaneEndpoint.host: "10.0.0.10" is in the range that is given to hosts of IngotNetwork rack-a; use another address, or make that range smaller. ` +
+		"Ingot no longer assigns this address to hosts"
 	tests := []struct {
 		name          string
 		before, after *v1beta2.IngotCluster
@@ -205,7 +203,7 @@ func TestClusterWarnings(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := &clusterValidator{outlook: warnings.Outlook{Reader: newReader(t, claimed("h1"), network("rack-a", "10.0.0.0/24", "10.0.0.1", "10.0.0.99", ""))}}
+			v := &clusterValidator{checker: warnings.Checker{Reader: newReader(t, claimed("h1"), network("rack-a", "10.0.0.0/24", "10.0.0.1", "10.0.0.99", ""))}}
 			got, err := v.ValidateUpdate(request(t.Context(), "alice"), tt.before, tt.after)
 			if err != nil {
 				t.Fatal(err)
@@ -217,7 +215,7 @@ func TestClusterWarnings(t *testing.T) {
 	}
 }
 
-// A network is warned of endpoints that it gives when it is made, or gives others.
+// A network causes warnings about endpoints in its range when it is created or the range changes.
 func TestNetworkWarnings(t *testing.T) {
 	endpoint := &v1beta2.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	endpoint.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "10.0.0.10", Port: 6443}
@@ -226,7 +224,7 @@ func TestNetworkWarnings(t *testing.T) {
 	}
 	labelled := ranged("10.0.0.10")
 	labelled.Labels = map[string]string{"a": "b"}
-	holds := admission.Warnings{"spec.range: holds 10.0.0.10, by which control planes are reached (kubectl get ingotclusters -A shows whose); make it smaller, until then that is given to nobody"}
+	holds := admission.Warnings{"spec.range: contains the control plane endpoints 10.0.0.10 (see: kubectl get ingotclusters -A); make it smaller (Ingot does not assign these addresses)"}
 	for name, tc := range map[string]struct {
 		before, after *v1beta2.IngotNetwork // before is nil: created
 		want          admission.Warnings

@@ -22,25 +22,23 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks;ingothardwares;ingotclusters;ingotmachines;ingotmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get
 
-// Options of the webhooks.
+// Options configures the webhooks.
 type Options struct {
-	// ManagerUsername is the user name of Ingot's manager, as the API server
-	// sees it (--manager-username): the only identity that may change the ledger,
-	// spec.providerID and IngotHardware (I9). Empty: nobody may.
+	// ManagerUsername is the user name of the manager at the API server (--manager-username). Only
+	// this user may change the persistent state of hosts, spec.providerID and IngotHardware (I9).
+	// If it is empty, no user may.
 	ManagerUsername string
-	// BMCs tells what the drivers of BMCs can.
-	BMCs BMCs
+	BMCs            BMCs
 }
 
-// SetupWithManager registers defaulting, validation and conversion of every kind
-// with mgr, whose scheme must know both API versions. Hosts, hardware, networks, clusters,
-// machines and templates are read from mgr's cache, in which the indexes of internal/index are
-// set up; two hosts written within the cache's delay can pass as different, so the
-// host controller looks again (I8).
+// SetupWithManager registers the defaulting, validation and conversion of every kind. The scheme
+// of mgr must contain both API versions, and its cache the indexes of internal/index. The cache is
+// delayed: two conflicting hosts that are written at once can both be admitted, so the host
+// controller checks again (I8).
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	g := guard{managerUsername: options.ManagerUsername, access: reviewer{client: mgr.GetClient()}}
-	hosts := mgr.GetClient()
-	o := warnings.Outlook{Reader: hosts}
+	reader := mgr.GetClient()
+	c := warnings.Checker{Reader: reader}
 	steps := []func() error{
 		mutateBy(mgr, &v1beta2.IngotHost{}, hostDefaulter{clock: clock.RealClock{}}),
 		mutate(mgr, &v1beta2.IngotNetwork{}, defaultNetwork),
@@ -49,15 +47,15 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		mutate(mgr, &v1beta2.IngotCluster{}, defaultCluster),
 		mutate(mgr, &v1beta2.IngotClusterTemplate{}, defaultClusterTemplate),
 		mutate(mgr, &v1beta2.IngotImage{}, defaultImage),
-		register(mgr, &v1beta2.IngotImage{}, &imageValidator{reader: hosts, clock: clock.RealClock{}}, nil),
+		register(mgr, &v1beta2.IngotImage{}, &imageValidator{reader: reader, clock: clock.RealClock{}}, nil),
 		register(mgr, &v1beta2.IngotReservation{}, reservationValidator{}, nil),
-		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader(), outlook: o, bmcs: options.BMCs, clock: clock.RealClock{}}, nil),
+		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: reader, live: mgr.GetAPIReader(), checker: c, bmcs: options.BMCs, clock: clock.RealClock{}}, nil),
 		register(mgr, &v1beta2.IngotHardware{}, &hardwareValidator{guard: g}, nil),
-		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: hosts, outlook: o}, nil),
-		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g, outlook: o, live: mgr.GetAPIReader()}, conversion.Machine()),
-		register(mgr, &v1beta2.IngotMachineTemplate{}, &machineTemplateValidator{outlook: o}, conversion.MachineTemplate()),
-		register(mgr, &v1beta2.IngotCluster{}, &clusterValidator{outlook: o}, conversion.Cluster()),
-		register(mgr, &v1beta2.IngotClusterTemplate{}, &clusterTemplateValidator{outlook: o}, conversion.ClusterTemplate()),
+		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: reader, checker: c}, nil),
+		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g, checker: c, live: mgr.GetAPIReader()}, conversion.Machine()),
+		register(mgr, &v1beta2.IngotMachineTemplate{}, &machineTemplateValidator{checker: c}, conversion.MachineTemplate()),
+		register(mgr, &v1beta2.IngotCluster{}, &clusterValidator{checker: c}, conversion.Cluster()),
+		register(mgr, &v1beta2.IngotClusterTemplate{}, &clusterTemplateValidator{checker: c}, conversion.ClusterTemplate()),
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -67,8 +65,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-// register returns a step that registers one kind; convert is nil for kinds with
-// one version.
+// register returns a function that registers one kind. convert is nil for a kind with one version.
 func register[T client.Object](mgr ctrl.Manager, object T, validator admission.Validator[T], convert conversion.New) func() error {
 	return func() error {
 		builder := ctrl.NewWebhookManagedBy(mgr, object).WithValidator(validator)

@@ -1,8 +1,8 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager is Ingot's manager: controllers, webhooks and agent API, and
-// the boot server, by --roles. As "manager bmc" it is a person's way to one BMC.
+// Command manager runs Ingot's controllers, webhooks and agent API, the boot server, and the runtime
+// extension, selected by --roles. "manager bmc" runs a command on a BMC.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
-	"github.com/ingot-metal/ingot/cmd/manager/byhand"
+	"github.com/ingot-metal/ingot/cmd/manager/bmccli"
 )
 
-// version is set by the linker.
+// version is set at link time.
 var version = "dev"
 
 func main() {
@@ -37,13 +37,13 @@ func run() error {
 	if len(os.Args) > 1 && os.Args[1] == "bmc" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		return byhand.Run(ctx, os.Args[2:], app.NewDialer().Dial, byhand.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+		return bmccli.Run(ctx, os.Args[2:], app.NewDialer().Dial, bmccli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	}
 	options := app.DefaultOptions()
 	logs.InitLogs()
 	options.AddFlags(pflag.CommandLine)
 	showVersion := pflag.Bool("version", false, "Print the version and exit.")
-	printUnified := pflag.Bool("print-unified-image", false, "Write the unsigned unified kernel image of the agent to standard output and exit; needs --agent-key-dir.")
+	printUnified := pflag.Bool("print-unified-image", false, "Write the unsigned unified kernel image of the agent to standard output and exit. Requires --agent-key-dir.")
 	pflag.Parse()
 	if *showVersion {
 		fmt.Println(version)

@@ -5,6 +5,7 @@ package inplace
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -15,29 +16,28 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// Fields of an IngotMachine that are changed live.
+// Fields of an IngotMachine that can change in place.
 const (
 	fieldCleaning = "cleaning"
 	fieldSelector = "hostSelector"
 )
 
-// An Operation of a JSON patch (RFC 6902).
+// Operation is an operation of a JSON patch (RFC 6902).
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// Changes returns the operations that bring a spec to what is desired, if all that
-// differs can be changed live on servers with these labels; else none. path leads to
-// the spec.
-func Changes(path string, current, desired map[string]any, servers []map[string]string) []Operation {
+// Changes returns the operations that change current to desired, if all differing fields can change
+// in place on hosts with these labels, and none otherwise. path is the path of the spec.
+func Changes(path string, current, desired map[string]any, hosts []map[string]string) []Operation {
 	var out []Operation
 	for _, field := range differing(current, desired) {
 		switch {
 		case field == fieldCleaning && desired[field] != nil:
-			// Unset, it would be what the host said when it was claimed: not known any more.
-		case field == fieldSelector && sameHosts(current[field], desired[field], servers):
+			// An unset value would mean the host's value at the time of the claim, which is unknown.
+		case field == fieldSelector && sameHosts(current[field], desired[field], hosts):
 		default:
 			return nil
 		}
@@ -51,37 +51,25 @@ func Changes(path string, current, desired map[string]any, servers []map[string]
 	return out
 }
 
-// differing are the fields of two specs that are not the same, sorted.
+// differing returns the sorted fields that differ between two specs.
 func differing(a, b map[string]any) []string {
-	var out []string
-	for field := range a {
-		if !reflect.DeepEqual(a[field], b[field]) {
-			out = append(out, field)
-		}
-	}
-	for field := range b {
-		if _, ok := a[field]; !ok {
-			out = append(out, field)
-		}
-	}
-	slices.Sort(out)
-	return out
+	fields := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(fields)
+	return slices.DeleteFunc(slices.Compact(fields), func(field string) bool {
+		_, ok := a[field]
+		return ok && reflect.DeepEqual(a[field], b[field])
+	})
 }
 
-// sameHosts says whether a selector differs in labels only, and all servers meet it
-// as it is desired. Without a server nothing is known.
-func sameHosts(current, desired any, servers []map[string]string) bool {
+// sameHosts reports whether a selector differs only in its labels, and all hosts match the desired
+// selector. It is false without hosts.
+func sameHosts(current, desired any, hosts []map[string]string) bool {
 	was, okWas := selectorOf(current)
 	is, okIs := selectorOf(desired)
-	if !okWas || !okIs || was.Arch != is.Arch || !equality.Semantic.DeepEqual(was.Minimum, is.Minimum) || len(servers) == 0 {
+	if !okWas || !okIs || was.Arch != is.Arch || !equality.Semantic.DeepEqual(was.Minimum, is.Minimum) || len(hosts) == 0 {
 		return false
 	}
-	for _, labels := range servers {
-		if !allocation.SelectsLabels(&is, labels) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(hosts, func(labels map[string]string) bool { return !allocation.SelectsLabels(&is, labels) })
 }
 
 func selectorOf(value any) (infrav1.HostSelector, bool) {
@@ -93,38 +81,36 @@ func selectorOf(value any) (infrav1.HostSelector, bool) {
 	return out, json.Unmarshal(data, &out) == nil
 }
 
-// Progress of UpdateMachine.
+// Progress is the progress of UpdateMachine. The zero value means done.
 type Progress struct {
-	// Wait: not everything is in force.
-	Wait bool
-	// Failed: it never will be.
-	Failed bool
-	// Message says what is waited for, or what failed.
+	// Wait reports that the update is not applied yet, Failed that it never will be.
+	Wait, Failed bool
+	// Message is the reason.
 	Message string
 }
 
-// Decide says whether what a machine desires is in force at its host: nil, if it has
-// none. current is the machine as it is, with its status; nil: it is gone.
+// Decide returns whether the desired cleaning of a machine is applied to its host. host is nil if
+// the machine has none. current is the stored machine, nil if it is deleted.
 func Decide(desired, current *infrav1.IngotMachine, host *infrav1.IngotHost) Progress {
 	if desired.Spec.Cleaning == "" {
 		return Progress{}
 	}
-	inForce := host != nil && host.Spec.Claim != nil && host.Spec.Claim.MachineRef.Name == desired.Name
+	claimed := host != nil && host.Spec.Claim != nil && host.Spec.Claim.MachineRef.Name == desired.Name
 	switch {
-	case inForce && host.Spec.Claim.Cleaning == desired.Spec.Cleaning:
+	case claimed && host.Spec.Claim.Cleaning == desired.Spec.Cleaning:
 		return Progress{}
 	case current == nil || failed(current):
-		// Nothing is done for it any more (M46): to wait would be to wait for ever.
-		return Progress{Failed: true, Message: "the IngotMachine has failed, or is gone, and nothing of it is changed any more; delete the Machine to replace it"}
+		// Ingot no longer reconciles it (M46), so waiting would never end.
+		return Progress{Failed: true, Message: "the IngotMachine has failed or is deleted, so that Ingot no longer changes it; delete the Machine to replace it"}
 	case conditions.IsTrue(current, infrav1.PausedCondition):
-		return Progress{Wait: true, Message: "waiting until the IngotMachine is no longer paused"}
-	case !inForce:
-		return Progress{Wait: true, Message: "waiting until the machine has its host again"}
+		return Progress{Wait: true, Message: "waiting until the IngotMachine is unpaused"}
+	case !claimed:
+		return Progress{Wait: true, Message: "waiting until an IngotHost is claimed by the machine"}
 	}
-	return Progress{Wait: true, Message: "waiting until IngotHost " + host.Name + " has the cleaning " + string(desired.Spec.Cleaning) + " in its claim"}
+	return Progress{Wait: true, Message: "waiting until spec.claim.cleaning of IngotHost " + host.Name + " is " + string(desired.Spec.Cleaning)}
 }
 
-// failed says whether a machine has failed for good, as its reconciler does.
+// failed reports whether a machine has failed permanently.
 func failed(machine *infrav1.IngotMachine) bool {
 	deprecated := machine.Status.Deprecated
 	return deprecated != nil && deprecated.V1Beta1 != nil &&

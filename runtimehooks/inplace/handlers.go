@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,26 +23,25 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// RetryAfterSeconds is how long Cluster API waits before it looks again whether an
-// update is in force.
+// RetryAfterSeconds is the interval at which Cluster API calls UpdateMachine again.
 const RetryAfterSeconds = 5
 
-// MountPath is the path in the ExtensionConfig of these hooks.
+// MountPath is the path of these hooks in their ExtensionConfig.
 const MountPath = "/in-place"
 
-// Messages of failures are the same for the same fault (R22).
+// Error messages are stable for the same fault (R22).
 var (
-	errForm      = errors.New("the request does not hold the objects of its kind")
-	errInventory = errors.New("the inventory cannot be read now; the call is made again")
+	errRequest   = errors.New("the request does not contain the objects of its kind")
+	errInventory = errors.New("Ingot cannot read the inventory; Cluster API retries the call")
 )
 
-// Options of the handlers.
+// Options configures the handlers.
 type Options struct {
-	// Cache has Ingot's kinds; Live is the API server.
+	// Cache reads Ingot's kinds. Live reads from the API server.
 	Cache, Live client.Reader
 }
 
-// Handlers of the in-place update hooks.
+// Handlers returns the handlers of the in-place update hooks.
 func Handlers(o Options) []server.ExtensionHandler {
 	return []server.ExtensionHandler{
 		{Hook: runtimehooksv1.CanUpdateMachine, Name: "can-update-machine", HandlerFunc: o.canUpdateMachine},
@@ -59,7 +60,7 @@ func (o Options) canUpdateMachine(ctx context.Context, request *runtimehooksv1.C
 	if err == nil {
 		answer.InfrastructureMachinePatch, err = patchOf(operations)
 	}
-	settle(ctx, answer, err)
+	setStatus(ctx, answer, err)
 }
 
 func (o Options) canUpdateMachineSet(ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest, answer *runtimehooksv1.CanUpdateMachineSetResponse) {
@@ -72,14 +73,14 @@ func (o Options) canUpdateMachineSet(ctx context.Context, request *runtimehooksv
 	if err == nil {
 		answer.InfrastructureMachineTemplatePatch, err = patchOf(operations)
 	}
-	settle(ctx, answer, err)
+	setStatus(ctx, answer, err)
 }
 
-// machinesOf are the IngotMachines of a MachineSet.
+// machinesOf lists the IngotMachines of a MachineSet.
 func (o Options) machinesOf(ctx context.Context, set *clusterv1.MachineSet) ([]client.ObjectKey, error) {
 	list := &clusterv1.MachineList{}
 	if err := o.Live.List(ctx, list, client.InNamespace(set.Namespace), client.MatchingLabels{clusterv1.MachineSetNameLabel: set.Name}); err != nil {
-		return nil, fmt.Errorf("machines of MachineSet %s: %w", set.Name, err)
+		return nil, fmt.Errorf("list the Machines of MachineSet %s: %w", set.Name, err)
 	}
 	var out []client.ObjectKey
 	for _, machine := range list.Items {
@@ -88,12 +89,12 @@ func (o Options) machinesOf(ctx context.Context, set *clusterv1.MachineSet) ([]c
 	return out, nil
 }
 
-// change is where a change is looked for.
+// change describes the objects of a request.
 type change struct {
-	// kind of the object, and the way to the spec in it.
+	// kind is the kind of the object, and spec the path of the spec in it.
 	kind string
 	spec []string
-	// machines names the IngotMachines that would change.
+	// machines lists the IngotMachines that would change.
 	machines func(context.Context) ([]client.ObjectKey, error)
 }
 
@@ -106,39 +107,33 @@ func (o Options) change(ctx context.Context, current, desired runtime.RawExtensi
 	if err != nil || !okIs {
 		return nil, err
 	}
-	var servers []map[string]string
-	for _, field := range differing(was, is) {
-		if field == fieldSelector {
-			if servers, err = o.servers(ctx, c); err != nil {
-				return nil, err
-			}
+	var hosts []map[string]string
+	if slices.Contains(differing(was, is), fieldSelector) {
+		if hosts, err = o.hostLabels(ctx, c); err != nil {
+			return nil, err
 		}
 	}
-	path := ""
-	for _, part := range c.spec {
-		path += "/" + part
-	}
-	return Changes(path, was, is, servers), nil
+	return Changes("/"+strings.Join(c.spec, "/"), was, is, hosts), nil
 }
 
-// object reads the spec out of an object of Ingot's; ok is false for another's (I20).
+// object returns the spec of an Ingot object. ok is false for another provider's object (I20).
 func object(data runtime.RawExtension, c change) (spec map[string]any, ok bool, err error) {
 	o := &unstructured.Unstructured{}
 	if len(data.Raw) == 0 || json.Unmarshal(data.Raw, &o.Object) != nil {
-		return nil, false, errForm
+		return nil, false, errRequest
 	}
 	if o.GetKind() != c.kind || o.GroupVersionKind().Group != infrav1.GroupVersion.Group {
 		return nil, false, nil
 	}
 	spec, found, err := unstructured.NestedMap(o.Object, c.spec...)
 	if err != nil || !found {
-		return nil, false, errForm
+		return nil, false, errRequest
 	}
 	return spec, true, nil
 }
 
-// servers are the labels of the hosts of machines; none if one has no host.
-func (o Options) servers(ctx context.Context, c change) ([]map[string]string, error) {
+// hostLabels returns the labels of the hosts of all machines, or nil if a machine has no host.
+func (o Options) hostLabels(ctx context.Context, c change) ([]map[string]string, error) {
 	keys, err := c.machines(ctx)
 	if err != nil {
 		return nil, err
@@ -158,7 +153,7 @@ func (o Options) servers(ctx context.Context, c change) ([]map[string]string, er
 	return out, nil
 }
 
-// hostOf is the host of a machine; nil if it has none.
+// hostOf returns the host of a machine, or nil.
 func hostOf(ctx context.Context, reader client.Reader, machine *infrav1.IngotMachine) (*infrav1.IngotHost, error) {
 	id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
 	if err != nil || id.Namespace != machine.Namespace {
@@ -170,7 +165,7 @@ func hostOf(ctx context.Context, reader client.Reader, machine *infrav1.IngotMac
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("host %s: %w", id.Host, err)
+		return nil, fmt.Errorf("get IngotHost %s: %w", id.Host, err)
 	}
 	return host, nil
 }
@@ -183,7 +178,7 @@ func (o Options) updateMachine(ctx context.Context, request *runtimehooksv1.Upda
 	if err == nil && progress.Wait {
 		answer.RetryAfterSeconds, answer.Message = RetryAfterSeconds, progress.Message
 	}
-	settle(ctx, answer, err)
+	setStatus(ctx, answer, err)
 }
 
 func (o Options) progress(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest) (Progress, error) {
@@ -193,7 +188,7 @@ func (o Options) progress(ctx context.Context, request *runtimehooksv1.UpdateMac
 	}
 	machine := &infrav1.IngotMachine{}
 	if err := json.Unmarshal(data.Raw, machine); err != nil {
-		return Progress{}, errForm
+		return Progress{}, errRequest
 	}
 	host, err := hostOf(ctx, o.Live, machine)
 	if err != nil {
@@ -205,15 +200,15 @@ func (o Options) progress(ctx context.Context, request *runtimehooksv1.UpdateMac
 		return Decide(machine, nil, host), nil
 	}
 	if err != nil {
-		return Progress{}, fmt.Errorf("machine %s: %w", machine.Name, err)
+		return Progress{}, fmt.Errorf("get IngotMachine %s: %w", machine.Name, err)
 	}
 	return Decide(machine, current, host), nil
 }
 
-// errFailed is a failure whose text is for conditions.
+// errFailed is an error whose text is shown in conditions.
 type errFailed struct{ message string }
 
-// Error is the text.
+// Error implements error.
 func (e errFailed) Error() string { return e.message }
 
 func patchOf(operations []Operation) (runtimehooksv1.Patch, error) {
@@ -224,15 +219,14 @@ func patchOf(operations []Operation) (runtimehooksv1.Patch, error) {
 	return runtimehooksv1.Patch{PatchType: runtimehooksv1.JSONPatchType, Patch: data}, err
 }
 
-// settle sets status and message.
-func settle(ctx context.Context, answer runtimehooksv1.ResponseObject, err error) {
+func setStatus(ctx context.Context, answer runtimehooksv1.ResponseObject, err error) {
 	answer.SetStatus(runtimehooksv1.ResponseStatusSuccess)
 	var failed errFailed
 	switch {
 	case err == nil:
 		return
-	case !errors.Is(err, errForm) && !errors.As(err, &failed):
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to answer a hook")
+	case !errors.Is(err, errRequest) && !errors.As(err, &failed):
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to handle a hook call")
 		err = errInventory
 	}
 	answer.SetStatus(runtimehooksv1.ResponseStatusFailure)

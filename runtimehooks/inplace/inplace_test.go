@@ -22,8 +22,8 @@ import (
 
 const providerID = "ingot://dc1/h1/00000000-0000-0000-0000-000000000001"
 
-// world is a host with the label class=gpu, its machine and the Machine of a set.
-func world(t *testing.T) client.Client {
+// objects returns a host with the label class=gpu, its machine and a Machine of a MachineSet.
+func objects(t *testing.T) client.Client {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
@@ -44,7 +44,7 @@ func template(spec string) runtime.RawExtension {
 	return runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"imageRef":{"name":"i"}` + spec + `}}}}`)}
 }
 
-// What is changed live gets a patch, and all of it or none.
+// A change in place gets a patch for all of its fields, or none.
 func TestCanUpdate(t *testing.T) {
 	for name, tc := range map[string]struct{ current, desired, want string }{
 		"nothing":                        {"", "", ""},
@@ -61,7 +61,7 @@ func TestCanUpdate(t *testing.T) {
 		"cleaning and another host name": {"", `,"hostname":"x","cleaning":"None"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := world(t)
+			c := objects(t)
 			o := Options{Cache: c, Live: c}
 			one := &runtimehooksv1.CanUpdateMachineResponse{}
 			o.canUpdateMachine(t.Context(), &runtimehooksv1.CanUpdateMachineRequest{
@@ -85,9 +85,9 @@ func TestCanUpdate(t *testing.T) {
 	}
 }
 
-// Others' machines are none of ours; objects that are none are a Failure.
+// Other providers' machines get no patch, and invalid objects fail.
 func TestOthers(t *testing.T) {
-	c := world(t)
+	c := objects(t)
 	o := Options{Cache: c, Live: c}
 	docker := runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"DockerMachine","spec":{"a":1}}`)}
 	for name, tc := range map[string]struct {
@@ -111,9 +111,9 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// UpdateMachine waits until the claim says what the machine does, and writes nothing.
+// UpdateMachine waits until the claim has the machine's cleaning, and writes nothing.
 func TestUpdateMachine(t *testing.T) {
-	c := world(t)
+	c := objects(t)
 	o := Options{Cache: c, Live: c}
 	ask := func(spec string) *runtimehooksv1.UpdateMachineResponse {
 		answer := &runtimehooksv1.UpdateMachineResponse{}
@@ -126,7 +126,7 @@ func TestUpdateMachine(t *testing.T) {
 	}{
 		"":                       {0, ""},
 		`,"cleaning":"Metadata"`: {0, ""},
-		`,"cleaning":"None"`:     {RetryAfterSeconds, "waiting until IngotHost h1 has the cleaning None in its claim"},
+		`,"cleaning":"None"`:     {RetryAfterSeconds, "waiting until spec.claim.cleaning of IngotHost h1 is None"},
 	} {
 		for range 2 {
 			if got := ask(spec); got.RetryAfterSeconds != want.wait || got.Message != want.message || got.Status != runtimehooksv1.ResponseStatusSuccess {
@@ -148,14 +148,13 @@ func TestUpdateMachine(t *testing.T) {
 	if err := c.Delete(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(`,"cleaning":"None"`); got.RetryAfterSeconds == 0 || !strings.Contains(got.Message, "has its host again") {
+	if got := ask(`,"cleaning":"None"`); got.RetryAfterSeconds == 0 || !strings.Contains(got.Message, "waiting until an IngotHost is claimed") {
 		t.Errorf("without its host: %+v", got)
 	}
 }
 
-// A machine that has failed, or is gone, is not waited for: nothing will change it. One that
-// is paused is, and says so.
-func TestUpdateMachineThatStandsStill(t *testing.T) {
+// UpdateMachine fails for a failed or deleted machine, and waits for a paused one.
+func TestUpdateMachineNotReconciled(t *testing.T) {
 	failedFor := func(m *infrav1.IngotMachine) {
 		m.Status.Deprecated = &infrav1.IngotMachineDeprecatedStatus{V1Beta1: &infrav1.IngotV1Beta1DeprecatedStatus{FailureReason: new("UpdateError")}}
 	}
@@ -169,13 +168,13 @@ func TestUpdateMachineThatStandsStill(t *testing.T) {
 	}{
 		"failed":                    {change: failedFor, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusFailure, message: "delete the Machine to replace it"},
 		"failed, nothing to change": {change: failedFor, spec: `,"cleaning":"Metadata"`, status: runtimehooksv1.ResponseStatusSuccess},
-		"gone":                      {gone: true, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusFailure, message: "is gone"},
+		"gone":                      {gone: true, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusFailure, message: "is deleted"},
 		"paused": {change: func(m *infrav1.IngotMachine) {
 			m.Status.Conditions = []metav1.Condition{{Type: infrav1.PausedCondition, Status: metav1.ConditionTrue}}
-		}, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusSuccess, wait: RetryAfterSeconds, message: "no longer paused"},
+		}, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusSuccess, wait: RetryAfterSeconds, message: "is unpaused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := world(t)
+			c := objects(t)
 			m := &infrav1.IngotMachine{}
 			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "dc1", Name: "m1"}, m); err != nil {
 				t.Fatal(err)
@@ -199,7 +198,7 @@ func TestUpdateMachineThatStandsStill(t *testing.T) {
 	}
 }
 
-// Each handler is named as a DNS label, and once.
+// Handler names are unique DNS labels.
 func TestHandlers(t *testing.T) {
 	seen := map[string]bool{}
 	for _, h := range Handlers(Options{}) {

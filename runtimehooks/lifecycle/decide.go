@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -16,33 +17,32 @@ import (
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
-// RetryAfterSeconds is how long Cluster API waits before it asks again about what was
-// held. It does not ask earlier (R13).
+// RetryAfterSeconds is the interval at which Cluster API repeats a call that was held (R13).
 const RetryAfterSeconds = 15
 
-// A Verdict says whether something is held, and why.
+// Verdict is a decision: whether Cluster API must wait, and why.
 type Verdict struct {
 	Hold    bool
 	Message string
 }
 
-// held is a Verdict that holds if there is anything to say.
-func held(messages []string) Verdict {
+// holdFor returns a Verdict that holds if there is a message.
+func holdFor(messages []string) Verdict {
 	messages = slices.DeleteFunc(messages, func(m string) bool { return m == "" })
 	return Verdict{Hold: len(messages) > 0, Message: strings.Join(messages, "; ")}
 }
 
-// ChooseImage asks the catalogue as mutation does.
-func ChooseImage(images []infrav1.IngotImage, wanted mutation.Wanted) (string, error) {
-	image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: wanted.Version, Architecture: wanted.Architecture, OS: wanted.OS})
+// ChooseImage returns the name of the IngotImage for a query.
+func ChooseImage(images []infrav1.IngotImage, query mutation.ImageQuery) (string, error) {
+	image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: query.Version, Architecture: query.Architecture, OS: query.OS})
 	if err != nil {
 		return "", err
 	}
 	return image.Name, nil
 }
 
-// missingImages names what the catalogue lacks for groups at versions, each once. Of
-// groups whose class takes no images of the catalogue, and of live systems, nothing is asked.
+// missingImages returns one message for each image that the catalog lacks for the groups and
+// versions. It skips live systems and classes that do not use the catalog.
 func missingImages(images []infrav1.IngotImage, groups []Group, versions []string) []string {
 	var out []string
 	for _, version := range versions {
@@ -50,9 +50,9 @@ func missingImages(images []infrav1.IngotImage, groups []Group, versions []strin
 			if g.Image.Version == "" {
 				continue
 			}
-			asked := g.Image
-			asked.Version = version
-			if _, err := ChooseImage(images, asked); err != nil && !slices.Contains(out, err.Error()) {
+			query := g.Image
+			query.Version = version
+			if _, err := ChooseImage(images, query); err != nil && !slices.Contains(out, err.Error()) {
 				out = append(out, err.Error())
 			}
 		}
@@ -60,7 +60,7 @@ func missingImages(images []infrav1.IngotImage, groups []Group, versions []strin
 	return out
 }
 
-// Demand is what a wish asks of the inventory.
+// Demand converts groups to the demand of package allocation.
 func Demand(groups []Group, images []infrav1.IngotImage) allocation.Demand {
 	var demand allocation.Demand
 	for _, g := range groups {
@@ -69,53 +69,45 @@ func Demand(groups []Group, images []infrav1.IngotImage) allocation.Demand {
 			out.FailureDomains = []string{g.FailureDomain}
 		}
 		if ref := g.Spec.ImageRef; ref != nil && out.Architecture == "" {
-			out.Architecture = architectureOf(images, ref.Name)
+			if i := slices.IndexFunc(images, func(image infrav1.IngotImage) bool { return image.Name == ref.Name }); i >= 0 {
+				out.Architecture = images[i].Spec.Architecture
+			}
 		}
 		demand.Groups = append(demand.Groups, out)
 	}
 	return demand
 }
 
-func architectureOf(images []infrav1.IngotImage, name string) string {
-	for i := range images {
-		if images[i].Name == name {
-			return images[i].Spec.Architecture
-		}
-	}
-	return ""
-}
-
-// An Upgrade is what is looked at before machines are replaced by others of another
-// version: all of a cluster, its control plane, or its workers.
+// Upgrade is the input of the decision about the upgrade of a cluster, its control plane or its
+// workers.
 type Upgrade struct {
 	Namespace, ClusterName string
 	// Cluster is the spec of the IngotCluster.
 	Cluster infrav1.IngotClusterSpec
-	// Steps are the groups that are upgraded, and the versions that they go through.
+	// Steps are the groups to upgrade.
 	Steps []Step
-	// Groups are all of the Cluster's.
+	// Groups are all groups of the Cluster.
 	Groups []Group
-	// Snapshot of the namespace, and the catalogue.
+	// Snapshot is the inventory of the namespace, and Images the catalog.
 	Snapshot allocation.Snapshot
 	Images   []infrav1.IngotImage
-	// Target is the Kubernetes version that the Cluster is upgraded to. Anyway: a person wants
-	// that upgrade to begin without the hosts and the BMCs that it needs.
+	// Target is the target Kubernetes version. Forced reports that the operator wants this upgrade
+	// without the required hosts and BMCs.
 	Target string
-	Anyway bool
+	Forced bool
 }
 
-// A Step is what one group goes through.
+// Step is the upgrade of one group.
 type Step struct {
 	Group Group
-	// Versions of Kubernetes, in their order.
+	// Versions are the Kubernetes versions in their order.
 	Versions []string
-	// Surge: the group makes a machine before it gives one up.
+	// Surge reports that the group creates a machine before it deletes one.
 	Surge bool
 }
 
-// Decide holds an upgrade that could not go on: for want of an image, of a host for
-// the surge, or of a BMC that answers. Images are needed in any case: without one nothing
-// of that version can be made.
+// Decide holds an upgrade that would get stuck without an image, without a host for the surge, or
+// with a BMC that does not answer. A forced upgrade needs only the images.
 func (u Upgrade) Decide() (Verdict, error) {
 	var messages []string
 	for _, step := range u.Steps {
@@ -129,17 +121,17 @@ func (u Upgrade) Decide() (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	return held(append(messages, obstacles...)), nil
+	return holdFor(append(messages, obstacles...)), nil
 }
 
-// obstacles are what it would meet on its way, and how a person lets it begin all the same.
+// obstacles lists the missing hosts and BMCs of an upgrade, and how to force it.
 func (u Upgrade) obstacles() ([]string, error) {
-	if u.Anyway {
+	if u.Forced {
 		return nil, nil
 	}
 	var messages []string
 	for _, step := range u.Steps {
-		message, err := u.spare(step)
+		message, err := u.missingSurgeHost(step)
 		if err != nil {
 			return nil, err
 		}
@@ -147,22 +139,22 @@ func (u Upgrade) obstacles() ([]string, error) {
 	}
 	messages = slices.DeleteFunc(append(messages, u.unreachable()), func(m string) bool { return m == "" })
 	if len(messages) > 0 {
-		messages = append(messages, fmt.Sprintf("to upgrade all the same: kubectl annotate --overwrite cluster -n %s %s %s=%s", u.Namespace, u.ClusterName, infrav1.UpgradeAnywayAnnotation, u.Target))
+		messages = append(messages, fmt.Sprintf("to upgrade anyway, run: kubectl annotate --overwrite cluster -n %s %s %s=%s", u.Namespace, u.ClusterName, infrav1.UpgradeAnywayAnnotation, u.Target))
 	}
 	return messages, nil
 }
 
-// spare says what is missing for the surge of one group. Groups are upgraded one after
-// the other, and each gives back what it took: so each is asked for alone.
-func (u Upgrade) spare(step Step) (message string, err error) {
+// missingSurgeHost returns why no host is available for the surge of a group, or "". It checks each
+// group alone, because Cluster API upgrades one group after the other.
+func (u Upgrade) missingSurgeHost(step Step) (message string, err error) {
 	if !step.Surge {
 		return "", nil
 	}
 	group := step.Group
 	group.Count = 1
 	snapshot := u.Snapshot
-	if own := u.own(); own != nil && own.Spec.Purpose == infrav1.ReservationUpgrade {
-		// What was kept for the upgrade, when it was asked about before, is what it may have.
+	if own := u.reservation(); own != nil && own.Spec.Purpose == infrav1.ReservationUpgrade {
+		// An earlier call for the same upgrade may have reserved this host.
 		snapshot.Reservations = slices.DeleteFunc(slices.Clone(snapshot.Reservations), func(r infrav1.IngotReservation) bool {
 			return r.Namespace == own.Namespace && r.Name == own.Name
 		})
@@ -173,11 +165,11 @@ func (u Upgrade) spare(step Step) (message string, err error) {
 	if err != nil || plan.Satisfied {
 		return "", err
 	}
-	return "the upgrade makes a machine before it removes one: " + plan.Message, nil
+	return "the upgrade creates a machine before it deletes one: " + plan.Message, nil
 }
 
-// own is what the Cluster was promised and has not expired; nil: nothing.
-func (u Upgrade) own() *infrav1.IngotReservation {
+// reservation returns the Cluster's reservation that has not expired, or nil.
+func (u Upgrade) reservation() *infrav1.IngotReservation {
 	for i := range u.Snapshot.Reservations {
 		r := &u.Snapshot.Reservations[i]
 		if r.Namespace == u.Namespace && r.Name == u.ClusterName && allocation.Stands(r, u.Snapshot.Now) {
@@ -187,33 +179,33 @@ func (u Upgrade) own() *infrav1.IngotReservation {
 	return nil
 }
 
-// Promises are what the Cluster may be promised for its upgrade, the best first: as many
-// hosts as it has, so that each which it gives up comes back, with those that it was
-// promised before and does not have yet, and one for each group that surges. The last of
-// them asks for nothing that is not there: no upgrade is held for these.
-func (u Upgrade) Promises() []allocation.PromiseRequest {
-	surges, former := map[string]int{}, map[string]int{}
+// ReservationRequests returns the possible reservations for the upgrade, the largest first. Each
+// contains as many hosts as the Cluster has, so that released hosts return to it. The larger ones add
+// one host for each surging group, and the hosts that were reserved before but are not used yet. The
+// smallest needs no free host.
+func (u Upgrade) ReservationRequests() []allocation.PromiseRequest {
+	surges, reserved := map[string]int{}, map[string]int{}
 	for _, step := range u.Steps {
 		if step.Surge {
 			surges[step.Group.Name] = 1
 		}
 	}
-	if own := u.own(); own != nil {
+	if own := u.reservation(); own != nil {
 		for _, g := range own.Spec.Groups {
-			former[g.Name] = int(g.Count)
+			reserved[g.Name] = int(g.Count)
 		}
 	}
-	has := u.holding()
+	has := u.machineCounts()
 	var out []allocation.PromiseRequest
 	for _, surge := range []bool{true, false} {
 		for _, before := range []bool{true, false} {
 			groups := slices.Clone(u.Groups)
 			for i := range groups {
 				g := &groups[i]
-				asked := g.Count
+				desired := g.Count
 				g.Count = has[i]
 				if before {
-					g.Count = max(has[i], min(former[g.Name], asked))
+					g.Count = max(has[i], min(reserved[g.Name], desired))
 				}
 				if surge {
 					g.Count += surges[g.Name]
@@ -226,16 +218,16 @@ func (u Upgrade) Promises() []allocation.PromiseRequest {
 	return out
 }
 
-// holding counts, for each of the Cluster's groups, the machines that have their host.
-func (u Upgrade) holding() []int {
+// machineCounts returns, for each group of the Cluster, the number of machines with a host.
+func (u Upgrade) machineCounts() []int {
 	return allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Snapshot.Machines)
 }
 
-// maxNamed bounds how many hosts a message names.
+// maxNamed limits how many hosts a message names.
 const maxNamed = 5
 
-// unreachable names the hosts of the upgrade's machines whose BMC does not answer: an
-// upgrade would end at the first that is to be let go.
+// unreachable returns a message about hosts of the upgraded machines whose BMC does not answer: the
+// upgrade would get stuck at their release.
 func (u Upgrade) unreachable() string {
 	controlPlane, workers := false, false
 	for _, step := range u.Steps {
@@ -249,12 +241,12 @@ func (u Upgrade) unreachable() string {
 	}
 	var names []string
 	for _, host := range u.Snapshot.ClaimedBy(u.Namespace, u.ClusterName) {
-		if !silent(host) {
+		if !isBMCUnreachable(host) {
 			continue
 		}
 		m := machines[host.Spec.Claim.MachineRef.Name]
 		if m == nil || !m.DeletionTimestamp.IsZero() {
-			continue // given up: the upgrade has nothing to do with it any more
+			continue // already being released
 		}
 		_, isControlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
 		if isControlPlane && controlPlane || !isControlPlane && workers {
@@ -272,35 +264,22 @@ func (u Upgrade) unreachable() string {
 	return fmt.Sprintf("the BMCs of hosts %s%s do not answer; see their condition %s", strings.Join(names, ", "), more, infrav1.HostBMCReachableCondition)
 }
 
-// silent says whether a host's BMC is known not to answer.
-func silent(host *infrav1.IngotHost) bool {
-	for _, c := range host.Status.Conditions {
-		if c.Type == infrav1.HostBMCReachableCondition {
-			return c.Status == "False"
-		}
-	}
-	return false
+func isBMCUnreachable(host *infrav1.IngotHost) bool {
+	return meta.IsStatusConditionFalse(host.Status.Conditions, infrav1.HostBMCReachableCondition)
 }
 
-// decideDelete holds the deletion of a Cluster that somebody wants to keep.
+// decideDelete holds the deletion of a Cluster with the retain annotation.
 func decideDelete(cluster *clusterv1.Cluster) Verdict {
-	if !says(cluster, infrav1.RetainAnnotation) {
+	if value, ok := cluster.Annotations[infrav1.RetainAnnotation]; !ok || value == "false" {
 		return Verdict{}
 	}
-	return Verdict{Hold: true, Message: fmt.Sprintf("the Cluster is to be retained; to let the deletion go on: kubectl annotate cluster -n %s %s %s-",
+	return Verdict{Hold: true, Message: fmt.Sprintf("the Cluster is retained by annotation; to delete it, run: kubectl annotate cluster -n %s %s %s-",
 		cluster.Namespace, cluster.Name, infrav1.RetainAnnotation)}
 }
 
-// says whether a Cluster has an annotation, and not to say no by it.
-func says(cluster *clusterv1.Cluster, annotation string) bool {
-	value, ok := cluster.Annotations[annotation]
-	return ok && value != "false"
-}
-
-// upgradesAnyway reports whether a person has consented to the upgrade that is asked for. The
-// consent names its version: one that was given for an earlier upgrade, or stands in a
-// manifest, does not let the next one through (decision 0359).
-func upgradesAnyway(cluster *clusterv1.Cluster) bool {
-	consent, target := cluster.Annotations[infrav1.UpgradeAnywayAnnotation], cluster.Spec.Topology.Version
-	return target != "" && strings.TrimPrefix(strings.TrimSpace(consent), "v") == strings.TrimPrefix(target, "v")
+// isUpgradeForced reports whether the annotation upgrade-anyway names the target version. An
+// annotation for another version does not force this upgrade.
+func isUpgradeForced(cluster *clusterv1.Cluster) bool {
+	forced, target := cluster.Annotations[infrav1.UpgradeAnywayAnnotation], cluster.Spec.Topology.Version
+	return target != "" && strings.TrimPrefix(strings.TrimSpace(forced), "v") == strings.TrimPrefix(target, "v")
 }

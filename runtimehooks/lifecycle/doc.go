@@ -1,17 +1,17 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle answers the lifecycle hooks, and GenerateUpgradePlan: may this
-// Cluster be created, upgraded, deleted, with the servers and images that are there?
+// Package lifecycle implements the lifecycle hooks and GenerateUpgradePlan: they decide whether a
+// Cluster can be created, upgraded or deleted with the available hosts and images.
 //
-// Each hook is a pure decision (decide.go, plan.go) over what a topology asks for
-// (topology.go) and a snapshot of the inventory (snapshot.go), with a thin handler
-// (handlers.go). The same question over the same inventory has the same answer. Only
-// BeforeClusterCreate writes: hosts are promised through a Planner, which is idempotent.
-// Clusters that do not stand on Ingot's servers are let go before any work (I20). The
-// status of a Cluster is never read: Cluster API does not send it.
+// Each hook is a pure decision (decide.go, plan.go) about the requirements of a topology
+// (topology.go) and a snapshot of the inventory (snapshot.go), with a thin handler (handlers.go).
+// The same input always gives the same answer. Only BeforeClusterCreate and the upgrade hooks
+// write: they reserve hosts through an idempotent Planner. Clusters of other providers pass
+// immediately (I20). The hooks never read the status of a Cluster, because Cluster API does not
+// send it.
 //
-// The package must not know BMCs, or how promises are kept.
+// The package does not know BMCs or how reservations are stored.
 //
 //	handlers := lifecycle.Handlers(lifecycle.Options{Inventory: inventory, Planner: planner, Recorder: recorder})
 package lifecycle

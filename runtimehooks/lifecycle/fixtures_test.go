@@ -39,14 +39,14 @@ func templateRef(kind, name string) clusterv1.ClusterClassTemplateReference {
 	return clusterv1.ClusterClassTemplateReference{APIVersion: infrav1.GroupVersion.String(), Kind: kind, Name: name}
 }
 
-// class is one of Ingot's; runtime says whether images are of the catalogue.
-func class(name string, takesImages bool) *clusterv1.ClusterClass {
+// class returns a ClusterClass of Ingot, with or without images of the catalog.
+func class(name string, usesCatalog bool) *clusterv1.ClusterClass {
 	c := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	c.Spec.Infrastructure.TemplateRef = templateRef(kindClusterTemplate, "ct")
 	c.Spec.ControlPlane.MachineInfrastructure.TemplateRef = templateRef(kindMachineTemplate, "cp")
 	c.Spec.Workers.MachineDeployments = []clusterv1.MachineDeploymentClass{{Class: "default-worker"}}
 	c.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef = templateRef(kindMachineTemplate, "worker")
-	if takesImages {
+	if usesCatalog {
 		c.Spec.Patches = []clusterv1.ClusterClassPatch{{Name: "inventory", External: &clusterv1.ExternalPatchDefinition{GeneratePatchesExtension: "generate-patches.ingot"}}}
 	}
 	return c
@@ -56,7 +56,7 @@ func variable(name, value string) clusterv1.ClusterVariable {
 	return clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)}}
 }
 
-// cluster has one control plane and workers in md-0.
+// cluster returns a Cluster with one control plane machine and workers in md-0.
 func cluster(class string, workers int32, edits ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1", UID: "u1"}}
 	c.Spec.Topology = clusterv1.Topology{
@@ -70,7 +70,7 @@ func cluster(class string, workers int32, edits ...func(*clusterv1.Cluster)) *cl
 	return c
 }
 
-// isBuilt gives a Cluster its infrastructure and control plane.
+// isBuilt sets infrastructureRef and controlPlaneRef.
 func isBuilt(c *clusterv1.Cluster) {
 	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kindCluster, Name: "c1"}
 	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "c1-cp"}
@@ -84,7 +84,7 @@ func with(variables ...clusterv1.ClusterVariable) func(*clusterv1.Cluster) {
 	return func(c *clusterv1.Cluster) { c.Spec.Topology.Variables = variables }
 }
 
-// free makes n hosts that can be claimed, of amd64.
+// free returns n claimable amd64 hosts.
 func free(n int, labels map[string]string) []client.Object {
 	var out []client.Object
 	for i := range n {
@@ -109,14 +109,13 @@ func image(version, architecture string) *infrav1.IngotImage {
 		Spec: infrav1.IngotImageSpec{KubernetesVersion: version, Architecture: architecture, OS: "os", URL: "https://x/" + version}}
 }
 
-// ofSystem makes an image one of another operating system.
+// ofSystem sets the operating system of an image.
 func ofSystem(system string, i *infrav1.IngotImage) *infrav1.IngotImage {
 	i.Name, i.Spec.OS = i.Name+"-"+system, system
 	return i
 }
 
-// machineOf is a machine of c1: of a MachineDeployment, or where that is empty of the
-// control plane.
+// machineOf returns a machine of c1: of a MachineDeployment, or of the control plane if it is empty.
 func machineOf(name, deployment string) *infrav1.IngotMachine {
 	m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}}
 	m.Labels[clusterv1.MachineControlPlaneLabel] = ""
@@ -127,13 +126,13 @@ func machineOf(name, deployment string) *infrav1.IngotMachine {
 	return m
 }
 
-// holding gives a machine its host.
+// holding sets the host of a machine.
 func holding(m *infrav1.IngotMachine, host string) *infrav1.IngotMachine {
 	m.Spec.ProviderID = infrav1.ProviderID{Namespace: namespace, Host: host, InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
 	return m
 }
 
-// rollout are a control plane and workers that exist, with their surge.
+// rollout returns an existing control plane and workers with their maxSurge.
 func rollout(controlPlane, workers int) []client.Object {
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1-cp"}}
 	kcp.Spec.Replicas = ptr.To[int32](3)
@@ -146,12 +145,12 @@ func rollout(controlPlane, workers int) []client.Object {
 	return []client.Object{kcp, md}
 }
 
-// planner promises as the real one does, from one replica: by inventory, and in memory.
+// planner is a Planner that keeps reservations in memory.
 type planner struct {
 	client client.Client
 	err    error
 	asked  []allocation.PromiseRequest
-	// finished are the Clusters whose upgrades are over.
+	// finished lists the Clusters with a completed upgrade.
 	finished []types.NamespacedName
 }
 
@@ -172,7 +171,7 @@ func (p *planner) Promise(ctx context.Context, _ types.UID, request allocation.P
 	return allocation.PlanPromise(request, snapshot)
 }
 
-// Snapshot lists what there is.
+// Snapshot lists the inventory.
 func (p *planner) Snapshot(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
@@ -187,7 +186,7 @@ func (p *planner) Snapshot(ctx context.Context, namespace string) (allocation.Sn
 
 var errContendedTest = errors.New("contended")
 
-// site is a set of objects with the handlers over them.
+// site is a set of objects with the handlers.
 type site struct {
 	Options
 	client  client.Client

@@ -30,7 +30,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// served is the extension's server over a site, and a client of it.
+// served is the extension's server with a client.
 type served struct {
 	url    string
 	client *http.Client
@@ -64,7 +64,7 @@ func (s *site) serve(t *testing.T) served {
 	return out
 }
 
-// call posts a request of a hook, and returns the response by its fields.
+// call posts a request and returns the response.
 func (s served) call(t *testing.T, hook, handler string, cluster, more map[string]any) map[string]any {
 	t.Helper()
 	request := map[string]any{"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "kind": hook + "Request", "settings": nil, "cluster": cluster}
@@ -87,7 +87,7 @@ func (s served) call(t *testing.T, hook, handler string, cluster, more map[strin
 	return out
 }
 
-// forms are the Clusters that the founding document and each supported Cluster API send.
+// forms returns a Cluster as in the Runtime SDK documents and as sent by each supported Cluster API.
 func forms(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
@@ -106,9 +106,8 @@ func forms(t *testing.T) map[string]map[string]any {
 	return out
 }
 
-// Every hook decides alike about a Cluster in the form of the founding document and of
-// each supported Cluster API version, and refuses a version that it does not know.
-func TestEveryFormOfACluster(t *testing.T) {
+// Every hook gives the same answer for each supported form of a Cluster, and rejects unknown versions.
+func TestClusterVersions(t *testing.T) {
 	const to = "v1.37.0"
 	known := image("v1.36.1", "amd64")
 	upgrade := map[string]any{"fromKubernetesVersion": "v1.36.1", "toKubernetesVersion": to}
@@ -127,7 +126,7 @@ func TestEveryFormOfACluster(t *testing.T) {
 		{"BeforeWorkersUpgrade", "before-workers-upgrade", upgrade, false, "no IngotImage for Kubernetes v1.37.0", ""},
 		{"AfterWorkersUpgrade", "after-workers-upgrade", after, false, "", "WorkersUpgraded"},
 		{"AfterClusterUpgrade", "after-cluster-upgrade", after, false, "", "ClusterUpgraded"},
-		{"BeforeClusterDelete", "before-cluster-delete", nil, false, "the Cluster is to be retained", ""},
+		{"BeforeClusterDelete", "before-cluster-delete", nil, false, "the Cluster is retained by annotation", ""},
 	} {
 		t.Run(tc.hook, func(t *testing.T) {
 			objects := append(append(rollout(0, 0), populated()...), known)
@@ -174,8 +173,8 @@ func TestEveryFormOfACluster(t *testing.T) {
 	}
 }
 
-// A plan for an upgrade goes by the images of the catalogue, in every form.
-func TestUpgradePlanOfEveryForm(t *testing.T) {
+// An upgrade plan uses the images of the catalog, for each form of a Cluster.
+func TestUpgradePlanClusterVersions(t *testing.T) {
 	s := newSite(t, append(rollout(0, 0), image("v1.37.2", "amd64"), image("v1.38.0", "amd64"))...)
 	server := s.serve(t)
 	for form, cluster := range forms(t) {

@@ -11,46 +11,47 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	"sigs.k8s.io/cluster-api/exp/runtime/server"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// Planner promises hosts.
+// Planner reserves hosts.
 type Planner interface {
-	// Promise promises all that is asked for to the Cluster with the UID, or nothing: the
-	// plan says what is missing. Asked again, it gives the same answer.
+	// Promise reserves all requested hosts for the Cluster with the UID, or none: then the plan
+	// describes the missing hosts. It is idempotent.
 	Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error)
-	// Finish takes back what was promised for an upgrade, which is over.
+	// Finish removes the reservation of a completed upgrade.
 	Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error
 }
 
-// Options of the handlers.
+// Options configures the handlers.
 type Options struct {
 	Inventory Inventory
 	Planner   Planner
-	// Contended is the Planner's error that goes away when it is asked again.
+	// Contended is the error of the Planner that disappears on a retry. nil: there is none.
 	Contended error
 	Recorder  events.EventRecorder
 }
 
-// nameUpgradePlan is the handler that the ClusterClass ingot-runtime names.
+// nameUpgradePlan is the handler name in the ClusterClass ingot-runtime.
 const nameUpgradePlan = "generate-upgrade-plan"
 
-// errInventory is all that a condition is to say of an API server that fails (R22).
-var errInventory = errors.New("the inventory cannot be read now; the call is made again")
+// errInventory replaces errors of the API server, to keep conditions stable (R22).
+var errInventory = errors.New("Ingot cannot read the inventory; Cluster API retries the call")
 
-// contended is said while several Clusters ask for the same hosts.
-const contended = "hosts are being promised to several Clusters at this moment"
+const contended = "several Clusters are reserving hosts at the same time; Cluster API retries the call"
 
-// Handlers of the lifecycle hooks. An extension that is away holds what it would have
-// to decide (failure policy Fail), but not what it would only write down (Ignore).
+// Handlers returns the handlers of the lifecycle hooks. If the extension is unavailable, Cluster API
+// waits for decisions (failure policy Fail), but not for hooks that only record an event (Ignore).
 func Handlers(o Options) []server.ExtensionHandler {
 	handler := func(hook runtimecatalog.Hook, name string, f runtimecatalog.Hook, policy runtimehooksv1.FailurePolicy) server.ExtensionHandler {
 		return server.ExtensionHandler{
@@ -58,8 +59,7 @@ func Handlers(o Options) []server.ExtensionHandler {
 			TimeoutSeconds: ptr.To[int32](runtimehooksv1.DefaultHandlersTimeoutSeconds),
 		}
 	}
-	// Those that only write down may fail; a call of AfterClusterUpgrade that was lost would
-	// be taken for its success, and hosts stay promised for days.
+	// AfterClusterUpgrade has the policy Fail: a lost call would leave hosts reserved for days.
 	const fail, ignore = runtimehooksv1.FailurePolicyFail, runtimehooksv1.FailurePolicyIgnore
 	return []server.ExtensionHandler{
 		handler(runtimehooksv1.BeforeClusterCreate, "before-cluster-create", o.beforeClusterCreate, fail),
@@ -76,28 +76,28 @@ func Handlers(o Options) []server.ExtensionHandler {
 }
 
 func (o Options) beforeClusterCreate(ctx context.Context, request *runtimehooksv1.BeforeClusterCreateRequest, answer *runtimehooksv1.BeforeClusterCreateResponse) {
-	verdict, err := o.create(ctx, &request.Cluster)
-	settle(ctx, answer, verdict, err)
+	verdict, err := o.decideCreate(ctx, &request.Cluster)
+	setStatus(ctx, answer, verdict, err)
 }
 
-// create promises the hosts of a Cluster to it, once every image is known.
-func (o Options) create(ctx context.Context, cluster *clusterv1.Cluster) (Verdict, error) {
-	if ours, known := built(cluster); known && !ours || !cluster.Spec.Topology.IsDefined() {
+// decideCreate reserves the hosts of a Cluster when all its images exist.
+func (o Options) decideCreate(ctx context.Context, cluster *clusterv1.Cluster) (Verdict, error) {
+	if cluster.Spec.InfrastructureRef.IsDefined() && !isIngotCluster(cluster) || !cluster.Spec.Topology.IsDefined() {
 		return Verdict{}, nil
 	}
-	wish, err := o.Inventory.wish(ctx, cluster)
-	if err != nil || wish == nil {
+	want, err := o.Inventory.requirements(ctx, cluster)
+	if err != nil || want == nil {
 		return Verdict{}, err
 	}
 	images, err := o.Inventory.Images(ctx)
 	if err != nil {
 		return Verdict{}, err
 	}
-	if missing := missingImages(images, wish.Groups, []string{cluster.Spec.Topology.Version}); len(missing) > 0 {
-		return held(missing), nil
+	if missing := missingImages(images, want.Groups, []string{cluster.Spec.Topology.Version}); len(missing) > 0 {
+		return holdFor(missing), nil
 	}
 	plan, err := o.Planner.Promise(ctx, cluster.UID, allocation.PromiseRequest{
-		Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster, Demand: Demand(wish.Groups, images),
+		Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: want.Cluster, Demand: Demand(want.Groups, images),
 	})
 	switch {
 	case o.Contended != nil && errors.Is(err, o.Contended):
@@ -109,30 +109,31 @@ func (o Options) create(ctx context.Context, cluster *clusterv1.Cluster) (Verdic
 }
 
 func (o Options) beforeClusterUpgrade(ctx context.Context, request *runtimehooksv1.BeforeClusterUpgradeRequest, answer *runtimehooksv1.BeforeClusterUpgradeResponse) {
-	verdict, err := o.upgrade(ctx, &request.Cluster, part{
+	verdict, err := o.decideUpgrade(ctx, &request.Cluster, part{
 		controlPlane: true, workers: true,
-		controlPlaneSteps: versions(request.ControlPlaneUpgrades, request.ToKubernetesVersion),
-		workersSteps:      versions(request.WorkersUpgrades, request.ToKubernetesVersion),
+		controlPlaneSteps: upgradeVersions(request.ControlPlaneUpgrades, request.ToKubernetesVersion),
+		workersSteps:      upgradeVersions(request.WorkersUpgrades, request.ToKubernetesVersion),
 	})
-	settle(ctx, answer, verdict, err)
+	setStatus(ctx, answer, verdict, err)
 }
 
 func (o Options) beforeControlPlaneUpgrade(ctx context.Context, request *runtimehooksv1.BeforeControlPlaneUpgradeRequest, answer *runtimehooksv1.BeforeControlPlaneUpgradeResponse) {
-	verdict, err := o.upgrade(ctx, &request.Cluster, part{
-		controlPlane: true, controlPlaneSteps: versions(request.ControlPlaneUpgrades, request.ToKubernetesVersion),
+	verdict, err := o.decideUpgrade(ctx, &request.Cluster, part{
+		controlPlane: true, controlPlaneSteps: upgradeVersions(request.ControlPlaneUpgrades, request.ToKubernetesVersion),
 	})
-	settle(ctx, answer, verdict, err)
+	setStatus(ctx, answer, verdict, err)
 }
 
 func (o Options) beforeWorkersUpgrade(ctx context.Context, request *runtimehooksv1.BeforeWorkersUpgradeRequest, answer *runtimehooksv1.BeforeWorkersUpgradeResponse) {
-	verdict, err := o.upgrade(ctx, &request.Cluster, part{
-		workers: true, workersSteps: versions(request.WorkersUpgrades, request.ToKubernetesVersion),
+	verdict, err := o.decideUpgrade(ctx, &request.Cluster, part{
+		workers: true, workersSteps: upgradeVersions(request.WorkersUpgrades, request.ToKubernetesVersion),
 	})
-	settle(ctx, answer, verdict, err)
+	setStatus(ctx, answer, verdict, err)
 }
 
-func (o Options) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p part) (Verdict, error) {
-	if ours, _ := built(cluster); !ours || !cluster.Spec.Topology.IsDefined() {
+// decideUpgrade holds an upgrade or reserves its hosts.
+func (o Options) decideUpgrade(ctx context.Context, cluster *clusterv1.Cluster, p part) (Verdict, error) {
+	if !isIngotCluster(cluster) || !cluster.Spec.Topology.IsDefined() {
 		return Verdict{}, nil
 	}
 	upgrade, err := o.Inventory.upgrade(ctx, cluster, p)
@@ -143,12 +144,8 @@ func (o Options) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p part
 	if err != nil || verdict.Hold {
 		return verdict, err
 	}
-	return o.keep(ctx, cluster, upgrade)
-}
-
-// keep promises to a Cluster, for its upgrade, the best that can be promised.
-func (o Options) keep(ctx context.Context, cluster *clusterv1.Cluster, upgrade *Upgrade) (Verdict, error) {
-	for _, request := range upgrade.Promises() {
+	// Reserve as much as possible.
+	for _, request := range upgrade.ReservationRequests() {
 		plan, err := o.Planner.Promise(ctx, cluster.UID, request)
 		switch {
 		case o.Contended != nil && errors.Is(err, o.Contended):
@@ -160,8 +157,8 @@ func (o Options) keep(ctx context.Context, cluster *clusterv1.Cluster, upgrade *
 	return Verdict{}, nil
 }
 
-// versions of a plan with the one that it leads to, each once.
-func versions(steps []runtimehooksv1.UpgradeStepInfo, to string) []string {
+// upgradeVersions returns the versions of an upgrade plan and its target without duplicates.
+func upgradeVersions(steps []runtimehooksv1.UpgradeStepInfo, to string) []string {
 	var out []string
 	for _, step := range append(slices.Clone(steps), runtimehooksv1.UpgradeStepInfo{Version: to}) {
 		if step.Version != "" && !slices.Contains(out, step.Version) {
@@ -172,17 +169,11 @@ func versions(steps []runtimehooksv1.UpgradeStepInfo, to string) []string {
 }
 
 func (o Options) beforeClusterDelete(ctx context.Context, request *runtimehooksv1.BeforeClusterDeleteRequest, answer *runtimehooksv1.BeforeClusterDeleteResponse) {
-	verdict, err := o.remove(ctx, &request.Cluster)
-	settle(ctx, answer, verdict, err)
-}
-
-// remove holds the deletion of a Cluster of Ingot's that is to be retained. One that
-// was never built has nothing to retain.
-func (o Options) remove(_ context.Context, cluster *clusterv1.Cluster) (Verdict, error) {
-	if ours, _ := built(cluster); !ours {
-		return Verdict{}, nil
+	var verdict Verdict
+	if isIngotCluster(&request.Cluster) {
+		verdict = decideDelete(&request.Cluster)
 	}
-	return decideDelete(cluster), nil
+	setStatus(ctx, answer, verdict, nil)
 }
 
 func (o Options) generateUpgradePlan(ctx context.Context, request *runtimehooksv1.GenerateUpgradePlanRequest, answer *runtimehooksv1.GenerateUpgradePlanResponse) {
@@ -190,40 +181,40 @@ func (o Options) generateUpgradePlan(ctx context.Context, request *runtimehooksv
 	for _, version := range plan {
 		answer.ControlPlaneUpgrades = append(answer.ControlPlaneUpgrades, runtimehooksv1.UpgradeStep{Version: version})
 	}
-	settle(ctx, answer, Verdict{}, err)
+	setStatus(ctx, answer, Verdict{}, err)
 }
 
-// plan goes by way of versions that there is an image for, for every group of machines. A
-// Cluster that takes no images of the catalogue goes in one step.
+// plan returns the versions of an upgrade for which every group of machines has an image. A Cluster
+// that uses no images of the catalog upgrades in one step.
 func (o Options) plan(ctx context.Context, request *runtimehooksv1.GenerateUpgradePlanRequest) ([]string, error) {
 	from, to := request.FromControlPlaneKubernetesVersion, request.ToKubernetesVersion
-	if ours, _ := built(&request.Cluster); !ours {
+	if !isIngotCluster(&request.Cluster) {
 		return oneStep(from, to), nil
 	}
-	wish, err := o.Inventory.wish(ctx, &request.Cluster)
+	want, err := o.Inventory.requirements(ctx, &request.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	if wish == nil || !slices.ContainsFunc(wish.Groups, func(g Group) bool { return g.Image.Version != "" }) {
+	if want == nil || !slices.ContainsFunc(want.Groups, func(g Group) bool { return g.Image.Version != "" }) {
 		return oneStep(from, to), nil
 	}
 	images, err := o.Inventory.Images(ctx)
 	if err != nil {
 		return nil, err
 	}
-	has := func(version string) bool { return len(missingImages(images, wish.Groups, []string{version})) == 0 }
+	has := func(version string) bool { return len(missingImages(images, want.Groups, []string{version})) == 0 }
 	var known []string
 	for i := range images {
 		known = append(known, images[i].Spec.KubernetesVersion)
 	}
 	plan, err := upgradePlan(from, to, newestOf(known, has))
 	if err != nil {
-		return nil, tellable{err}
+		return nil, userError{err}
 	}
 	return plan, nil
 }
 
-// oneStep is what Cluster API does by itself.
+// oneStep returns the plan that Cluster API would use without this hook.
 func oneStep(from, to string) []string {
 	if from == to {
 		return nil
@@ -232,56 +223,49 @@ func oneStep(from, to string) []string {
 }
 
 func (o Options) afterControlPlaneInitialized(ctx context.Context, request *runtimehooksv1.AfterControlPlaneInitializedRequest, answer *runtimehooksv1.AfterControlPlaneInitializedResponse) {
-	o.record(ctx, &request.Cluster, infrav1.ReasonControlPlaneInitialized, "the API server of the cluster answers")
-	settle(ctx, answer, Verdict{}, nil)
+	o.record(ctx, &request.Cluster, infrav1.ReasonControlPlaneInitialized, "The API server of the cluster is available.")
+	setStatus(ctx, answer, Verdict{}, nil)
 }
 
 func (o Options) afterControlPlaneUpgrade(ctx context.Context, request *runtimehooksv1.AfterControlPlaneUpgradeRequest, answer *runtimehooksv1.AfterControlPlaneUpgradeResponse) {
-	o.record(ctx, &request.Cluster, infrav1.ReasonControlPlaneUpgraded, "all control planes run Kubernetes "+request.KubernetesVersion)
-	settle(ctx, answer, Verdict{}, nil)
+	o.record(ctx, &request.Cluster, infrav1.ReasonControlPlaneUpgraded, "All control plane machines run Kubernetes "+request.KubernetesVersion+".")
+	setStatus(ctx, answer, Verdict{}, nil)
 }
 
 func (o Options) afterWorkersUpgrade(ctx context.Context, request *runtimehooksv1.AfterWorkersUpgradeRequest, answer *runtimehooksv1.AfterWorkersUpgradeResponse) {
-	o.record(ctx, &request.Cluster, infrav1.ReasonWorkersUpgraded, "all workers run Kubernetes "+request.KubernetesVersion)
-	settle(ctx, answer, Verdict{}, nil)
+	o.record(ctx, &request.Cluster, infrav1.ReasonWorkersUpgraded, "All workers run Kubernetes "+request.KubernetesVersion+".")
+	setStatus(ctx, answer, Verdict{}, nil)
 }
 
 func (o Options) afterClusterUpgrade(ctx context.Context, request *runtimehooksv1.AfterClusterUpgradeRequest, answer *runtimehooksv1.AfterClusterUpgradeResponse) {
-	err := o.finish(ctx, &request.Cluster)
-	if err == nil {
-		o.record(ctx, &request.Cluster, infrav1.ReasonClusterUpgraded, "the cluster runs Kubernetes "+request.KubernetesVersion)
+	var err error
+	if isIngotCluster(&request.Cluster) {
+		// The response cannot request a retry (L08), but Cluster API retries after a failure.
+		err = o.Planner.Finish(ctx, request.Cluster.UID, client.ObjectKeyFromObject(&request.Cluster))
 	}
-	settle(ctx, answer, Verdict{}, err)
+	if err == nil {
+		o.record(ctx, &request.Cluster, infrav1.ReasonClusterUpgraded, "The cluster runs Kubernetes "+request.KubernetesVersion+".")
+	}
+	setStatus(ctx, answer, Verdict{}, err)
 }
 
-// record writes down what happened, as an event: told twice it counts twice and
-// changes nothing (R17).
+// record emits an event. A repeated call only increases its count (R17).
 func (o Options) record(ctx context.Context, cluster *clusterv1.Cluster, reason, message string) {
-	if ours, _ := built(cluster); !ours {
+	if !isIngotCluster(cluster) {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info(message, "namespace", cluster.Namespace, "cluster", cluster.Name)
+	ctrl.LoggerFrom(ctx).Info("Recorded a Cluster lifecycle event", "cluster", klog.KObj(cluster), "reason", reason, "message", message)
 	o.Recorder.Eventf(cluster, nil, "Normal", reason, "Record", "%s", message)
 }
 
-// finish ends what was promised for an upgrade. Where that fails so does the hook, which
-// may not ask for another call (L08): Cluster API makes one after a failure, and hosts are
-// not kept for days from others who could have them.
-func (o Options) finish(ctx context.Context, cluster *clusterv1.Cluster) error {
-	if ours, _ := built(cluster); !ours {
-		return nil
-	}
-	return o.Planner.Finish(ctx, cluster.UID, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
-}
+// userError is an error whose text is shown in conditions.
+type userError struct{ error }
 
-// tellable is an error whose text is for conditions.
-type tellable struct{ error }
+// Unwrap returns the wrapped error.
+func (e userError) Unwrap() error { return e.error }
 
-// Unwrap gives the error.
-func (t tellable) Unwrap() error { return t.error }
-
-// settle sets status, message and, where something is held, the time to ask again.
-func settle(ctx context.Context, answer runtimehooksv1.ResponseObject, verdict Verdict, err error) {
+// setStatus sets status and message and, if the verdict holds, the retry interval.
+func setStatus(ctx context.Context, answer runtimehooksv1.ResponseObject, verdict Verdict, err error) {
 	answer.SetStatus(runtimehooksv1.ResponseStatusSuccess)
 	if err != nil {
 		answer.SetStatus(runtimehooksv1.ResponseStatusFailure)
@@ -297,30 +281,28 @@ func settle(ctx context.Context, answer runtimehooksv1.ResponseObject, verdict V
 	}
 }
 
-// textOf is what a condition says of an error: the same for the same fault.
+// textOf returns the stable text of an error for a condition.
 func textOf(ctx context.Context, err error) string {
-	var t tellable
-	if errors.As(err, &t) || errors.Is(err, allocation.ErrSelectorInvalid) {
+	var user userError
+	if errors.As(err, &user) || errors.Is(err, allocation.ErrSelectorInvalid) {
 		return err.Error()
 	}
-	if fault := refused(err); fault != "" {
-		return "the topology asks for what cannot be promised: " + fault
+	if fault := invalidReservation(err); fault != "" {
+		return "Ingot cannot create the IngotReservation for this topology: " + fault
 	}
-	ctrl.LoggerFrom(ctx).Error(err, "Failed to answer a hook")
+	ctrl.LoggerFrom(ctx).Error(err, "Failed to handle a hook call")
 	return errInventory.Error()
 }
 
-// refused says what is wrong with a reservation that the API server does not take, such
-// as more groups than one can have: to ask again does not help. Empty: it is no such
-// error. Of several faults the first tells; others may follow from it.
-func refused(err error) string {
+// invalidReservation returns the first cause of an API server error about an invalid reservation,
+// such as too many groups, which a retry does not fix. It returns "" for other errors.
+func invalidReservation(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return ""
 	}
-	causes := status.Status().Details.Causes
-	if len(causes) == 0 {
-		return ""
+	for _, cause := range status.Status().Details.Causes {
+		return cause.Field + ": " + cause.Message
 	}
-	return causes[0].Field + ": " + causes[0].Message
+	return ""
 }

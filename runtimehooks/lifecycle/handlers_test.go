@@ -31,13 +31,12 @@ import (
 
 const success, failure = runtimehooksv1.ResponseStatusSuccess, runtimehooksv1.ResponseStatusFailure
 
-// tooManyGroups is what the API server says of a reservation beyond the kind's limits.
+// tooManyGroups is the API server's error about a reservation with too many groups.
 var tooManyGroups = apierrors.NewInvalid(infrav1.GroupVersion.WithKind("IngotReservation").GroupKind(), "c1", field.ErrorList{
 	field.TooMany(field.NewPath("spec", "groups"), 129, 128), field.Invalid(nil, nil, "some validation rules were not checked"),
 })
 
-// A Cluster is held for want of hosts or images, and let go when they are there; it is
-// asked about twice, with the same answer.
+// A Cluster waits for hosts and images. Repeated calls get the same answer.
 func TestBeforeClusterCreate(t *testing.T) {
 	rack := func(name string) map[string]string { return map[string]string{infrav1.RackLabel: name} }
 	inRack := func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[0].FailureDomain = "r2" }
@@ -68,17 +67,17 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"no machine to begin with":      {objects: []client.Object{image("v1.36.1", "amd64")}, cluster: cluster("hosted", 0), status: success},
 		"none, and no image for more":   {cluster: cluster("hosted", 0), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64"},
 		"nothing of Ingot's machines":   {cluster: cluster("foreign", 2), status: success},
-		"another provider's class":      {cluster: cluster("docker", 2), err: errors.New("the planner is asked"), status: success},
-		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the planner is asked"), status: success},
-		"no class": {cluster: cluster("none", 2), err: errors.New("the planner is asked"), status: failure,
-			message: "ClusterClass dc1/none is not found: create it, or correct spec.topology.classRef"},
+		"another provider's class":      {cluster: cluster("docker", 2), err: errors.New("unexpected call of the planner"), status: success},
+		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("unexpected call of the planner"), status: success},
+		"no class": {cluster: cluster("none", 2), err: errors.New("unexpected call of the planner"), status: failure,
+			message: "ClusterClass dc1/none does not exist; create it, or correct spec.topology.classRef"},
 		"a variable that cannot be read": {cluster: cluster("ingot-runtime", 2, with(variable("ingotWorkerHostSelector", `{"secret":1}`))), status: failure,
-			message: "variable ingotWorkerHostSelector does not have the form of its schema"},
-		"no topology":            {cluster: &clusterv1.Cluster{}, err: errors.New("the planner is asked"), status: success},
-		"at the same time":       {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
+			message: "the value of variable ingotWorkerHostSelector does not match its schema"},
+		"no topology":            {cluster: &clusterv1.Cluster{}, err: errors.New("unexpected call of the planner"), status: success},
+		"at the same time":       {cluster: cluster("ingot", 2), err: fmt.Errorf("reserve: %w", errContendedTest), status: success, held: contended},
 		"the API server is away": {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
-		"more groups than a promise has": {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", tooManyGroups), status: failure,
-			message: "the topology asks for what cannot be promised: spec.groups: Too many: 129: must have at most 128 items"},
+		"more groups than a reservation allows": {cluster: cluster("ingot", 2), err: fmt.Errorf("reserve: %w", tooManyGroups), status: failure,
+			message: "Ingot cannot create the IngotReservation for this topology: spec.groups: Too many: 129: must have at most 128 items"},
 		"a selector of nonsense": {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", allocation.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +105,7 @@ func TestBeforeClusterCreate(t *testing.T) {
 	}
 }
 
-// What is promised is what the topology asks for.
+// The reservation contains the topology's demand.
 func TestDemandOfATopology(t *testing.T) {
 	s := newSite(t, append(free(9, nil), image("v1.36.1", "amd64"), image("v1.36.1", "arm64"))...)
 	c := cluster("ingot-runtime", 2, with(
@@ -121,7 +120,7 @@ func TestDemandOfATopology(t *testing.T) {
 	scaled.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "4", clusterv1.AutoscalerMaxSizeAnnotation: "9"}
 	unknown := clusterv1.MachineDeploymentTopology{Class: "unknown", Name: "unknown"}
 	c.Spec.Topology.Workers.MachineDeployments = append(c.Spec.Topology.Workers.MachineDeployments, gpu, scaled, unknown)
-	_, err := s.create(t.Context(), c)
+	_, err := s.decideCreate(t.Context(), c)
 	check(t, err)
 	selector := func(class string) infrav1.IngotMachineSpec {
 		return infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{"class": class}}}
@@ -146,23 +145,22 @@ func TestDemandOfATopology(t *testing.T) {
 	}
 }
 
-// Machines of live systems need no image of the catalogue, and hosts of the architecture
-// that the class gives them.
+// Live systems need no image of the catalog, but hosts of the class's architecture.
 func TestLiveSystemsNeedNoImage(t *testing.T) {
 	live := &infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}}
 	live.Spec.Template.Spec.Live = &infrav1.LiveSystem{CommandLine: "c={dataURL}"}
 	b := Blueprint{Class: class("ingot-runtime", true), Machines: map[string]*infrav1.IngotMachineTemplate{"worker": live}}
-	wish := wishOf(cluster("ingot-runtime", 2), b)
+	want := requirementsOf(cluster("ingot-runtime", 2), b)
 	ask := func(groups []Group) []string { return missingImages(nil, groups, []string{"v1.36.1"}) }
-	if len(wish.Groups) != 2 || len(ask(wish.Groups[:1])) != 1 || len(ask(wish.Groups[1:])) != 0 {
-		t.Errorf("of no catalogue the groups lack %q and %q", ask(wish.Groups[:1]), ask(wish.Groups[1:]))
+	if len(want.Groups) != 2 || len(ask(want.Groups[:1])) != 1 || len(ask(want.Groups[1:])) != 0 {
+		t.Errorf("the groups lack %q and %q", ask(want.Groups[:1]), ask(want.Groups[1:]))
 	}
-	if got := Demand(wish.Groups, nil).Groups[1].Architecture; got != "amd64" {
+	if got := Demand(want.Groups, nil).Groups[1].Architecture; got != "amd64" {
 		t.Errorf("hosts of architecture %q are asked for", got)
 	}
 }
 
-// How many machines Cluster API makes where the topology leaves it open.
+// Without replicas in the topology, the count equals Cluster API's default.
 func TestReplicas(t *testing.T) {
 	const least, most = clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation
 	for name, tc := range map[string]struct {
@@ -188,7 +186,7 @@ func TestReplicas(t *testing.T) {
 			blue := class("ingot", false)
 			blue.Spec.Workers.MachineDeployments[0].Metadata.Annotations = tc.class
 			got := 0
-			for _, g := range wishOf(c, Blueprint{Class: blue}).Groups {
+			for _, g := range requirementsOf(c, Blueprint{Class: blue}).Groups {
 				if g.Name == "md-0" {
 					got = g.Count
 				}
@@ -204,8 +202,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// clusterAPIReplicas returns the replicas that Cluster API's own webhook gives a
-// MachineDeployment of a topology: annotations of the topology override those of the class.
+// clusterAPIReplicas returns the default of Cluster API's webhook for a MachineDeployment. Annotations
+// of the topology override those of the class.
 func clusterAPIReplicas(asked *int32, class, topology map[string]string) (int, error) {
 	deployment := &clusterv1.MachineDeployment{Spec: clusterv1.MachineDeploymentSpec{Replicas: asked}}
 	deployment.Annotations = map[string]string{}
@@ -216,15 +214,15 @@ func clusterAPIReplicas(asked *int32, class, topology map[string]string) (int, e
 	return int(ptr.Deref(deployment.Spec.Replicas, -1)), err
 }
 
-// A variable of the name, but of another form, is another class's own.
+// A variable with the same name but another schema belongs to another class.
 func TestVariablesOfOthers(t *testing.T) {
-	wish := wishOf(cluster("ingot", 1, with(variable("workerHostSelector", `"blue"`), variable("failureDomainLabel", `7`))), Blueprint{Class: class("ingot", false)})
-	if len(wish.Groups) != 2 || wish.Groups[1].Spec.HostSelector != nil || wish.Cluster.FailureDomainLabel != "" {
-		t.Errorf("%+v", wish)
+	want := requirementsOf(cluster("ingot", 1, with(variable("workerHostSelector", `"blue"`), variable("failureDomainLabel", `7`))), Blueprint{Class: class("ingot", false)})
+	if len(want.Groups) != 2 || want.Groups[1].Spec.HostSelector != nil || want.Cluster.FailureDomainLabel != "" {
+		t.Errorf("%+v", want)
 	}
 }
 
-// An upgrade is held while it could not go on.
+// An upgrade waits while it would get stuck.
 func TestBeforeUpgrades(t *testing.T) {
 	images := []client.Object{image("v1.36.1", "amd64"), image("v1.37.0", "amd64")}
 	claimed := func(name, machine string, reachable metav1.ConditionStatus) client.Object {
@@ -254,7 +252,7 @@ func TestBeforeUpgrades(t *testing.T) {
 	}{
 		"no surge, images":        {class: "ingot-runtime", objects: all(rollout(0, 0), images)},
 		"surge, a host":           {class: "ingot-runtime", objects: all(rollout(1, 1), images, free(1, nil))},
-		"surge, no host":          {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade makes a machine before it removes one: 1 host is missing: the control plane", controlPlane: "makes a machine before"},
+		"surge, no host":          {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade creates a machine before it deletes one: 1 host is missing: the control plane", controlPlane: "creates a machine before"},
 		"workers surge":           {class: "ingot-runtime", objects: all(rollout(0, 1), images), all: "machine deployment md-0", workersHeld: "machine deployment md-0 lacks 1 of 1 hosts"},
 		"no image":                {class: "ingot-runtime", objects: rollout(0, 0), all: "no IngotImage for Kubernetes v1.37.0 on amd64; add one to the catalogue", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
 		"inline image":            {class: "ingot", objects: rollout(0, 0)},
@@ -271,7 +269,7 @@ func TestBeforeUpgrades(t *testing.T) {
 		"a silent BMC, anyway":    {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway(" 1.37.0")},
 		"consent to the last one": {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("v1.36.1"), all: "hosts h9", controlPlane: "hosts h9"},
 		"consent without version": {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway(""), all: "hosts h9", controlPlane: "hosts h9"},
-		"not anyway":              {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("false"), all: "; to upgrade all the same: kubectl annotate --overwrite cluster -n dc1 c1 ingot.infrastructure.cluster.x-k8s.io/upgrade-anyway=v1.37.0", controlPlane: "all the same"},
+		"not anyway":              {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("false"), all: "; to upgrade anyway, run: kubectl annotate --overwrite cluster -n dc1 c1 ingot.infrastructure.cluster.x-k8s.io/upgrade-anyway=v1.37.0", controlPlane: "to upgrade anyway"},
 		"no image, anyway":        {class: "ingot-runtime", objects: rollout(0, 0), edits: anyway("v1.37.0"), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -332,7 +330,7 @@ func TestBeforeClusterDelete(t *testing.T) {
 	}
 }
 
-// Hooks after something write it down, for Ingot's clusters, and never hold.
+// The After hooks record events for Ingot's Clusters, and never hold.
 func TestAfter(t *testing.T) {
 	for _, edit := range []func(*clusterv1.Cluster){isBuilt, ofAnother} {
 		s := newSite(t)
@@ -353,14 +351,14 @@ func TestAfter(t *testing.T) {
 			want = 0
 		}
 		if a.Status != success || len(s.events.Events) != want || len(s.planner.finished) != want/4 {
-			t.Errorf("%s, %d events, want %d; promises of upgrades that ended: %v", a.Status, len(s.events.Events), want, s.planner.finished)
+			t.Errorf("%s, %d events, want %d; finished upgrades: %v", a.Status, len(s.events.Events), want, s.planner.finished)
 		}
 	}
 }
 
-// A promise that could not be ended is told as a failure, so that Cluster API asks again,
-// and not by a time to ask again at (L08).
-func TestAfterAnUpgradeThatCannotEnd(t *testing.T) {
+// A reservation that cannot be removed is a failure, so that Cluster API retries. The response has no
+// retry interval (L08).
+func TestAfterClusterUpgradeFails(t *testing.T) {
 	s := newSite(t)
 	ask := func() (answer runtimehooksv1.AfterClusterUpgradeResponse) {
 		s.afterClusterUpgrade(t.Context(), &runtimehooksv1.AfterClusterUpgradeRequest{Cluster: *cluster("ingot", 1, isBuilt), KubernetesVersion: "v1.37.0"}, &answer)
@@ -372,13 +370,12 @@ func TestAfterAnUpgradeThatCannotEnd(t *testing.T) {
 	}
 	s.planner.err = nil
 	if a := ask(); a.Status != success || a.RetryAfterSeconds != 0 || len(s.events.Events) != 1 || len(s.planner.finished) != 2 {
-		t.Errorf("asked again: %s, %d s, %d events, ended %d times", a.Status, a.RetryAfterSeconds, len(s.events.Events), len(s.planner.finished))
+		t.Errorf("retry: %s, %d s, %d events, finished %d times", a.Status, a.RetryAfterSeconds, len(s.events.Events), len(s.planner.finished))
 	}
 }
 
-// A plan does not ask for the image of the version that is wanted: without a plan Cluster
-// API does nothing at all for the topology, while BeforeClusterUpgrade, which asks for it,
-// holds the upgrade alone.
+// A plan does not require the image of the target version: without a plan Cluster API does not
+// reconcile the topology at all, while BeforeClusterUpgrade holds only the upgrade.
 func TestGenerateUpgradePlan(t *testing.T) {
 	images := func(versions ...string) []client.Object {
 		var out []client.Object
@@ -398,15 +395,15 @@ func TestGenerateUpgradePlan(t *testing.T) {
 		"one step":                  {"ingot-runtime", isBuilt, images("v1.37.1"), "v1.36.1", "v1.37.1", []string{"v1.37.1"}, ""},
 		"a patch":                   {"ingot-runtime", isBuilt, images("v1.36.3"), "v1.36.1", "v1.36.3", []string{"v1.36.3"}, ""},
 		"by the newest of each":     {"ingot-runtime", isBuilt, images("v1.37.0", "v1.37.10", "v1.37.9", "v1.38.0-rc.1", "v1.38.0", "v1.39.1"), "v1.36.1", "v1.39.1", []string{"v1.37.10", "v1.38.0", "v1.39.1"}, ""},
-		"a minor without an image":  {"ingot-runtime", isBuilt, images("v1.37.0", "v1.39.1"), "v1.36.1", "v1.39.1", nil, "by way of v1.38, for which no image is known"},
+		"a minor without an image":  {"ingot-runtime", isBuilt, images("v1.37.0", "v1.39.1"), "v1.36.1", "v1.39.1", nil, "needs an image for v1.38"},
 		"the last without an image": {"ingot-runtime", isBuilt, images("v1.37.0"), "v1.36.1", "v1.38.0", []string{"v1.37.0", "v1.38.0"}, ""},
 		"of another architecture":   {"ingot-runtime", isBuilt, []client.Object{image("v1.37.0", "arm64")}, "v1.36.1", "v1.37.0", []string{"v1.37.0"}, ""},
-		"a way of another one":      {"ingot-runtime", isBuilt, []client.Object{image("v1.37.0", "arm64")}, "v1.36.1", "v1.38.0", nil, "by way of v1.37, for which no image is known"},
+		"a way of another one":      {"ingot-runtime", isBuilt, []client.Object{image("v1.37.0", "arm64")}, "v1.36.1", "v1.38.0", nil, "needs an image for v1.37"},
 		"workers only":              {"ingot-runtime", isBuilt, nil, "v1.36.1", "v1.36.1", nil, ""},
-		"back":                      {"ingot-runtime", isBuilt, images("v1.35.0"), "v1.36.1", "v1.35.0", nil, "does not go back"},
+		"back":                      {"ingot-runtime", isBuilt, images("v1.35.0"), "v1.36.1", "v1.35.0", nil, "does not downgrade"},
 		"another major":             {"ingot-runtime", isBuilt, images("v2.0.0"), "v1.36.1", "v2.0.0", nil, "major"},
-		"no version":                {"ingot-runtime", isBuilt, nil, "one", "v1.35.0", nil, `"one", is no version`},
-		"no version to go to":       {"ingot-runtime", isBuilt, nil, "v1.36.1", "two", nil, `"two", is no version`},
+		"no version":                {"ingot-runtime", isBuilt, nil, "one", "v1.35.0", nil, `"one" is not a semantic version`},
+		"no version to go to":       {"ingot-runtime", isBuilt, nil, "v1.36.1", "two", nil, `"two" is not a semantic version`},
 		"inline image":              {"ingot", isBuilt, nil, "v1.36.1", "v1.37.0", []string{"v1.37.0"}, ""},
 		"another provider's":        {"ingot-runtime", ofAnother, nil, "v1.36.1", "v1.37.0", []string{"v1.37.0"}, ""},
 		"another's, workers only":   {"ingot-runtime", ofAnother, nil, "v1.37.0", "v1.37.0", nil, ""},
@@ -427,12 +424,11 @@ func TestGenerateUpgradePlan(t *testing.T) {
 	}
 }
 
-// Handlers are named as DNS labels; what only writes down does not hold when we are
-// away, all else does.
+// Handler names are DNS labels. Only the hooks that just record events have the policy Ignore.
 func TestHandlers(t *testing.T) {
 	for _, h := range Handlers(newSite(t).Options) {
 		want := runtimehooksv1.FailurePolicyFail
-		if strings.HasPrefix(h.Name, "after-") && h.Name != "after-cluster-upgrade" { // 0290
+		if strings.HasPrefix(h.Name, "after-") && h.Name != "after-cluster-upgrade" {
 			want = runtimehooksv1.FailurePolicyIgnore
 		}
 		if len(validation.IsDNS1123Label(h.Name)) > 0 || *h.FailurePolicy != want || *h.TimeoutSeconds != 10 {

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,35 +14,32 @@ import (
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
-// ExtensionConfig is the name of the ExtensionConfig that a release brings; the
-// ClusterClass ingot-runtime has it in the names of its handlers.
+// ExtensionConfig is the name of the ExtensionConfig in a release. The handler names in the
+// ClusterClass ingot-runtime contain it.
 const ExtensionConfig = "ingot"
 
-// What a hook is asked about is Ingot's, or not (I20).
+// Kinds of Ingot. Hooks ignore the objects of other providers (I20).
 const (
 	kindCluster         = "IngotCluster"
 	kindClusterTemplate = "IngotClusterTemplate"
 	kindMachineTemplate = "IngotMachineTemplate"
 )
 
-// built says whose a Cluster is that has its infrastructure: known is false before.
-func built(cluster *clusterv1.Cluster) (ours, known bool) {
+// isIngotCluster reports whether the Cluster's infrastructureRef is an IngotCluster.
+func isIngotCluster(cluster *clusterv1.Cluster) bool {
 	ref := cluster.Spec.InfrastructureRef
-	if !ref.IsDefined() {
-		return false, false
-	}
-	return ref.Kind == kindCluster && ref.APIGroup == infrav1.GroupVersion.Group, true
+	return ref.Kind == kindCluster && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
-// classIsOurs says whether clusters of a class stand on Ingot's servers.
-func classIsOurs(class *clusterv1.ClusterClass) bool {
+// isIngotClass reports whether the infrastructure of a class is an IngotClusterTemplate.
+func isIngotClass(class *clusterv1.ClusterClass) bool {
 	ref := class.Spec.Infrastructure.TemplateRef
 	return ref.Kind == kindClusterTemplate && groupOf(ref.APIVersion) == infrav1.GroupVersion.Group
 }
 
-// machinesAreOurs says whether the machines of a template stand on Ingot's servers. A
-// control plane without machines of its own has no template.
-func machinesAreOurs(ref clusterv1.ClusterClassTemplateReference) bool {
+// isIngotMachineTemplate reports whether ref is an IngotMachineTemplate. A hosted control plane has
+// no template.
+func isIngotMachineTemplate(ref clusterv1.ClusterClassTemplateReference) bool {
 	return ref.Kind == kindMachineTemplate && groupOf(ref.APIVersion) == infrav1.GroupVersion.Group
 }
 
@@ -53,13 +51,10 @@ func groupOf(apiVersion string) string {
 	return gv.Group
 }
 
-// takesImages says whether the machines of a class get their images from the
-// catalogue, by the version of Kubernetes.
-func takesImages(class *clusterv1.ClusterClass) bool {
-	for _, patch := range class.Spec.Patches {
-		if patch.External != nil && strings.EqualFold(patch.External.GeneratePatchesExtension, mutation.NamePatches+"."+ExtensionConfig) {
-			return true
-		}
-	}
-	return false
+// usesCatalog reports whether the class uses the extension's patches, which choose images from the
+// catalog by Kubernetes version.
+func usesCatalog(class *clusterv1.ClusterClass) bool {
+	return slices.ContainsFunc(class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {
+		return p.External != nil && strings.EqualFold(p.External.GeneratePatchesExtension, mutation.NamePatches+"."+ExtensionConfig)
+	})
 }

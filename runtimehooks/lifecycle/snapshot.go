@@ -17,34 +17,30 @@ import (
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
-// Inventory gathers what decisions are made over.
+// Inventory reads the input of the decisions.
 type Inventory struct {
-	// Cache has Ingot's kinds and the ClusterClasses; Live is the API server.
+	// Cache reads Ingot's kinds and ClusterClasses. Live reads from the API server.
 	Cache, Live client.Reader
-	// Snapshot is the inventory of a namespace, which is not changed.
+	// Snapshot returns the inventory of a namespace, which callers must not modify.
 	Snapshot func(ctx context.Context, namespace string) (allocation.Snapshot, error)
 }
 
-// class reads the class of a Cluster. A class that the cache does not have is read from the
-// API server: it may be as new as the Cluster. A class that is missing is an error: nothing
-// else shows whether the Cluster is Ingot's.
+// class reads the ClusterClass of a Cluster. A missing class is an error, because only the class
+// shows whether the Cluster is Ingot's.
 func (i Inventory) class(ctx context.Context, cluster *clusterv1.Cluster) (*clusterv1.ClusterClass, error) {
 	key := cluster.GetClassKey()
 	class := &clusterv1.ClusterClass{}
-	err := i.Cache.Get(ctx, key, class)
-	if apierrors.IsNotFound(err) {
-		err = i.Live.Get(ctx, key, class)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, tellable{fmt.Errorf("ClusterClass %s is not found: create it, or correct spec.topology.classRef", key)}
-	}
+	found, err := i.get(ctx, key, class)
 	if err != nil {
-		return nil, fmt.Errorf("ClusterClass %s: %w", key, err)
+		return nil, err
+	}
+	if !found {
+		return nil, userError{fmt.Errorf("ClusterClass %s does not exist; create it, or correct spec.topology.classRef", key)}
 	}
 	return class, nil
 }
 
-// blueprint reads the templates of a class, as far as they are there.
+// blueprint reads the existing templates of a class.
 func (i Inventory) blueprint(ctx context.Context, class *clusterv1.ClusterClass) (Blueprint, error) {
 	out := Blueprint{Class: class, Machines: map[string]*infrav1.IngotMachineTemplate{}}
 	refs := []clusterv1.ClusterClassTemplateReference{class.Spec.ControlPlane.MachineInfrastructure.TemplateRef}
@@ -53,7 +49,7 @@ func (i Inventory) blueprint(ctx context.Context, class *clusterv1.ClusterClass)
 	}
 	for _, ref := range refs {
 		name := ref.Name
-		if !machinesAreOurs(ref) || out.Machines[name] != nil {
+		if !isIngotMachineTemplate(ref) || out.Machines[name] != nil {
 			continue
 		}
 		template := &infrav1.IngotMachineTemplate{}
@@ -73,6 +69,7 @@ func (i Inventory) blueprint(ctx context.Context, class *clusterv1.ClusterClass)
 	return out, err
 }
 
+// get reads an object from the cache or, because it may be new, from the API server.
 func (i Inventory) get(ctx context.Context, key client.ObjectKey, into client.Object) (found bool, err error) {
 	err = i.Cache.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
@@ -82,27 +79,27 @@ func (i Inventory) get(ctx context.Context, key client.ObjectKey, into client.Ob
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("%T %s: %w", into, key, err)
+		return false, fmt.Errorf("get %T %s: %w", into, key, err)
 	}
 	return true, nil
 }
 
-// Images is the catalogue.
+// Images lists the image catalog.
 func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
 	list := &infrav1.IngotImageList{}
 	if err := i.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("image catalogue: %w", err)
+		return nil, fmt.Errorf("list the image catalog: %w", err)
 	}
 	return list.Items, nil
 }
 
-// wish is what a topology asks for; nil for a Cluster that is not Ingot's.
-func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish, error) {
+// requirements returns the requirements of a topology, or nil if the Cluster is not Ingot's.
+func (i Inventory) requirements(ctx context.Context, cluster *clusterv1.Cluster) (*Requirements, error) {
 	class, err := i.class(ctx, cluster)
-	if err != nil || !classIsOurs(class) {
+	if err != nil || !isIngotClass(class) {
 		return nil, err
 	}
-	if takesImages(class) {
+	if usesCatalog(class) {
 		if err := checkVariables(cluster.Spec.Topology); err != nil {
 			return nil, err
 		}
@@ -111,15 +108,15 @@ func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish,
 	if err != nil {
 		return nil, err
 	}
-	wish := wishOf(cluster, blueprint)
-	return &wish, i.systems(ctx, cluster, wish.Groups)
+	want := requirementsOf(cluster, blueprint)
+	return &want, i.setOS(ctx, cluster, want.Groups)
 }
 
-// systems fills in, where nobody says which, the operating system that machines of a
-// group run, as mutation will.
-func (i Inventory) systems(ctx context.Context, cluster *clusterv1.Cluster, groups []Group) error {
-	open := func(g Group) bool { return g.Image.Version != "" && g.Image.OS == "" }
-	if !slices.ContainsFunc(groups, open) {
+// setOS sets the operating system of groups without one to that of their machines, as package
+// mutation does.
+func (i Inventory) setOS(ctx context.Context, cluster *clusterv1.Cluster, groups []Group) error {
+	isUnset := func(g Group) bool { return g.Image.Version != "" && g.Image.OS == "" }
+	if !slices.ContainsFunc(groups, isUnset) {
 		return nil
 	}
 	templates, err := i.Templates(ctx, client.ObjectKeyFromObject(cluster))
@@ -132,43 +129,44 @@ func (i Inventory) systems(ctx context.Context, cluster *clusterv1.Cluster, grou
 	}
 	for at := range groups {
 		g := &groups[at]
-		if !open(*g) {
+		if !isUnset(*g) {
 			continue
 		}
 		deployment := g.Name
 		if g.ControlPlane {
 			deployment = ""
 		}
-		g.Image.OS = mutation.SystemInUse(templates, images, deployment)
+		g.Image.OS = mutation.OSInUse(templates, images, deployment)
 	}
 	return nil
 }
 
-// Templates are the machine templates that Cluster API made for a Cluster's topology.
+// Templates lists the machine templates that Cluster API created for a Cluster's topology.
 func (i Inventory) Templates(ctx context.Context, cluster client.ObjectKey) ([]infrav1.IngotMachineTemplate, error) {
 	list := &infrav1.IngotMachineTemplateList{}
 	if err := i.Cache.List(ctx, list, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy, client.MatchingLabels{
 		clusterv1.ClusterNameLabel: cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
 	}); err != nil {
-		return nil, fmt.Errorf("machine templates of Cluster %s: %w", cluster.Name, err)
+		return nil, fmt.Errorf("list the machine templates of Cluster %s: %w", cluster.Name, err)
 	}
 	return list.Items, nil
 }
 
-// Parts of a Cluster that are upgraded apart.
+// part selects the parts of a Cluster to upgrade, and their versions.
 type part struct {
 	controlPlane, workers           bool
 	controlPlaneSteps, workersSteps []string
 }
 
-// upgrade gathers what is looked at before a part of a Cluster is upgraded.
+// upgrade reads the input of the decision about an upgrade. It returns nil if the Cluster is not
+// Ingot's.
 func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p part) (*Upgrade, error) {
-	wish, err := i.wish(ctx, cluster)
-	if err != nil || wish == nil {
+	want, err := i.requirements(ctx, cluster)
+	if err != nil || want == nil {
 		return nil, err
 	}
-	out := &Upgrade{Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster, Groups: wish.Groups,
-		Target: cluster.Spec.Topology.Version, Anyway: upgradesAnyway(cluster)}
+	out := &Upgrade{Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: want.Cluster, Groups: want.Groups,
+		Target: cluster.Spec.Topology.Version, Forced: isUpgradeForced(cluster)}
 	ingotCluster := &infrav1.IngotCluster{}
 	found, err := i.get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}, ingotCluster)
 	if err != nil {
@@ -187,9 +185,9 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 	if out.Snapshot, err = i.Snapshot(ctx, cluster.Namespace); err != nil {
 		return nil, err
 	}
-	has := out.holding()
-	for at, g := range wish.Groups {
-		// A group without machines has none to make before it gives one up.
+	has := out.machineCounts()
+	for at, g := range want.Groups {
+		// A group without machines does not surge.
 		step := Step{Group: g, Versions: p.workersSteps, Surge: surges[g.Name] && (g.Count > 0 || has[at] > 0)}
 		if g.ControlPlane {
 			step.Versions = p.controlPlaneSteps

@@ -6,6 +6,7 @@ package lifecycle
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strconv"
 
@@ -16,104 +17,99 @@ import (
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
-// variables of Ingot's classes that say which hosts are asked for; those that
-// mutation knows too have their names there.
+// variableFailureDomainLabel is a variable of Ingot's ClusterClasses.
 const variableFailureDomainLabel = "failureDomainLabel"
 
-// controlPlaneGroup names the control plane among the groups.
+// controlPlaneGroup is the name of the control plane's group.
 const controlPlaneGroup = "control plane"
 
-// A Blueprint is what a ClusterClass and its templates say: all that the request of a
-// hook does not hold.
+// Blueprint is a ClusterClass with its templates.
 type Blueprint struct {
 	Class           *clusterv1.ClusterClass
 	ClusterTemplate *infrav1.IngotClusterTemplate
-	// Machines are the machine templates by name.
+	// Machines contains the machine templates by name.
 	Machines map[string]*infrav1.IngotMachineTemplate
 }
 
-// A Group is a number of equal machines that a topology asks for; none, perhaps, to begin
-// with.
+// Group is a number of equal machines of a topology, possibly zero.
 type Group struct {
 	Name         string
 	ControlPlane bool
 	Count        int
-	// FailureDomain that each must stand in; empty: any.
+	// FailureDomain is the failure domain of the machines; "" means any.
 	FailureDomain string
-	// Spec of the machines, as the class's variables make it.
+	// Spec is the spec of the machines with the class's variables.
 	Spec infrav1.IngotMachineSpec
-	// Image is what the catalogue is asked for, where the class takes images of it; without
-	// a version it is not: the machines are live systems.
-	Image mutation.Wanted
+	// Image is the query to the catalog. Its version is empty if the class does not use the catalog,
+	// and for live systems.
+	Image mutation.ImageQuery
 }
 
-// Wish is what one Cluster's topology asks of the inventory.
-type Wish struct {
-	// Cluster is the spec of the IngotCluster to come.
+// Requirements are the requirements of a Cluster's topology on the inventory.
+type Requirements struct {
+	// Cluster is the spec of the future IngotCluster.
 	Cluster infrav1.IngotClusterSpec
 	Groups  []Group
 }
 
-// wishOf counts the machines of a topology that are to stand on Ingot's servers. What
-// patches of classes that are not Ingot's do is not known here: of these the templates
-// count as they are.
-func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
+// requirementsOf returns the machines of a topology that need hosts. The patches of classes other
+// than Ingot's are unknown here, so their templates are used unpatched.
+func requirementsOf(cluster *clusterv1.Cluster, b Blueprint) Requirements {
 	topology := cluster.Spec.Topology
-	wish := Wish{}
+	want := Requirements{}
 	if b.ClusterTemplate != nil {
-		wish.Cluster = *b.ClusterTemplate.Spec.Template.Spec.DeepCopy()
+		want.Cluster = *b.ClusterTemplate.Spec.Template.Spec.DeepCopy()
 	}
-	global := setting(nil, topology.Variables)
+	global := override(nil, topology.Variables)
 	controlPlaneVariables, workerVariables := variablesOf(b.Class)
-	controlPlane := setting(global, topology.ControlPlane.Variables.Overrides)
+	controlPlane := override(global, topology.ControlPlane.Variables.Overrides)
 	if label, ok := read[string](global, variableFailureDomainLabel); ok && label != "" {
-		wish.Cluster.FailureDomainLabel = label
+		want.Cluster.FailureDomainLabel = label
 	}
-	catalogue := takesImages(b.Class)
-	// As patches of the classes do: of the cluster's variables, not of one group's. Those
-	// of the extension put it in place of the template's whatever it is.
-	if selector, ok := read[infrav1.HostSelector](global, controlPlaneVariables.hosts); catalogue || ok && len(selector.MatchLabels) > 0 {
-		wish.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
+	catalog := usesCatalog(b.Class)
+	// The patches use the global variable, not an override. The extension's patches always replace
+	// the template's selector.
+	if selector, ok := read[infrav1.HostSelector](global, controlPlaneVariables.hosts); catalog || ok && len(selector.MatchLabels) > 0 {
+		want.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
 	}
 	add := func(g Group, template clusterv1.ClusterClassTemplateReference, s settings, role roleVariables) {
-		if !machinesAreOurs(template) {
-			return // they stand on no host of the inventory, or there are none: a hosted control plane
+		if !isIngotMachineTemplate(template) {
+			return // other providers' machines, or a hosted control plane
 		}
 		g.Spec = machineSpec(b.Machines[template.Name], s, role)
-		if catalogue {
-			g.Image = wanted(g.Spec, s, topology.Version)
+		if catalog {
+			g.Image = imageQuery(g.Spec, s, topology.Version)
 		}
-		// One of no machines counts too: an autoscaler may have made some since, and what is
-		// made of it needs an image.
-		wish.Groups = append(wish.Groups, g)
+		// A group without machines also needs an image, because an autoscaler may add machines.
+		want.Groups = append(want.Groups, g)
 	}
 	add(Group{Name: controlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas)},
 		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, controlPlaneVariables)
 	for _, deployment := range topology.Workers.MachineDeployments {
 		class := deploymentClass(b.Class, deployment.Class)
 		if class == nil {
-			continue // Cluster API refuses the Cluster
+			continue // Cluster API rejects the Cluster
 		}
 		domain := deployment.FailureDomain
 		if domain == "" {
 			domain = class.FailureDomain
 		}
 		add(Group{Name: deployment.Name, Count: replicas(deployment.Replicas, deployment.Metadata.Annotations, class.Metadata.Annotations), FailureDomain: domain},
-			class.Infrastructure.TemplateRef, setting(global, deployment.Variables.Overrides), workerVariables)
+			class.Infrastructure.TemplateRef, override(global, deployment.Variables.Overrides), workerVariables)
 	}
-	return wish
+	return want
 }
 
-// replicas that Cluster API makes where the topology says how many, or leaves it open:
-// then the cluster autoscaler's least size, where its greatest is there too (defaults of
-// MachineDeployments in Cluster API v1.14). Of an annotation that several say, the first counts.
-func replicas(asked *int32, annotations ...map[string]string) int {
-	if asked != nil {
-		return int(*asked)
+// replicas returns the number of machines that Cluster API creates. If the topology sets none, the
+// default is the minimum size of the cluster autoscaler if its maximum is set too, and else 1
+// (Cluster API v1.14). The first annotations take precedence.
+func replicas(desired *int32, annotations ...map[string]string) int {
+	if desired != nil {
+		return int(*desired)
 	}
-	least, hasLeast := annotation(clusterv1.AutoscalerMinSizeAnnotation, annotations)
-	_, hasMost := annotation(clusterv1.AutoscalerMaxSizeAnnotation, annotations)
-	if size, err := strconv.ParseInt(least, 10, 32); hasLeast && hasMost && err == nil && size >= 0 {
+	minimum, hasMinimum := annotation(clusterv1.AutoscalerMinSizeAnnotation, annotations)
+	_, hasMaximum := annotation(clusterv1.AutoscalerMaxSizeAnnotation, annotations)
+	if size, err := strconv.ParseInt(minimum, 10, 32); hasMinimum && hasMaximum && err == nil && size >= 0 {
 		return int(size)
 	}
 	return 1
@@ -137,39 +133,37 @@ func deploymentClass(class *clusterv1.ClusterClass, name string) *clusterv1.Mach
 	return nil
 }
 
-// roleVariables are the names of those variables of Ingot's classes that say which hosts
-// suit the machines of a role.
+// roleVariables are the names of the variables that select the hosts of a role.
 type roleVariables struct{ hosts, network, disk, mirror string }
 
-// variablesOf are the variables of a class. Those that the extension gives a class have a
-// prefix; the class ingot has its own.
+// variablesOf returns the variables of a class. The extension's variables have a prefix; the class
+// ingot defines its own.
 func variablesOf(class *clusterv1.ClusterClass) (controlPlane, workers roleVariables) {
 	controlPlane = roleVariables{"controlPlaneHostSelector", "controlPlaneNetworkData", "controlPlaneRootDeviceHints", "controlPlaneSoftwareRAID"}
 	workers = roleVariables{"workerHostSelector", "workerNetworkData", "workerRootDeviceHints", "workerSoftwareRAID"}
-	if takesImages(class) {
+	if usesCatalog(class) {
 		controlPlane.hosts, workers.hosts = mutation.VariableControlPlaneHosts, mutation.VariableWorkerHosts
 	}
 	return controlPlane, workers
 }
 
-// checkVariables refuses a topology of the extension's class whose variables cannot be
-// read: the hosts that it asks for would not be known.
+// checkVariables rejects a topology with invalid variables, whose required hosts are unknown.
 func checkVariables(topology clusterv1.Topology) error {
-	global := setting(nil, topology.Variables)
-	all := []settings{setting(global, topology.ControlPlane.Variables.Overrides)}
+	global := override(nil, topology.Variables)
+	all := []settings{override(global, topology.ControlPlane.Variables.Overrides)}
 	for _, deployment := range topology.Workers.MachineDeployments {
-		all = append(all, setting(global, deployment.Variables.Overrides))
+		all = append(all, override(global, deployment.Variables.Overrides))
 	}
 	for _, s := range all {
 		if err := mutation.Check(s); err != nil {
-			return tellable{err}
+			return userError{err}
 		}
 	}
 	return nil
 }
 
-// machineSpec is the template's with what the variables of its role have. But for the
-// selector an empty one leaves the template's, as the patches of the classes do.
+// machineSpec returns the template's spec with the variables of its role. Like the patches of the
+// classes, an empty variable other than the selector keeps the template's value.
 func machineSpec(template *infrav1.IngotMachineTemplate, s settings, role roleVariables) infrav1.IngotMachineSpec {
 	spec := infrav1.IngotMachineSpec{}
 	if template != nil {
@@ -178,14 +172,14 @@ func machineSpec(template *infrav1.IngotMachineTemplate, s settings, role roleVa
 	if selector, ok := read[infrav1.HostSelector](s, role.hosts); ok {
 		spec.HostSelector = &selector
 	}
-	spec.NetworkData = said(s, role.network, spec.NetworkData)
-	spec.RootDeviceHints = said(s, role.disk, spec.RootDeviceHints)
-	spec.SoftwareRAID = said(s, role.mirror, spec.SoftwareRAID)
+	spec.NetworkData = valueOr(s, role.network, spec.NetworkData)
+	spec.RootDeviceHints = valueOr(s, role.disk, spec.RootDeviceHints)
+	spec.SoftwareRAID = valueOr(s, role.mirror, spec.SoftwareRAID)
 	return spec
 }
 
-// said is what a variable has, or else, where it is not set or is empty, the template's.
-func said[T any](s settings, name string, template *T) *T {
+// valueOr returns the value of a variable, or the template's value if the variable is unset or empty.
+func valueOr[T any](s settings, name string, template *T) *T {
 	value, ok := read[T](s, name)
 	if !ok || reflect.ValueOf(value).IsZero() {
 		return template
@@ -193,9 +187,9 @@ func said[T any](s settings, name string, template *T) *T {
 	return &value
 }
 
-// wanted is what mutation will ask the catalogue for.
-func wanted(spec infrav1.IngotMachineSpec, s settings, version string) mutation.Wanted {
-	out := mutation.Wanted{Version: version, Architecture: mutation.DefaultArchitecture}
+// imageQuery returns the query that package mutation will use.
+func imageQuery(spec infrav1.IngotMachineSpec, s settings, version string) mutation.ImageQuery {
+	out := mutation.ImageQuery{Version: version, Architecture: mutation.DefaultArchitecture}
 	if spec.HostSelector != nil && spec.HostSelector.Arch != "" {
 		out.Architecture = spec.HostSelector.Arch
 	}
@@ -207,22 +201,21 @@ func wanted(spec infrav1.IngotMachineSpec, s settings, version string) mutation.
 	return out
 }
 
-// settings are variables by name.
+// settings contains the raw values of variables by name.
 type settings map[string][]byte
 
-func setting(base settings, over []clusterv1.ClusterVariable) settings {
+// override returns base with the given variables.
+func override(base settings, variables []clusterv1.ClusterVariable) settings {
 	out := settings{}
-	for name, value := range base {
-		out[name] = value
-	}
-	for _, v := range over {
+	maps.Copy(out, base)
+	for _, v := range variables {
 		out[v.Name] = v.Value.Raw
 	}
 	return out
 }
 
-// read decodes a variable. One of another form is not Ingot's: a class of somebody
-// else's uses the name for something of its own.
+// read decodes a variable. It returns false for another schema, because another ClusterClass may use
+// the same name.
 func read[T any](s settings, name string) (value T, ok bool) {
 	data, ok := s[name]
 	if !ok {

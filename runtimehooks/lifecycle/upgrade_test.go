@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
-// three control planes and two workers of c1, which have their hosts.
+// populated returns three control plane machines and two workers of c1 with hosts.
 func populated() []client.Object {
 	var out []client.Object
 	for i := range 3 {
@@ -32,8 +32,8 @@ func populated() []client.Object {
 	return append(out, holding(machineOf("w-0", "md-0"), "w0"), holding(machineOf("w-1", "md-0"), "w1"))
 }
 
-// promised is a reservation of c1's.
-func promised(purpose infrav1.ReservationPurpose, controlPlane, workers int32) *infrav1.IngotReservation {
+// reserved returns a reservation of c1.
+func reserved(purpose infrav1.ReservationPurpose, controlPlane, workers int32) *infrav1.IngotReservation {
 	return &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: infrav1.IngotReservationSpec{
 		State: infrav1.ReservationPromised, Purpose: purpose, Groups: []infrav1.ReservedGroup{
 			{Name: controlPlaneGroup, ControlPlane: ptr.To(true), Count: controlPlane}, {Name: "md-0", Count: workers},
@@ -41,24 +41,23 @@ func promised(purpose infrav1.ReservationPurpose, controlPlane, workers int32) *
 	}}
 }
 
-// What a Cluster is promised for its upgrade: as many hosts as it has, and one more where
-// it surges; asked again it is the same.
-func TestPromisesOfAnUpgrade(t *testing.T) {
+// An upgrade reserves as many hosts as the Cluster has, and one more for a surge. It is idempotent.
+func TestUpgradeReservation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects []client.Object
-		// want are control planes and workers of the first that is asked for, granted of the
-		// one that is promised.
+		// want counts the control planes and workers of the first request, granted those of the
+		// successful one.
 		want, granted []int
 		held          string
 	}{
 		"no surge":                       {append(rollout(0, 0), populated()...), []int{3, 2}, []int{3, 2}, ""},
 		"a surge":                        {append(append(rollout(1, 0), populated()...), free(1, nil)...), []int{4, 2}, []int{4, 2}, ""},
-		"asked again":                    {append(append(rollout(1, 0), append(populated(), promised(infrav1.ReservationUpgrade, 4, 2))...), free(1, nil)...), []int{4, 2}, []int{4, 2}, ""},
+		"asked again":                    {append(append(rollout(1, 0), append(populated(), reserved(infrav1.ReservationUpgrade, 4, 2))...), free(1, nil)...), []int{4, 2}, []int{4, 2}, ""},
 		"both surge, one is spare":       {append(append(rollout(1, 1), populated()...), free(1, nil)...), []int{4, 3}, []int{3, 2}, ""},
-		"a worker that is to come":       {append(append(rollout(0, 0), append(populated(), promised("", 3, 3))...), free(1, nil)...), []int{3, 3}, []int{3, 3}, ""},
-		"a worker that cannot come":      {append(rollout(0, 0), append(populated(), promised("", 3, 3))...), []int{3, 3}, []int{3, 2}, ""},
-		"of more than the topology says": {append(append(rollout(0, 0), append(populated(), promised("", 9, 9))...), free(9, nil)...), []int{3, 3}, []int{3, 3}, ""},
-		"no host for the surge":          {append(rollout(1, 0), populated()...), nil, nil, "makes a machine before it removes one"},
+		"a worker that is to come":       {append(append(rollout(0, 0), append(populated(), reserved("", 3, 3))...), free(1, nil)...), []int{3, 3}, []int{3, 3}, ""},
+		"a worker that cannot come":      {append(rollout(0, 0), append(populated(), reserved("", 3, 3))...), []int{3, 3}, []int{3, 2}, ""},
+		"of more than the topology says": {append(append(rollout(0, 0), append(populated(), reserved("", 9, 9))...), free(9, nil)...), []int{3, 3}, []int{3, 3}, ""},
+		"no host for the surge":          {append(rollout(1, 0), populated()...), nil, nil, "creates a machine before it deletes one"},
 		"nothing is there":               {nil, []int{}, []int{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,19 +78,18 @@ func TestPromisesOfAnUpgrade(t *testing.T) {
 			}
 			if tc.want == nil {
 				if len(s.planner.asked) > 0 {
-					t.Errorf("an upgrade that is held asks for %+v", s.planner.asked)
+					t.Errorf("a held upgrade requested %+v", s.planner.asked)
 				}
 				return
 			}
 			if diff := cmp.Diff([][]int{tc.want, tc.granted}, [][]int{counts(s.planner.asked[0]), counts(s.planner.asked[len(s.planner.asked)-1])}); diff != "" {
-				t.Errorf("asked for first, and promised (-want +got):\n%s", diff)
+				t.Errorf("first request and reservation (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Workers that an autoscaler makes, of none to begin with, are upgraded like others: what
-// they are made of must be there, and the hosts that they have come back.
+// Workers that an autoscaler scaled up from zero need images and keep their hosts, like others.
 func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 	scaled := func(c *clusterv1.Cluster) {
 		workers := &c.Spec.Topology.Workers.MachineDeployments[0]
@@ -105,7 +103,7 @@ func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 		objects []client.Object
 		edits   []func(*clusterv1.Cluster)
 		held    string
-		// workers that are promised.
+		// workers is the number of reserved workers.
 		workers int
 	}{
 		"no image for those to come": {"ingot-runtime", append(rollout(0, 0), amd64), []func(*clusterv1.Cluster){scaled, onARM}, "no IngotImage for Kubernetes v1.37.0 on arm64", 0},
@@ -128,15 +126,14 @@ func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 				}
 			}
 			if workers != tc.workers {
-				t.Errorf("%d workers are promised their hosts, want %d", workers, tc.workers)
+				t.Errorf("%d workers have a reservation, want %d", workers, tc.workers)
 			}
 		})
 	}
 }
 
-// Other Clusters that ask at the same time hold an upgrade for a moment; an API server that
-// is away is a failure.
-func TestUpgradeWhenThePromiseFails(t *testing.T) {
+// Concurrent reservations hold an upgrade, and an unavailable API server fails it.
+func TestUpgradeReservationFails(t *testing.T) {
 	for err, want := range map[error]string{errContendedTest: contended, errors.New("dial 192.0.2.1: secret"): ""} {
 		s := newSite(t, append(rollout(0, 0), populated()...)...)
 		s.planner.err = err
@@ -150,9 +147,9 @@ func TestUpgradeWhenThePromiseFails(t *testing.T) {
 	}
 }
 
-// Whether a group surges is what it will do: by the topology and the class as they are
-// edited along with the version, before what is there.
-func TestSurgeOfWhatIsToCome(t *testing.T) {
+// The surge of a group follows the topology and its class, which may change with the version, before
+// the existing objects.
+func TestSurgeFollowsTopology(t *testing.T) {
 	strategy := func(most int) clusterv1.MachineDeploymentTopologyRolloutStrategy {
 		out := clusterv1.MachineDeploymentTopologyRolloutStrategy{Type: clusterv1.RollingUpdateMachineDeploymentStrategyType}
 		out.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt(most))
@@ -201,8 +198,8 @@ func TestSurgeOfWhatIsToCome(t *testing.T) {
 	}
 }
 
-// An upgrade asks for images of the operating system that the machines run.
-func TestUpgradeKeepsTheSystem(t *testing.T) {
+// An upgrade needs images of the operating system that the machines run.
+func TestUpgradeKeepsOS(t *testing.T) {
 	template := func(image string, labels map[string]string) client.Object {
 		m := &infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "made-" + image, Labels: map[string]string{
 			clusterv1.ClusterNameLabel: "c1", clusterv1.ClusterTopologyOwnedLabel: "",
@@ -230,13 +227,13 @@ func TestUpgradeKeepsTheSystem(t *testing.T) {
 	}
 }
 
-// Of the class ingot-runtime the extension's patches put the variable's labels in place of
-// those of the template, none even; other classes keep their own.
-func TestControlPlaneSelectorAsItIsPatched(t *testing.T) {
+// In the class ingot-runtime the variable replaces the template's selector, even if it is empty.
+// Other classes keep the template's.
+func TestControlPlaneSelectorIsPatched(t *testing.T) {
 	labelled := &infrav1.IngotClusterTemplate{}
 	labelled.Spec.Template.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}}
 	for name, tc := range map[string]struct {
-		takesImages bool
+		usesCatalog bool
 		variable    string
 		want        string
 	}{
@@ -251,12 +248,12 @@ func TestControlPlaneSelectorAsItIsPatched(t *testing.T) {
 			c := cluster("x", 1)
 			if tc.variable != "" {
 				name := "controlPlaneHostSelector"
-				if tc.takesImages {
+				if tc.usesCatalog {
 					name = mutation.VariableControlPlaneHosts
 				}
 				c = cluster("x", 1, with(variable(name, tc.variable)))
 			}
-			selector := wishOf(c, Blueprint{Class: class("x", tc.takesImages), ClusterTemplate: labelled}).Cluster.ControlPlaneSelector
+			selector := requirementsOf(c, Blueprint{Class: class("x", tc.usesCatalog), ClusterTemplate: labelled}).Cluster.ControlPlaneSelector
 			if got := metav1.FormatLabelSelector(selector); strings.TrimPrefix(got, "<none>") != tc.want {
 				t.Errorf("selects %q, want %q", got, tc.want)
 			}

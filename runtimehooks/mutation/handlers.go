@@ -16,28 +16,28 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Names of the handlers, which templates/clusterclass-ingot-runtime.yaml has with the
-// name of the ExtensionConfig behind them.
+// Names of the handlers. templates/clusterclass-ingot-runtime.yaml uses them with the suffix of the
+// ExtensionConfig's name.
 const (
 	NameVariables = "discover-variables"
 	NamePatches   = "generate-patches"
 	NameTopology  = "validate-topology"
 )
 
-// errCatalogue is all that a condition is to say of an API server that fails.
-var errCatalogue = errors.New("the image catalogue cannot be read now; the call is made again")
+// errCatalog replaces errors of the API server, to keep conditions stable (R22).
+var errCatalog = errors.New("Ingot cannot read the image catalog; Cluster API retries the call")
 
-// Options of the handlers.
+// Options configures the handlers.
 type Options struct {
-	// Images lists the catalogue, from the cache.
+	// Images lists the image catalog from the cache.
 	Images func(context.Context) ([]infrav1.IngotImage, error)
-	// Choose names the image for what is wanted; its error is for people.
-	Choose func([]infrav1.IngotImage, Wanted) (string, error)
-	// Templates are the machine templates that a Cluster's topology has now.
+	// Choose returns the name of the image for a query. Users see its error.
+	Choose func([]infrav1.IngotImage, ImageQuery) (string, error)
+	// Templates lists the current machine templates of a Cluster's topology.
 	Templates func(context.Context, types.NamespacedName) ([]infrav1.IngotMachineTemplate, error)
 }
 
-// Handlers of the topology mutation hooks.
+// Handlers returns the handlers of the topology mutation hooks.
 func Handlers(o Options) []server.ExtensionHandler {
 	return []server.ExtensionHandler{
 		{Hook: runtimehooksv1.DiscoverVariables, Name: NameVariables, HandlerFunc: discoverVariables},
@@ -48,42 +48,43 @@ func Handlers(o Options) []server.ExtensionHandler {
 
 func discoverVariables(_ context.Context, _ *runtimehooksv1.DiscoverVariablesRequest, answer *runtimehooksv1.DiscoverVariablesResponse) {
 	answer.Variables = definitions()
-	settle(answer, nil)
+	setStatus(answer, nil)
 }
 
 func (o Options) generatePatches(ctx context.Context, request *runtimehooksv1.GeneratePatchesRequest, answer *runtimehooksv1.GeneratePatchesResponse) {
-	in := &inUse{Options: o, request: request}
-	items, err := generate(request, func(wanted Wanted, deployment string) (string, error) {
+	in := &catalog{Options: o, request: request}
+	items, err := generate(request, func(query ImageQuery, deployment string) (string, error) {
 		if err := in.read(ctx); err != nil {
 			return "", err
 		}
-		query := inventory.ImageQuery{KubernetesVersion: wanted.Version, Architecture: wanted.Architecture, OS: wanted.OS}
-		if kept := inventory.ImageInUse(ofGroup(in.templates, deployment), in.images, query); kept != "" {
-			return kept, nil // another image of the catalogue is for machines to come
+		kept := inventory.ImageInUse(templatesOf(in.templates, deployment), in.images,
+			inventory.ImageQuery{KubernetesVersion: query.Version, Architecture: query.Architecture, OS: query.OS})
+		if kept != "" {
+			return kept, nil // a new image must not replace existing machines
 		}
-		if wanted.OS == "" {
-			wanted.OS = SystemInUse(in.templates, in.images, deployment)
+		if query.OS == "" {
+			query.OS = OSInUse(in.templates, in.images, deployment)
 		}
-		return o.Choose(in.images, wanted)
+		return o.Choose(in.images, query)
 	})
 	if err == nil {
 		answer.Items = items
 	}
-	settle(answer, err)
+	setStatus(answer, err)
 }
 
-// inUse is the catalogue, and what of it the Cluster of a request uses.
-type inUse struct {
+// catalog holds the images, and the templates of the Cluster of a request.
+type catalog struct {
 	Options
 	request   *runtimehooksv1.GeneratePatchesRequest
-	done      bool
+	loaded    bool
 	images    []infrav1.IngotImage
 	templates []infrav1.IngotMachineTemplate
 }
 
-// read reads it once.
-func (u *inUse) read(ctx context.Context) error {
-	if u.done {
+// read fills the catalog once.
+func (u *catalog) read(ctx context.Context) error {
+	if u.loaded {
 		return nil
 	}
 	cluster, err := clusterOf(u.request)
@@ -94,19 +95,18 @@ func (u *inUse) read(ctx context.Context) error {
 		u.templates, err = u.Templates(ctx, cluster)
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the image catalogue")
-		return errCatalogue
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the image catalog")
+		return errCatalog
 	}
-	u.done = true
+	u.loaded = true
 	return nil
 }
 
 func validateTopology(_ context.Context, request *runtimehooksv1.ValidateTopologyRequest, answer *runtimehooksv1.ValidateTopologyResponse) {
-	settle(answer, validate(request))
+	setStatus(answer, validate(request))
 }
 
-// settle sets status and message.
-func settle(answer runtimehooksv1.ResponseObject, err error) {
+func setStatus(answer runtimehooksv1.ResponseObject, err error) {
 	answer.SetStatus(runtimehooksv1.ResponseStatusSuccess)
 	if err != nil {
 		answer.SetStatus(runtimehooksv1.ResponseStatusFailure)

@@ -42,15 +42,15 @@ func variables(pairs ...string) []runtimehooksv1.Variable {
 	return out
 }
 
-// catalogue chooses "<version>-<architecture>[-<os>]" of versions of 1.35 and 1.36.
-func catalogue(_ []infrav1.IngotImage, w Wanted) (string, error) {
+// chooseTestImage returns "<version>-<architecture>[-<os>]" of versions of 1.35 and 1.36.
+func chooseTestImage(_ []infrav1.IngotImage, w ImageQuery) (string, error) {
 	if !strings.HasPrefix(w.Version, "v1.35.") && !strings.HasPrefix(w.Version, "v1.36.") {
 		return "", errors.New("no image for " + w.Version)
 	}
 	return strings.TrimSuffix(w.Version+"-"+w.Architecture+"-"+w.OS, "-"), nil
 }
 
-// noTemplates are those of a Cluster whose topology is to be made.
+// noTemplates returns the templates of a new Cluster: none.
 func noTemplates(context.Context, types.NamespacedName) ([]infrav1.IngotMachineTemplate, error) {
 	return nil, nil
 }
@@ -82,26 +82,26 @@ func TestGeneratePatches(t *testing.T) {
 		"the version of the old contract": {template: strings.Replace(machineTemplate, "v1beta2", "v1beta1", 1), builtin: ofControlPlane,
 			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
 		"an unknown version": {template: strings.Replace(machineTemplate, "v1beta2", "v1", 1), builtin: ofControlPlane,
-			fails: "apiVersion of an IngotMachineTemplate must be infrastructure.cluster.x-k8s.io/v1beta2 or infrastructure.cluster.x-k8s.io/v1beta1; correct the templateRef in the ClusterClass"},
-		"no kind":                              {template: strings.Replace(machineTemplate, "IngotMachineTemplate", "", 1), builtin: ofControlPlane, fails: "a template of the request has no valid apiVersion and kind"},
-		"no way of cleaning":                   {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotCleaning", `"secret"`), fails: "variable ingotCleaning does not have the form of its schema"},
-		"more than a schema admits":            {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"minimum":{"cores":0}}`), fails: "variable ingotWorkerHostSelector does not have the form of its schema"},
-		"a variable of the cluster's template": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("ingotOS", `7`), fails: "variable ingotOS does not have the form of its schema"},
+			fails: "the apiVersion of an IngotMachineTemplate must be infrastructure.cluster.x-k8s.io/v1beta2 or infrastructure.cluster.x-k8s.io/v1beta1; correct the templateRef in the ClusterClass"},
+		"no kind":                              {template: strings.Replace(machineTemplate, "IngotMachineTemplate", "", 1), builtin: ofControlPlane, fails: "a template in the request has no valid apiVersion and kind"},
+		"no way of cleaning":                   {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotCleaning", `"secret"`), fails: "the value of variable ingotCleaning does not match its schema"},
+		"more than a schema admits":            {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"minimum":{"cores":0}}`), fails: "the value of variable ingotWorkerHostSelector does not match its schema"},
+		"a variable of the cluster's template": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("ingotOS", `7`), fails: "the value of variable ingotOS does not match its schema"},
 		"a variable of another extension":      {template: clusterTemplate, builtin: ofControlPlane, variables: variables("os", `7`, "cleaning", `[]`)},
 		"another provider's":                   {template: foreignTemplate, builtin: ofControlPlane},
 		"another group's":                      {template: foreignGroup, builtin: ofControlPlane},
-		"machines of no group":                 {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`, fails: "an IngotMachineTemplate has neither builtin.controlPlane.version nor builtin.machineDeployment.version among its variables"},
+		"machines of no group":                 {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`, fails: "an IngotMachineTemplate has neither the variable builtin.controlPlane.version nor builtin.machineDeployment.version"},
 		"no image":                             {template: machineTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, fails: "no image for v1.37.0"},
-		"a variable of another form":           {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotControlPlaneHostSelector", `"secret"`), fails: "variable ingotControlPlaneHostSelector does not have the form of its schema"},
-		"a variable with other fields":         {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"secret":1}`), fails: "variable ingotWorkerHostSelector does not have the form of its schema"},
-		"builtin of another form":              {template: machineTemplate, builtin: `7`, fails: "variable builtin does not have the form of its schema"},
-		"no object":                            {template: `7`, builtin: ofWorkers, fails: "a template of the request is no object"},
+		"a variable of another form":           {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotControlPlaneHostSelector", `"secret"`), fails: "the value of variable ingotControlPlaneHostSelector does not match its schema"},
+		"a variable with other fields":         {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"secret":1}`), fails: "the value of variable ingotWorkerHostSelector does not match its schema"},
+		"builtin of another form":              {template: machineTemplate, builtin: `7`, fails: "the value of variable builtin does not match its schema"},
+		"no object":                            {template: `7`, builtin: ofWorkers, fails: "a template in the request is not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := &runtimehooksv1.GeneratePatchesRequest{Variables: append(variables("builtin", ofTheCluster), tc.variables...), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 				UID: "1", Object: runtime.RawExtension{Raw: []byte(tc.template)}, Variables: variables("builtin", tc.builtin),
 			}}}
-			o := Options{Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, nil }, Choose: catalogue, Templates: noTemplates}
+			o := Options{Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, nil }, Choose: chooseTestImage, Templates: noTemplates}
 			for range 2 { // the same question has the same answer
 				answer := &runtimehooksv1.GeneratePatchesResponse{}
 				o.generatePatches(t.Context(), request, answer)
@@ -120,25 +120,25 @@ func TestGeneratePatches(t *testing.T) {
 	}
 }
 
-// A template's own variables win over the cluster's.
+// The variables of a template override the cluster's.
 func TestOverrides(t *testing.T) {
 	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("ingotWorkerHostSelector", `{"arch":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "ingotWorkerHostSelector", `{"arch":"arm64"}`),
 	}}}
-	items, err := generate(request, func(w Wanted, _ string) (string, error) { return w.Architecture, nil })
+	items, err := generate(request, func(w ImageQuery, _ string) (string, error) { return w.Architecture, nil })
 	if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Patch), `"name":"arm64"`) {
 		t.Errorf("%v %v", items, err)
 	}
 }
 
-// A catalogue that cannot be read says so without the API server's words.
-func TestCatalogueAway(t *testing.T) {
-	o := Options{Choose: catalogue, Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, errors.New("dial 192.0.2.1") }}
+// An unreadable catalog gives a stable message without the API server's error.
+func TestCatalogUnreadable(t *testing.T) {
+	o := Options{Choose: chooseTestImage, Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, errors.New("dial 192.0.2.1") }}
 	answer := &runtimehooksv1.GeneratePatchesResponse{}
 	o.generatePatches(t.Context(), &runtimehooksv1.GeneratePatchesRequest{Variables: variables("builtin", ofTheCluster), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 		Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers),
 	}}}, answer)
-	if answer.Status != runtimehooksv1.ResponseStatusFailure || answer.Message != errCatalogue.Error() {
+	if answer.Status != runtimehooksv1.ResponseStatusFailure || answer.Message != errCatalog.Error() {
 		t.Errorf("%s %s", answer.Status, answer.Message)
 	}
 }
@@ -156,18 +156,18 @@ func TestValidateTopology(t *testing.T) {
 		"good":            {template: spec(good)},
 		"inline image":    {template: inlineTemplate},
 		"live system":     {template: liveTemplate},
-		"live and a ref":  {template: spec(`"live":{"commandLine":"c"},"imageRef":{"name":"i"}`), want: []string{"live is set beside image or imageRef"}},
-		"live and image":  {template: spec(`"live":{"commandLine":"c"},"image":{"url":"https://x/"}`), want: []string{"live is set beside image or imageRef"}},
+		"live and a ref":  {template: spec(`"live":{"commandLine":"c"},"imageRef":{"name":"i"}`), want: []string{"live and image or imageRef are both set"}},
+		"live and image":  {template: spec(`"live":{"commandLine":"c"},"image":{"url":"https://x/"}`), want: []string{"live and image or imageRef are both set"}},
 		"another's":       {template: foreignTemplate},
-		"placeholder":     {template: machineTemplate, want: []string{"MachineDeployment md-0: no image was chosen"}},
-		"no image":        {template: spec(`"cleaning":"None"`), want: []string{"no image was chosen"}},
+		"placeholder":     {template: machineTemplate, want: []string{"MachineDeployment md-0: no image is set"}},
+		"no image":        {template: spec(`"cleaning":"None"`), want: []string{"no image is set"}},
 		"two images":      {template: spec(`"imageRef":{"name":"i"},"image":{"url":"https://x/"}`), want: []string{"image and imageRef are both set"}},
 		"one name of all": {template: spec(good + `,"hostname":"one"`), want: []string{`hostname "one"`}},
-		"bad selector":    {template: spec(`"imageRef":{"name":"i"},"hostSelector":{"matchLabels":{"a b":"c"}}`), want: []string{"hostSelector is not a selector"}},
-		"another form":    {template: spec(`"imageRef":7`), want: []string{"does not have the form"}},
+		"bad selector":    {template: spec(`"imageRef":{"name":"i"},"hostSelector":{"matchLabels":{"a b":"c"}}`), want: []string{"hostSelector is not a valid label selector"}},
+		"another form":    {template: spec(`"imageRef":7`), want: []string{"is not the spec of an IngotMachine"}},
 		"bad variable":    {template: spec(good), global: variables("ingotWorkerHostSelector", "7"), want: []string{"variable ingotWorkerHostSelector"}},
 		"all at once":     {template: spec(`"hostname":"one"`), global: variables("ingotWorkerHostSelector", "7"), want: []string{"no image", "hostname", "variable"}},
-		"no object":       {template: "7", want: []string{"is no object"}},
+		"no object":       {template: "7", want: []string{"is not a JSON object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := &runtimehooksv1.ValidateTopologyResponse{}
@@ -179,14 +179,14 @@ func TestValidateTopology(t *testing.T) {
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(answer.Message, want) {
-					t.Errorf("%q does not say %q", answer.Message, want)
+					t.Errorf("%q lacks %q", answer.Message, want)
 				}
 			}
 		})
 	}
 }
 
-// The schemas admit what the patches read, and have a description each.
+// The schemas allow what the patches read, and every field has a description.
 func TestDiscoverVariables(t *testing.T) {
 	answer := &runtimehooksv1.DiscoverVariablesResponse{}
 	discoverVariables(t.Context(), nil, answer)
@@ -225,9 +225,9 @@ func walk(t *testing.T, path string, schema clusterv1.JSONSchemaProps) {
 	}
 }
 
-// Another operating system in the catalogue is for Clusters to come: machines keep the one
-// that their templates name, and where it is not known the request is refused.
-func TestSystemInUse(t *testing.T) {
+// Machines keep the operating system of their templates when the catalog gets another. If it is
+// unknown, the request fails.
+func TestOSInUse(t *testing.T) {
 	image := func(name, os string) infrav1.IngotImage {
 		i := infrav1.IngotImage{Spec: infrav1.IngotImageSpec{KubernetesVersion: "v1.36.1", Architecture: "amd64", OS: os}}
 		i.Name = name
@@ -268,7 +268,7 @@ func TestSystemInUse(t *testing.T) {
 					asked = append(asked, cluster)
 					return tc.templates, nil
 				},
-				Choose: func(images []infrav1.IngotImage, w Wanted) (string, error) {
+				Choose: func(images []infrav1.IngotImage, w ImageQuery) (string, error) {
 					image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: w.Version, Architecture: w.Architecture, OS: w.OS})
 					if err != nil {
 						return "", err
@@ -298,8 +298,7 @@ func TestSystemInUse(t *testing.T) {
 	}
 }
 
-// The image of a group is chosen once, and kept while it suits: another image in the
-// catalogue rolls out no machine.
+// A group keeps its image while it matches: a new image in the catalog rolls out no machine.
 func TestImageIsKept(t *testing.T) {
 	image := func(name, version, arch, os string) infrav1.IngotImage {
 		return infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.IngotImageSpec{KubernetesVersion: version, Architecture: arch, OS: os}}
@@ -331,7 +330,7 @@ func TestImageIsKept(t *testing.T) {
 				Templates: func(context.Context, types.NamespacedName) ([]infrav1.IngotMachineTemplate, error) {
 					return tc.templates, nil
 				},
-				Choose: func(images []infrav1.IngotImage, w Wanted) (string, error) {
+				Choose: func(images []infrav1.IngotImage, w ImageQuery) (string, error) {
 					image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: w.Version, Architecture: w.Architecture, OS: w.OS})
 					if err != nil {
 						return "", err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,20 +21,19 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Kinds of templates that are patched.
 const (
 	kindMachineTemplate = "IngotMachineTemplate"
 	kindClusterTemplate = "IngotClusterTemplate"
 )
 
-// An Operation of a JSON patch (RFC 6902).
+// Operation is an operation of a JSON patch (RFC 6902).
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// template is what is read of a template in a request.
+// template holds the parsed fields of a template in a request.
 type template struct {
 	metav1.TypeMeta `json:",inline"`
 	Spec            struct {
@@ -43,35 +43,35 @@ type template struct {
 	} `json:"spec"`
 }
 
-// readTemplate reads the head of any template. It refuses a template without apiVersion or
-// kind, and a template of Ingot's in a version that Ingot does not serve.
+// readTemplate parses a template. It rejects a template without apiVersion or kind, and an Ingot
+// template in a version that Ingot does not serve.
 func readTemplate(data []byte) (*template, error) {
 	out := &template{}
 	if err := json.Unmarshal(data, out); err != nil {
-		return nil, errors.New("a template of the request is no object")
+		return nil, errors.New("a template in the request is not a JSON object")
 	}
 	version, err := schema.ParseGroupVersion(out.APIVersion)
 	switch {
 	case err != nil || version.Version == "" || out.Kind == "":
-		return nil, errors.New("a template of the request has no valid apiVersion and kind")
-	case !out.ours(kindMachineTemplate) && !out.ours(kindClusterTemplate):
+		return nil, errors.New("a template in the request has no valid apiVersion and kind")
+	case !out.isIngot(kindMachineTemplate) && !out.isIngot(kindClusterTemplate):
 	case version.Version != infrav1.GroupVersion.Version && version.Version != infrav1beta1.GroupVersion.Version:
-		return nil, fmt.Errorf("apiVersion of an %s must be %s or %s; correct the templateRef in the ClusterClass", out.Kind, infrav1.GroupVersion, infrav1beta1.GroupVersion)
+		return nil, fmt.Errorf("the apiVersion of an %s must be %s or %s; correct the templateRef in the ClusterClass", out.Kind, infrav1.GroupVersion, infrav1beta1.GroupVersion)
 	}
 	return out, nil
 }
 
-// ours says whether a template is of a kind of Ingot's, in any of its versions.
-func (t *template) ours(kind string) bool {
+// isIngot reports whether the template has a kind of Ingot's API group, in any version.
+func (t *template) isIngot(kind string) bool {
 	return t.Kind == kind && t.GroupVersionKind().Group == infrav1.GroupVersion.Group
 }
 
-// set returns the operation that gives a field of the template's spec a value; none where
-// the field has it.
+// set returns the operation that sets a field of the template's spec, or none if the field already
+// has the value.
 func (t *template) set(field string, value any) ([]Operation, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("value of %s: %w", field, err)
+		return nil, fmt.Errorf("encode %s: %w", field, err)
 	}
 	var is, wanted any
 	if raw, ok := t.Spec.Template.Spec[field]; ok && json.Unmarshal(raw, &is) == nil && json.Unmarshal(data, &wanted) == nil && reflect.DeepEqual(is, wanted) {
@@ -80,21 +80,21 @@ func (t *template) set(field string, value any) ([]Operation, error) {
 	return []Operation{{Op: "add", Path: "/spec/template/spec/" + field, Value: value}}, nil
 }
 
-// patch returns the operations that make a template what the variables say; none for
-// templates that are not Ingot's, and none for fields that are so already. The value of
-// every operation is the whole field, so that it does not depend on what other patches
-// left there.
+// patch returns the operations that apply the variables to a template. It returns none for other
+// providers' templates. Each operation sets a whole field, so that the result does not depend on
+// other patches.
 func patch(t *template, v values, choose chooser) ([]Operation, error) {
 	switch {
-	case t.ours(kindClusterTemplate):
+	case t.isIngot(kindClusterTemplate):
 		return patchCluster(t, v)
-	case t.ours(kindMachineTemplate):
+	case t.isIngot(kindMachineTemplate):
 		return patchMachine(t, v, choose)
 	}
 	return nil, nil
 }
 
-// patchCluster: only racks with a host that may be a control plane are offered to it.
+// patchCluster sets controlPlaneSelector, so that Cluster API gets only failure domains with a host
+// for the control plane.
 func patchCluster(t *template, v values) ([]Operation, error) {
 	selector, err := v.selector(VariableControlPlaneHosts)
 	if err != nil {
@@ -109,8 +109,7 @@ func patchCluster(t *template, v values) ([]Operation, error) {
 	return t.set("controlPlaneSelector", map[string]any{"matchLabels": map[string]string{}})
 }
 
-// patchMachine: image of the catalogue, hosts and cleaning. A template of a live system
-// keeps that, and gets no image.
+// patchMachine sets image, hostSelector and cleaning. A template of a live system gets no image.
 func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	var builtin runtimehooksv1.Builtins
 	if err := v.into(runtimehooksv1.BuiltinsName, &builtin); err != nil {
@@ -124,17 +123,17 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 		name, version = VariableControlPlaneHosts, builtin.ControlPlane.Version
 	}
 	if version == "" {
-		return nil, errors.New("an IngotMachineTemplate has neither builtin.controlPlane.version nor builtin.machineDeployment.version among its variables")
+		return nil, errors.New("an IngotMachineTemplate has neither the variable builtin.controlPlane.version nor builtin.machineDeployment.version")
 	}
 	selector, err := v.selector(name)
 	if err != nil {
 		return nil, err
 	}
-	wanted := Wanted{Version: version, Architecture: selector.Arch}
-	if err := v.into(VariableOS, &wanted.OS); err != nil {
+	query := ImageQuery{Version: version, Architecture: selector.Arch}
+	if err := v.into(VariableOS, &query.OS); err != nil {
 		return nil, err
 	}
-	operations, err := patchImage(t, wanted, deployment, choose)
+	operations, err := patchImage(t, query, deployment, choose)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +150,12 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	return append(operations, clean...), err
 }
 
-// patchImage puts the image of the catalogue in place of the template's.
-func patchImage(t *template, wanted Wanted, deployment string, choose chooser) ([]Operation, error) {
+// patchImage replaces the template's image by an IngotImage.
+func patchImage(t *template, query ImageQuery, deployment string, choose chooser) ([]Operation, error) {
 	if _, live := t.Spec.Template.Spec["live"]; live {
 		return nil, nil
 	}
-	image, err := choose(wanted, deployment)
+	image, err := choose(query, deployment)
 	if err != nil {
 		return nil, err
 	}
@@ -168,54 +167,48 @@ func patchImage(t *template, wanted Wanted, deployment string, choose chooser) (
 	return append(operations, ref...), err
 }
 
-// Wanted is what an image is chosen by.
-type Wanted struct {
-	// Version of Kubernetes, with its v; Architecture in Go's terms; OS: any, if empty.
+// ImageQuery selects an IngotImage.
+type ImageQuery struct {
+	// Version is the Kubernetes version with "v". Architecture is a GOARCH value. An empty OS
+	// matches any.
 	Version, Architecture, OS string
 }
 
-// chooser names the IngotImage for what is wanted, or says that there is none. Whose
-// machines it is for tells the name of a MachineDeployment in the topology; of the control
-// plane it is empty.
-type chooser func(wanted Wanted, deployment string) (string, error)
+// chooser returns the name of the IngotImage for the machines of a MachineDeployment, given by its
+// name in the topology, or of the control plane if deployment is empty.
+type chooser func(query ImageQuery, deployment string) (string, error)
 
-// clusterOf is the Cluster that a request is about. What is said of all templates and what
-// is said of each have the same name, so that it is only in the former.
+// clusterOf returns the Cluster of a request. Only the global variables contain its name.
 func clusterOf(request *runtimehooksv1.GeneratePatchesRequest) (types.NamespacedName, error) {
 	var builtin runtimehooksv1.Builtins
 	if err := merged(request.Variables, nil).into(runtimehooksv1.BuiltinsName, &builtin); err != nil {
 		return types.NamespacedName{}, err
 	}
 	if builtin.Cluster == nil || builtin.Cluster.Name == "" || builtin.Cluster.Namespace == "" {
-		return types.NamespacedName{}, errors.New("the request has no builtin.cluster.name and builtin.cluster.namespace among its variables")
+		return types.NamespacedName{}, errors.New("the request lacks the variables builtin.cluster.name and builtin.cluster.namespace")
 	}
 	return types.NamespacedName{Namespace: builtin.Cluster.Namespace, Name: builtin.Cluster.Name}, nil
 }
 
-// ofGroup returns the templates of a MachineDeployment, by its name in the topology, or
-// where that is empty of the control plane.
-func ofGroup(templates []infrav1.IngotMachineTemplate, deployment string) []infrav1.IngotMachineTemplate {
-	var own []infrav1.IngotMachineTemplate
-	for i := range templates {
-		if templates[i].Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == deployment {
-			own = append(own, templates[i])
-		}
-	}
-	return own
+// templatesOf returns the templates of a MachineDeployment, given by its name in the topology, or of
+// the control plane if deployment is empty.
+func templatesOf(templates []infrav1.IngotMachineTemplate, deployment string) []infrav1.IngotMachineTemplate {
+	return slices.DeleteFunc(slices.Clone(templates), func(t infrav1.IngotMachineTemplate) bool {
+		return t.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] != deployment
+	})
 }
 
-// SystemInUse is the operating system of the machines of a MachineDeployment, by its name
-// in the topology, or where that is empty of the control plane: as their templates name
-// it, or where there are none yet, as all of the Cluster's do. Empty: it is not known. So
-// another system in the catalogue is for new Clusters, and reinstalls none.
-func SystemInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, deployment string) string {
-	if own := ofGroup(templates, deployment); len(own) > 0 {
+// OSInUse returns the operating system of the machines of a MachineDeployment, given by its name in
+// the topology, or of the control plane if deployment is empty. Without own templates, all templates
+// of the Cluster count. It returns "" if the system is unknown. A new system in the catalog thus
+// reinstalls no existing Cluster.
+func OSInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, deployment string) string {
+	if own := templatesOf(templates, deployment); len(own) > 0 {
 		return inventory.OSInUse(own, images)
 	}
 	return inventory.OSInUse(templates, images)
 }
 
-// generate answers GeneratePatches.
 func generate(request *runtimehooksv1.GeneratePatchesRequest, choose chooser) ([]runtimehooksv1.GeneratePatchesResponseItem, error) {
 	var out []runtimehooksv1.GeneratePatchesResponseItem
 	for _, item := range request.Items {
@@ -236,7 +229,7 @@ func generate(request *runtimehooksv1.GeneratePatchesRequest, choose chooser) ([
 		}
 		data, err := json.Marshal(operations)
 		if err != nil {
-			return nil, fmt.Errorf("patch of %s: %w", t.Kind, err)
+			return nil, fmt.Errorf("encode the patch of an %s: %w", t.Kind, err)
 		}
 		out = append(out, runtimehooksv1.GeneratePatchesResponseItem{UID: item.UID, PatchType: runtimehooksv1.JSONPatchType, Patch: data})
 	}

@@ -16,12 +16,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Placeholder is the image in the templates of the ClusterClass: a template must have
-// one, and the patches replace it.
+// Placeholder is the image in the templates of the ClusterClass, which must have one. The patches
+// replace it.
 const Placeholder = "chosen-by-ingot-runtime-extension"
 
-// validate answers ValidateTopology: what is wrong with variables and templates, all
-// at once and in an order that stays. It never says that hosts are missing.
+// validate implements ValidateTopology: it reports all faults of variables and templates in a
+// fixed order. It never reports missing hosts.
 func validate(request *runtimehooksv1.ValidateTopologyRequest) error {
 	var faults []string
 	for _, item := range request.Items {
@@ -33,12 +33,12 @@ func validate(request *runtimehooksv1.ValidateTopologyRequest) error {
 			faults = append(faults, err.Error())
 			continue
 		}
-		if !t.ours(kindMachineTemplate) {
+		if !t.isIngot(kindMachineTemplate) {
 			continue
 		}
-		holder := item.HolderReference.Kind + " " + item.HolderReference.Name
+		owner := item.HolderReference.Kind + " " + item.HolderReference.Name
 		for _, fault := range validateMachine(t) {
-			faults = append(faults, holder+": "+fault)
+			faults = append(faults, owner+": "+fault)
 		}
 		if err := merged(request.Variables, item.Variables).check(); err != nil {
 			faults = append(faults, err.Error())
@@ -52,32 +52,32 @@ func validate(request *runtimehooksv1.ValidateTopologyRequest) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// validateMachine looks at a template as it is after all patches.
+// validateMachine checks a template after all patches.
 func validateMachine(t *template) []string {
 	data, err := json.Marshal(t.Spec.Template.Spec)
 	if err != nil {
-		return []string{"spec.template.spec is no object"}
+		return []string{"spec.template.spec is not a JSON object"}
 	}
 	var spec infrav1.IngotMachineSpec
 	if err := json.Unmarshal(data, &spec); err != nil {
-		return []string{"spec.template.spec does not have the form of an IngotMachine's"}
+		return []string{"spec.template.spec is not the spec of an IngotMachine"}
 	}
 	var faults []string
 	if spec.Image.URL == "" && spec.Live == nil && (spec.ImageRef == nil || spec.ImageRef.Name == Placeholder) {
-		faults = append(faults, "no image was chosen; the ClusterClass must name the extension's generate-patches")
+		faults = append(faults, "no image is set; add the extension's generate-patches to the patches of the ClusterClass")
 	}
 	if spec.Image.URL != "" && spec.ImageRef != nil {
-		faults = append(faults, "image and imageRef are both set; leave one of them out of the patches")
+		faults = append(faults, "image and imageRef are both set; remove one of them from the patches")
 	}
 	if spec.Live != nil && (spec.Image.URL != "" || spec.ImageRef != nil) {
-		faults = append(faults, "live is set beside image or imageRef; leave one of them out of the patches")
+		faults = append(faults, "live and image or imageRef are both set; remove one of them from the patches")
 	}
 	if spec.Hostname != "" {
-		faults = append(faults, fmt.Sprintf("hostname %q would be that of every machine; leave it out", spec.Hostname))
+		faults = append(faults, fmt.Sprintf("every machine would have the hostname %q; remove it", spec.Hostname))
 	}
 	if selector := spec.HostSelector; selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: selector.MatchLabels, MatchExpressions: selector.MatchExpressions}); err != nil {
-			faults = append(faults, "hostSelector is not a selector of labels: "+err.Error())
+			faults = append(faults, "hostSelector is not a valid label selector: "+err.Error())
 		}
 	}
 	return faults

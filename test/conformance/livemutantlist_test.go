@@ -40,11 +40,11 @@ var serverMutants1 = []goMutant{
 	mutates("R01", guardFile, "if r.Method != http.MethodPost {", "if r.Method == http.MethodDelete {"),
 	mutates("R08", lifecycleFile, "ptr.To[int32](runtimehooksv1.DefaultHandlersTimeoutSeconds)", "ptr.To[int32](31)"),
 	mutates("R11", guardFile, "return http.StatusOK, g.failure(message)", "return http.StatusBadRequest, g.failure(message)"),
-	mutates("R12", lifecycleFile, "	settle(ctx, answer, verdict, err)\n}\n\nfunc (o Options) beforeWorkersUpgrade(", "	verdict.Hold = false\n	settle(ctx, answer, verdict, err)\n}\n\nfunc (o Options) beforeWorkersUpgrade("),
+	mutates("R12", lifecycleFile, "	setStatus(ctx, answer, verdict, err)\n}\n\nfunc (o Options) beforeWorkersUpgrade(", "	verdict.Hold = false\n	setStatus(ctx, answer, verdict, err)\n}\n\nfunc (o Options) beforeWorkersUpgrade("),
 	mutates("R14", "runtimehooks/lifecycle/decide.go", "RetryAfterSeconds = 15\n", "RetryAfterSeconds = 60\n"),
 	mutates("R19", guardFile, "	answer[\"apiVersion\"], answer[\"kind\"]", "	if text, _ := answer[\"message\"].(string); text != \"\" {\n		answer[\"message\"] = text + \" at \" + time.Now().String()\n	}\n	answer[\"apiVersion\"], answer[\"kind\"]"),
 	mutates("R20", lifecycleFile, "o.beforeClusterCreate, fail)", "o.beforeClusterCreate, ignore)"),
-	mutates("R21", lifecycleFile, "	settle(ctx, answer, verdict, err)\n}\n\nfunc (o Options) upgrade(", "	verdict.Message = \"\"\n	settle(ctx, answer, verdict, err)\n}\n\nfunc (o Options) upgrade("),
+	mutates("R21", lifecycleFile, "	setStatus(ctx, answer, verdict, err)\n}\n\n// decideUpgrade holds", "	verdict.Message = \"\"\n	setStatus(ctx, answer, verdict, err)\n}\n\n// decideUpgrade holds"),
 	mutates("L11", "runtimehooks/mutation/handlers.go", "	answer.SetStatus(runtimehooksv1.ResponseStatusSuccess)\n", "	answer.SetStatus(\"Perhaps\")\n"),
 }
 
@@ -52,18 +52,18 @@ var serverMutants2 = []goMutant{
 	mutates("C34", machineHook, "topology.IsDryRunRequest(req, template) {", `topology.IsDryRunRequest(req, template) && req.Kind.Kind == "IngotMachineTemplate" {`),
 	mutates("R18", "cmd/manager/app/hooks.go", "	handlers = append(handlers, mutation.Handlers(", "	handlers = append(handlers, inplace.Handlers(inplace.Options{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()})...)\n	handlers = append(handlers, mutation.Handlers("),
 	mutates("R22", guardFile, "return g.failure(notOfForm) //", "return g.failure(message) //"),
-	mutates("L01", lifecycleFile, "\"all workers run Kubernetes \"+request.KubernetesVersion)\n	settle(ctx, answer, Verdict{}, nil)", "\"all workers run Kubernetes \"+request.KubernetesVersion)\n	settle(ctx, answer, Verdict{}, errInventory)"),
+	mutates("L01", lifecycleFile, "\"All workers run Kubernetes \"+request.KubernetesVersion+\".\")\n	setStatus(ctx, answer, Verdict{}, nil)", "\"All workers run Kubernetes \"+request.KubernetesVersion+\".\")\n	setStatus(ctx, answer, Verdict{}, errInventory)"),
 	mutates("L02", guardFile, "= g.apiVersion, g.envelope.response", "= g.apiVersion, g.hook"),
-	mutates("L03", lifecycleFile, "known && !ours || !cluster.Spec.Topology.IsDefined()", "known && !ours && cluster.Name == \"\" || !cluster.Spec.Topology.IsDefined()"),
-	mutates("L05", lifecycleFile, "		controlPlaneSteps: versions(request.ControlPlaneUpgrades, request.ToKubernetesVersion),\n		workersSteps:      versions(request.WorkersUpgrades, request.ToKubernetesVersion),", "		controlPlaneSteps: versions(nil, request.ToKubernetesVersion),\n		workersSteps:      versions(nil, request.ToKubernetesVersion),"),
-	mutates("L07", lifecycleFile, "\"all control planes run Kubernetes \"+request.KubernetesVersion)\n	settle(ctx, answer, Verdict{}, nil)", "\"all control planes run Kubernetes \"+request.KubernetesVersion)\n	settle(ctx, answer, Verdict{Hold: true, Message: \"the workers have to wait\"}, nil)"),
-	mutates("L08", lifecycleFile, "	settle(ctx, answer, Verdict{}, err)\n}\n\n// record writes", "	settle(ctx, answer, Verdict{Hold: true, Message: \"the next upgrade has to wait\"}, err)\n}\n\n// record writes"),
-	mutates("L09", lifecycleFile, "return decideDelete(cluster), nil", "return Verdict{}, nil"),
+	mutates("L03", lifecycleFile, "!isIngotCluster(cluster) || !cluster.Spec.Topology.IsDefined() {\n\t\treturn Verdict{}, nil\n\t}\n\twant,", "!isIngotCluster(cluster) && cluster.Name == \"\" || !cluster.Spec.Topology.IsDefined() {\n\t\treturn Verdict{}, nil\n\t}\n\twant,"),
+	mutates("L05", lifecycleFile, "		controlPlaneSteps: upgradeVersions(request.ControlPlaneUpgrades, request.ToKubernetesVersion),\n		workersSteps:      upgradeVersions(request.WorkersUpgrades, request.ToKubernetesVersion),", "		controlPlaneSteps: upgradeVersions(nil, request.ToKubernetesVersion),\n		workersSteps:      upgradeVersions(nil, request.ToKubernetesVersion),"),
+	mutates("L07", lifecycleFile, "\"All control plane machines run Kubernetes \"+request.KubernetesVersion+\".\")\n	setStatus(ctx, answer, Verdict{}, nil)", "\"All control plane machines run Kubernetes \"+request.KubernetesVersion+\".\")\n	setStatus(ctx, answer, Verdict{Hold: true, Message: \"the workers have to wait\"}, nil)"),
+	mutates("L08", lifecycleFile, "	setStatus(ctx, answer, Verdict{}, err)\n}\n\n// record emits", "	setStatus(ctx, answer, Verdict{Hold: true, Message: \"the next upgrade has to wait\"}, err)\n}\n\n// record emits"),
+	mutates("L09", lifecycleFile, "verdict = decideDelete(&request.Cluster)", "verdict = Verdict{}"),
 }
 
 var serverMutants3 = []goMutant{
 	mutates("M37", machineHook, "topology.IsDryRunRequest(req, template) {", "topology.IsDryRunRequest(req, template) || req.DryRun != nil && *req.DryRun {"),
-	mutates("L04", lifecycleFile, "\"the API server of the cluster answers\")\n	settle(ctx, answer, Verdict{}, nil)", "\"the API server of the cluster answers\")\n	settle(ctx, answer, Verdict{}, errInventory)", "L01"),
+	mutates("L04", lifecycleFile, "\"The API server of the cluster is available.\")\n	setStatus(ctx, answer, Verdict{}, nil)", "\"The API server of the cluster is available.\")\n	setStatus(ctx, answer, Verdict{}, errInventory)", "L01"),
 	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same && own.Name == \"\":"),
 }
 

@@ -109,11 +109,11 @@ func registerAt(t *testing.T, site *Site, name, address string, verified bool) {
 func testProtocolsRefused(t *testing.T, site *Site) {
 	t.Helper()
 	for want, change := range map[string]func(*infrav1.IngotHost){
-		"leads to the same BMC as IngotHost " + site.Namespace + "/" + byIPMI: func(h *infrav1.IngotHost) {
+		"is the BMC of IngotHost " + site.Namespace + "/" + byIPMI: func(h *infrav1.IngotHost) {
 			h.Spec.BMC.Address = site.Server(byIPMI).HostPort()
 		},
 		"there is no driver for vendor+nobody://": func(h *infrav1.IngotHost) { h.Spec.BMC.Address = "vendor+nobody://192.0.2.1" },
-		"the driver of ipmi:// in spec.bmc.address cannot": func(h *infrav1.IngotHost) {
+		"the driver of ipmi:// in spec.bmc.address does not support": func(h *infrav1.IngotHost) {
 			h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"LogicalProc": "Enabled"}}
 		},
 	} {

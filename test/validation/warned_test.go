@@ -47,64 +47,64 @@ func oneEthernet(address map[string]any, routes ...any) map[string]any {
 // What is let in with a warning, because it may become right later.
 func (s *server) testWarned(t *testing.T) {
 	const racked = "metadata.labels[" + v1beta2.RackLabel + "]"
-	const keepsData = "spec.cleaning: with None the disks keep their data when the host is released, and the host then serves only the same cluster; use Metadata to free it for others"
+	const keepsData = "spec.cleaning: with None the disks keep their data on release, and only the same cluster can use the host again; use Metadata to make it available to others"
 	tests := []struct {
 		name string
 		testCase
 		want []string
 	}{
 		{"nothing is missing but the CA bundle", testCase{Base: "ingothost-operator", Set: map[string]any{"metadata.name": "a01"}, Remove: []string{"spec.cleaning"}}, []string{
-			`spec.bmc.caBundleRef.name: ConfigMap "bmc-ca" does not exist; create it with the key ca.crt, until then the BMC is not contacted`}},
+			`spec.bmc.caBundleRef.name: ConfigMap "bmc-ca" does not exist; create it with the key ca.crt: Ingot does not contact the BMC until then`}},
 		{"Secret", testCase{Base: "ingothost-operator", Remove: []string{"spec.bmc.caBundleRef", "spec.cleaning"},
 			Set: map[string]any{"spec.bmc.credentialsRef.name": "later"}}, []string{
-			`spec.bmc.credentialsRef.name: Secret "later" does not exist; create it with the keys username and password, until then the BMC is not contacted`}},
+			`spec.bmc.credentialsRef.name: Secret "later" does not exist; create it with the keys username and password: Ingot does not contact the BMC until then`}},
 		{"network", testCase{Base: "ingothost-minimal", Set: map[string]any{"spec.networkRef.name": "later", racked: "rack-a"}}, []string{
-			`spec.networkRef.name: IngotNetwork "later" does not exist; create it, until then the host is not booted`}},
+			`spec.networkRef.name: IngotNetwork "later" does not exist; create it: Ingot does not boot the host until then`}},
 		{"all there", testCase{Base: "ingothost-minimal", Set: map[string]any{racked: "rack-a"}}, nil},
 		{"no rack, where others have one", testCase{Base: "ingothost-minimal"}, []string{
-			"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace default carry the label; give the host its value, until then it is in no failure domain"}},
+			"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace default have the label; set it: the host is in no failure domain until then"}},
 		{"any certificate, and data that stays", testCase{Base: "ingothost-operator", Remove: []string{"spec.bmc.caBundleRef"},
 			Set: map[string]any{"spec.bmc.insecureSkipVerify": true}}, []string{
-			"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef or certificateFingerprint", keepsData}},
+			"spec.bmc.insecureSkipVerify: true lets an attacker between Ingot and the BMC read the password; remove it, and set caBundleRef or certificateFingerprint", keepsData}},
 		{"another form, and a slip in an annotation", testCase{Base: "ingothost-minimal", Set: map[string]any{
 			racked: "rack-a", "spec.bootMACAddress": "5254.00AB.CDEF", "metadata.annotations[" + v1beta2.AnnotationPrefix + "aprove]": ""}}, []string{
-			"metadata.annotations[" + v1beta2.AnnotationPrefix + `aprove]: "" is read by nobody here; remove it, or correct it to one of ` +
+			"metadata.annotations[" + v1beta2.AnnotationPrefix + `aprove]: "" has no effect on this kind; remove it, or correct it to one of ` +
 				"approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, retry-bmc, rotate-credentials",
-			`spec.bootMACAddress: "5254.00AB.CDEF" is stored as "52:54:00:ab:cd:ef"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
+			`spec.bootMACAddress: "5254.00AB.CDEF" is stored as "52:54:00:ab:cd:ef"; change the manifest, or tools such as Argo CD show a difference`}},
 		{"cleaning", testCase{Base: "ingotmachine-operator", Set: map[string]any{"spec.cleaning": "None"}, Remove: []string{"spec.hostSelector"}}, []string{keepsData}},
 		{"a selector that matches nothing", testCase{Base: "ingotmachine-operator"}, []string{
-			`spec.hostSelector: "gpu notin (a100),tier=gold" matches no IngotHost of namespace default; label the hosts so, or correct it, until then its machines wait`}},
+			`spec.hostSelector: "gpu notin (a100),tier=gold" matches no IngotHost of namespace default; label the hosts, or correct it: its machines wait until then`}},
 		{"a template with one name, and cores that no host has", testCase{Base: "ingotmachinetemplate-maximal",
 			Set: map[string]any{"spec.template.spec.hostSelector": map[string]any{"minimum": map[string]any{"cores": int64(96)}}}}, []string{
-			"spec.template.spec.hostSelector.minimum.cores: none of the 1 inspected hosts has 96 cores, the most are 24; correct it, or register such hosts, until then its machines wait",
-			`spec.template.spec.hostname: "m1" becomes the name of every machine made from the template; leave it out, each then has the name of its Machine`}},
+			"spec.template.spec.hostSelector.minimum.cores: none of the 1 inspected hosts has 96 cores (maximum: 24); correct it, or register such hosts: its machines wait until then",
+			`spec.template.spec.hostname: "m1" becomes the name of every machine made from the template; remove it: each machine then has the name of its Machine`}},
 		{"a template in a namespace without hosts", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{"metadata.namespace": "kube-public"}}, []string{
-			`metadata.namespace: "kube-public" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}},
+			`metadata.namespace: "kube-public" has no IngotHost; register hosts there: machines use only hosts of their own namespace, and wait until then`}},
 		{"a template with a reservation on a network that does not exist", testCase{Base: "ingotmachinetemplate-minimal",
 			Set: map[string]any{"spec.template.spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "later"}})}}, []string{
-			`spec.template.spec.networkData.ethernets[0].addresses[0].networkRef.name: IngotNetwork "later" does not exist; create it, or correct the name, until then no host is given to its machines`}},
+			`spec.template.spec.networkData.ethernets[0].addresses[0].networkRef.name: IngotNetwork "later" does not exist; create it, or correct the name: its machines get no host until then`}},
 		{"a template with a slip in a driver, and a disk that no host has", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{
 			"spec.template.spec.rootDeviceHints": map[string]any{"serialNumber": "S4XXNX0N"},
 			"spec.template.spec.networkData":     map[string]any{"ethernets": []any{map[string]any{"name": "uplink0", "nic": map[string]any{"driver": "bnxt_em"}, "dhcp": "IPv4"}}}}}, []string{
 			`spec.template.spec.networkData.ethernets[0].nic: {"driver":"bnxt_em"}: none of the 1 inspected hosts has an interface for uplink0 ` +
-				"(IngotHost a02: none of 1 interface have driver bnxt_em); correct it, or register such hosts, until then its machines wait",
-			`spec.template.spec.rootDeviceHints.serialNumber: "S4XXNX0N": none of the 1 inspected hosts has a disk for which it holds; correct it, or register such hosts, until then its machines wait`}},
+				"(nearest: IngotHost a02: none of 1 interface have driver bnxt_em); correct it, or register such hosts: its machines wait until then",
+			`spec.template.spec.rootDeviceHints.serialNumber: "S4XXNX0N": none of the 1 inspected hosts has a matching disk; correct it, or register such hosts: its machines wait until then`}},
 		{"a machine with a gateway beside a default route", testCase{Base: "ingotmachine-minimal",
 			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "rack-a"}, "gateway": "DefaultRoute"},
 				map[string]any{"to": "0.0.0.0/0", "via": "10.10.0.2"})}}, []string{
-			`spec.networkData.ethernets[0].addresses[0].gateway: is "DefaultRoute", so that the gateway 10.10.0.1 of IngotNetwork rack-a is a default route, as a route of uplink0 is; ` +
-				"say Ignore where it is not to be the default route, until then no host is given to its machines"}},
+			`spec.networkData.ethernets[0].addresses[0].gateway: is "DefaultRoute", so that the gateway 10.10.0.1 of IngotNetwork rack-a is a second default route next to a route of uplink0; ` +
+				"set Ignore for one of them: its machines get no host until then"}},
 		{"half an endpoint", testCase{Base: "ingotcluster-minimal", Set: map[string]any{"spec.controlPlaneEndpoint.host": "api.c1.example"}}, []string{
-			"spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"}},
+			"spec.controlPlaneEndpoint.port: is unset; set it: the cluster waits until then"}},
 		{"an endpoint that hosts are given", testCase{Base: "ingotcluster-minimal", Set: map[string]any{"spec.controlPlaneEndpoint": map[string]any{"host": "[2001:db8:0:3::1005]", "port": int64(6443)}}}, []string{
-			`spec.controlPlaneEndpoint.host: "2001:db8:0:3::1005" is in the range that is given to hosts of IngotNetwork rack-e; give one beside it, or make that range smaller. From now on Ingot gives the address to nobody there`,
-			`spec.controlPlaneEndpoint.host: "[2001:db8:0:3::1005]" is stored as "2001:db8:0:3::1005"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
+			`spec.controlPlaneEndpoint.host: "2001:db8:0:3::1005" is in the range that is given to hosts of IngotNetwork rack-e; use another address, or make that range smaller. Ingot no longer assigns this address to hosts`,
+			`spec.controlPlaneEndpoint.host: "[2001:db8:0:3::1005]" is stored as "2001:db8:0:3::1005"; change the manifest, or tools such as Argo CD show a difference`}},
 		{"control planes and rows that do not exist", testCase{Base: "ingotcluster-maximal", Remove: []string{"spec.hostSelector"}}, []string{
-			`spec.controlPlaneSelector: "!gpu,role=control-plane" matches no IngotHost that hostSelector admits; label the hosts so, or correct it, until then its machines wait`,
-			`spec.failureDomainLabel: no IngotHost of the cluster's carries the label "example.com/row"; label the hosts, or correct it, until then the cluster has no failure domains`}},
+			`spec.controlPlaneSelector: "!gpu,role=control-plane" matches no IngotHost that hostSelector matches; label the hosts, or correct it: its machines wait until then`,
+			`spec.failureDomainLabel: no IngotHost for this cluster has the label "example.com/row"; label the hosts, or correct it: the cluster has no failure domains until then`}},
 		{"a cluster template with one endpoint", testCase{Base: "ingotclustertemplate-minimal", Set: map[string]any{
 			"spec.template.spec.controlPlaneEndpoint": map[string]any{"host": "api.c1.example", "port": int64(6443)}}}, []string{
-			`spec.template.spec.controlPlaneEndpoint.host: "api.c1.example" becomes the endpoint of every cluster made from the template; leave it out and give it in each, or by a patch of the ClusterClass`}},
+			`spec.template.spec.controlPlaneEndpoint.host: "api.c1.example" becomes the endpoint of every cluster made from the template; remove it, and set it in each IngotCluster or by a ClusterClass patch`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,22 +16,21 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// New makes a converter of one kind for a scheme that knows both versions.
+// New returns a converter of one kind for a scheme that contains both versions.
 type New func(*runtime.Scheme) (conversion.Converter, error)
 
-// Cluster converts IngotCluster.
+// Cluster returns the converter of IngotCluster.
 func Cluster() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotCluster{},
 		conversion.NewSpokeConverter(&v1beta1.IngotCluster{}, clusterFromHub, clusterToHub))
 }
 
-// ClusterTemplate converts IngotClusterTemplate.
+// ClusterTemplate returns the converter of IngotClusterTemplate.
 func ClusterTemplate() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotClusterTemplate{},
 		conversion.NewSpokeConverter(&v1beta1.IngotClusterTemplate{}, clusterTemplateFromHub, clusterTemplateToHub))
 }
 
-// clusterToHub writes src into dst.
 func clusterToHub(_ context.Context, src *v1beta1.IngotCluster, dst *v1beta2.IngotCluster) error {
 	restored := &v1beta2.IngotCluster{}
 	ok, err := conversionutil.UnmarshalData(src, restored)
@@ -54,7 +53,6 @@ func clusterToHub(_ context.Context, src *v1beta1.IngotCluster, dst *v1beta2.Ing
 	return nil
 }
 
-// clusterFromHub writes src into dst.
 func clusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.IngotCluster) error {
 	dst.ObjectMeta = *src.ObjectMeta.DeepCopy()
 	dst.Spec = clusterSpecFromHub(src.Spec)
@@ -72,10 +70,9 @@ func clusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.I
 		dst.Status.FailureReason = deprecated.FailureReason
 		dst.Status.FailureMessage = deprecated.FailureMessage
 	}
-	return keepHub(src, dst)
+	return storeHub(src, dst)
 }
 
-// clusterTemplateToHub writes src into dst.
 func clusterTemplateToHub(_ context.Context, src *v1beta1.IngotClusterTemplate, dst *v1beta2.IngotClusterTemplate) error {
 	if _, err := conversionutil.UnmarshalData(src, &v1beta2.IngotClusterTemplate{}); err != nil {
 		return fmt.Errorf("read the conversion data of IngotClusterTemplate %s/%s: %w", src.Namespace, src.Name, err)
@@ -86,8 +83,7 @@ func clusterTemplateToHub(_ context.Context, src *v1beta1.IngotClusterTemplate, 
 	return nil
 }
 
-// clusterTemplateFromHub writes src into dst. The spoke holds all that the hub
-// holds, so no conversion data is kept.
+// clusterTemplateFromHub stores no conversion data, because the spoke has all fields of the hub.
 func clusterTemplateFromHub(_ context.Context, src *v1beta2.IngotClusterTemplate, dst *v1beta1.IngotClusterTemplate) error {
 	dst.ObjectMeta = src.ObjectMeta
 	dst.Spec.Template.ObjectMeta = objectMetaFromHub(src.Spec.Template.ObjectMeta)

@@ -23,7 +23,6 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/conversion"
 )
 
-// What a reader of contract v1beta1 sees of a hub object, field by field.
 func TestClusterFromHub(t *testing.T) {
 	reason, message := "Broken", "for good"
 	old := clusterv1beta1.Conditions{{Type: "Ready", Status: "False", Severity: "Error", Reason: "Broken"}}
@@ -64,9 +63,9 @@ func TestClusterFromHub(t *testing.T) {
 	}
 }
 
-// A bool cannot say "unset": without conversion data false means unset, with it
-// what the hub meant (contract v1beta1 has status.ready where v1beta2 has a pointer).
-func TestReadyKeepsWhatTheHubMeant(t *testing.T) {
+// status.ready of contract v1beta1 is a bool, but a pointer in v1beta2: false means unset without
+// conversion data, and the stored value with it.
+func TestReadyKeepsHubValue(t *testing.T) {
 	tests := []struct {
 		name string
 		hub  *bool
@@ -96,13 +95,13 @@ func TestReadyKeepsWhatTheHubMeant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Status.Initialization.Provisioned != nil {
-		t.Error("a spoke that says nothing became a hub that says false")
+		t.Error("an unset spoke became a hub with false")
 	}
 }
 
-// Optional values that are unset are left out: core reads a field that exists as
-// set, even when it is empty (M18, C06; pitfalls b and c).
-func TestUnsetIsLeftOut(t *testing.T) {
+// Unset optional fields are omitted, because Cluster API treats an existing empty field as set
+// (M18, C06; pitfalls b and c).
+func TestUnsetFieldsAreOmitted(t *testing.T) {
 	for name, object := range map[string]any{
 		"machine": &v1beta1.IngotMachine{}, "cluster": &v1beta1.IngotCluster{},
 		"hub machine": &v1beta2.IngotMachine{}, "hub cluster": &v1beta2.IngotCluster{},
@@ -121,7 +120,7 @@ func TestUnsetIsLeftOut(t *testing.T) {
 	}
 }
 
-// Garbage in the annotation is an error that names the object, not a loss.
+// Invalid conversion data is an error that names the object.
 func TestConversionDataMalformed(t *testing.T) {
 	spoke := &v1beta1.IngotMachine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "m1", Annotations: map[string]string{conversionutil.DataAnnotation: "{"},
@@ -145,9 +144,8 @@ func TestConvertersKnowBothVersions(t *testing.T) {
 	}
 }
 
-// The specs of both versions have the same schema, so that no bound of the hub
-// is evaded by writing the spoke: the API server checks what is written against
-// the schema of the version it is written in, and only that.
+// The specs of both versions have the same schema. The API server validates an object only against
+// the schema of its version, so a weaker spoke would bypass the hub's limits.
 func TestSpecSchemasAreTheSame(t *testing.T) {
 	for _, plural := range []string{"ingotclusters", "ingotclustertemplates", "ingotmachines", "ingotmachinetemplates"} {
 		t.Run(plural, func(t *testing.T) {
@@ -155,7 +153,7 @@ func TestSpecSchemasAreTheSame(t *testing.T) {
 			specs := map[string]apiextensionsv1.JSONSchemaProps{}
 			for _, v := range crd.Spec.Versions {
 				spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
-				// Cluster API's own type of the spoke lets "metadata: {}" through.
+				// Cluster API's spoke type allows "metadata: {}".
 				if meta, ok := spec.Properties["template"].Properties["metadata"]; ok {
 					meta.MinProperties = nil
 					spec.Properties["template"].Properties["metadata"] = meta

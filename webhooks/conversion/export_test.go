@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What the converters are made of, in the form that Cluster API's test of round trips
-// wants it.
+// Wrappers of the conversion functions for Cluster API's round-trip tests.
+
 func ClusterToHub(ctx context.Context, src *v1beta1.IngotCluster, dst *v1beta2.IngotCluster) error {
 	return clusterToHub(ctx, src, dst)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/conversion"
 )
 
-// Every field that the founding documents give the kinds of contract v1beta1 stands
-// there by its name and JSON type. "[]" is the item of a list, "{}" the value of a map.
+// Every field of contract v1beta1 exists with its name and JSON type. "[]" is an item of a list, "{}"
+// a value of a map.
 func TestFieldsOfContractV1beta1(t *testing.T) {
 	condition := map[string]string{"type": "string", "status": "string", "severity": "string", "reason": "string",
 		"message": "string", "lastTransitionTime": "string date-time"}
@@ -35,7 +35,7 @@ func TestFieldsOfContractV1beta1(t *testing.T) {
 			"status.conditions":          "array",   // M24, M25
 			"status.failureReason":       "string",  // M28
 			"status.failureMessage":      "string",  //
-			"status.failureDomain":       "string",  // what core v1.14 reads of either version
+			"status.failureDomain":       "string",  // read by Cluster API v1.14 in both versions
 			"status.v1beta2.conditions":  "array",   //
 		},
 		"ingotmachinetemplates": {
@@ -81,7 +81,7 @@ func TestFieldsOfContractV1beta1(t *testing.T) {
 	}
 }
 
-// The same for contract v1beta2, as the book of Cluster API v1.14 has it.
+// The same for contract v1beta2 (Cluster API book, v1.14).
 func TestFieldsOfContractV1beta2(t *testing.T) {
 	for plural, fields := range map[string]map[string]string{
 		"ingotmachines": {
@@ -164,7 +164,7 @@ func schemaOf(t *testing.T, plural, version string) *apiextensionsv1.JSONSchemaP
 	return nil
 }
 
-// at follows a path; nil where it leads nowhere.
+// at follows a path, and returns nil if it does not exist.
 func at(schema *apiextensionsv1.JSONSchemaProps, path string) *apiextensionsv1.JSONSchemaProps {
 	for _, part := range strings.Split(path, ".") {
 		name := strings.TrimRight(part, "[]{}")
@@ -197,7 +197,6 @@ func typeAt(schema *apiextensionsv1.JSONSchemaProps, path string) string {
 	return strings.TrimSpace(found.Type + " " + found.Format)
 }
 
-// What a reader of contract v1beta1 sees of a machine that has failed for good.
 func TestMachineFromHub(t *testing.T) {
 	reason, message := string(capierrors.UpdateMachineError), "for good"
 	failed := capierrors.UpdateMachineError

@@ -17,19 +17,18 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Machine converts IngotMachine.
+// Machine returns the converter of IngotMachine.
 func Machine() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotMachine{},
 		conversion.NewSpokeConverter(&v1beta1.IngotMachine{}, machineFromHub, machineToHub))
 }
 
-// MachineTemplate converts IngotMachineTemplate.
+// MachineTemplate returns the converter of IngotMachineTemplate.
 func MachineTemplate() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotMachineTemplate{},
 		conversion.NewSpokeConverter(&v1beta1.IngotMachineTemplate{}, machineTemplateFromHub, machineTemplateToHub))
 }
 
-// machineToHub writes src into dst.
 func machineToHub(_ context.Context, src *v1beta1.IngotMachine, dst *v1beta2.IngotMachine) error {
 	restored := &v1beta2.IngotMachine{}
 	ok, err := conversionutil.UnmarshalData(src, restored)
@@ -60,7 +59,6 @@ func machineToHub(_ context.Context, src *v1beta1.IngotMachine, dst *v1beta2.Ing
 	return nil
 }
 
-// machineFromHub writes src into dst.
 func machineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.IngotMachine) error {
 	dst.ObjectMeta = *src.ObjectMeta.DeepCopy()
 	dst.Spec = machineSpecFromHub(src.Spec)
@@ -86,10 +84,9 @@ func machineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.I
 		dst.Status.FailureReason = (*capierrors.MachineStatusError)(deprecated.FailureReason)
 		dst.Status.FailureMessage = deprecated.FailureMessage
 	}
-	return keepHub(src, dst)
+	return storeHub(src, dst)
 }
 
-// machineTemplateToHub writes src into dst.
 func machineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, dst *v1beta2.IngotMachineTemplate) error {
 	if _, err := conversionutil.UnmarshalData(src, &v1beta2.IngotMachineTemplate{}); err != nil {
 		return fmt.Errorf("read the conversion data of IngotMachineTemplate %s/%s: %w", src.Namespace, src.Name, err)
@@ -109,8 +106,7 @@ func machineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, 
 	return nil
 }
 
-// machineTemplateFromHub writes src into dst. The spoke holds all that the hub
-// holds, so no conversion data is kept.
+// machineTemplateFromHub stores no conversion data, because the spoke has all fields of the hub.
 func machineTemplateFromHub(_ context.Context, src *v1beta2.IngotMachineTemplate, dst *v1beta1.IngotMachineTemplate) error {
 	dst.ObjectMeta = src.ObjectMeta
 	dst.Spec.Template.ObjectMeta = objectMetaFromHub(src.Spec.Template.ObjectMeta)

@@ -30,10 +30,9 @@ func newScheme(t testing.TB) *runtime.Scheme {
 	return scheme
 }
 
-// 10,000 random objects of each kind survive both round trips.
 func TestRoundTrips(t *testing.T) {
 	scheme := newScheme(t)
-	funcs := []fuzzer.FuzzerFuncs{onlyWhatTheSchemaAllows}
+	funcs := []fuzzer.FuzzerFuncs{schemaFuzzers}
 	parallel(t, "IngotCluster", conversionutil.SpokeConverterFuzzTestFunc(
 		conversionutil.SpokeConverterFuzzTestFuncInput[*v1beta2.IngotCluster, *v1beta1.IngotCluster]{
 			Scheme: scheme, FuzzerFuncs: funcs,
@@ -64,9 +63,8 @@ func parallel(t *testing.T, name string, test func(*testing.T)) {
 	})
 }
 
-// onlyWhatTheSchemaAllows keeps the fuzzer from values that no API server lets
-// in, or that mean the same as their absence.
-func onlyWhatTheSchemaAllows(_ runtimeserializer.CodecFactory) []any {
+// schemaFuzzers limits the fuzzer to values that the schema allows and that differ from unset.
+func schemaFuzzers(_ runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(in *v1beta1.IngotMachineSpec, c randfill.Continue) {
 			c.FillNoCustom(in)

@@ -5,8 +5,8 @@ package conversion
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
@@ -16,17 +16,16 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// keepHub writes the whole hub object into the spoke's annotation, from where
-// the way back takes what the spoke could not hold.
-func keepHub(hub, spoke metav1.Object) error {
+// storeHub writes the whole hub object into the spoke's annotation, for the conversion back.
+func storeHub(hub, spoke metav1.Object) error {
 	if err := conversionutil.MarshalData(hub, spoke); err != nil {
 		return fmt.Errorf("write the conversion data of %s/%s: %w", hub.GetNamespace(), hub.GetName(), err)
 	}
 	return nil
 }
 
-// failureDomainsToHub turns the map of contract v1beta1 into the list of v1beta2
-// (C09): in the order that the hub last had, new ones after it by name.
+// failureDomainsToHub converts the map of contract v1beta1 to the list of v1beta2 (C09): first the
+// names of restored in their order, then the new names, sorted.
 func failureDomainsToHub(in clusterv1beta1.FailureDomains, restored []clusterv1.FailureDomain) []clusterv1.FailureDomain {
 	if in == nil {
 		return nil
@@ -34,23 +33,20 @@ func failureDomainsToHub(in clusterv1beta1.FailureDomains, restored []clusterv1.
 	out := make([]clusterv1.FailureDomain, 0, len(in))
 	known := map[string]bool{}
 	add := func(name string, before *bool) {
+		if _, ok := in[name]; !ok || known[name] {
+			return
+		}
 		domain := clusterv1.FailureDomain{Name: name, Attributes: in[name].Attributes}
 		clusterv1.Convert_bool_To_Pointer_bool(in[name].ControlPlane, before != nil, before, &domain.ControlPlane)
 		out = append(out, domain)
 		known[name] = true
 	}
 	for _, domain := range restored {
-		if _, ok := in[domain.Name]; ok && !known[domain.Name] {
-			add(domain.Name, domain.ControlPlane)
-		}
+		add(domain.Name, domain.ControlPlane)
 	}
-	restoredCount := len(out)
-	for name := range in {
-		if !known[name] {
-			add(name, nil)
-		}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		add(name, nil)
 	}
-	slices.SortFunc(out[restoredCount:], func(a, b clusterv1.FailureDomain) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -68,7 +64,8 @@ func failureDomainsFromHub(in []clusterv1.FailureDomain) clusterv1beta1.FailureD
 	return out
 }
 
-// deprecatedToHub gathers what only contract v1beta1 knows; nil if there is none.
+// deprecatedToHub returns the status fields of contract v1beta1 only, or nil if they are all
+// unset.
 func deprecatedToHub(conditions clusterv1beta1.Conditions, reason, message *string) *v1beta2.IngotV1Beta1DeprecatedStatus {
 	if conditions == nil && reason == nil && message == nil {
 		return nil
@@ -78,8 +75,7 @@ func deprecatedToHub(conditions clusterv1beta1.Conditions, reason, message *stri
 	}
 }
 
-// conditionsToHub and conditionsFromHub carry the conditions of contract v1beta1,
-// which both versions of Cluster API's API have as types of their own.
+// conditionsToHub and conditionsFromHub convert the conditions of contract v1beta1.
 func conditionsToHub(in clusterv1beta1.Conditions) clusterv1.Conditions {
 	if in == nil {
 		return nil

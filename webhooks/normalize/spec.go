@@ -7,8 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Host brings what a person says of a server into its form. The ledger, which only
-// Ingot writes, is left alone.
+// Host normalizes the spec of an IngotHost, except the persistent state, which only Ingot writes.
 func Host(spec *v1beta2.IngotHostSpec) {
 	spec.BootMACAddress = MAC(spec.BootMACAddress)
 	if spec.BMC != nil {
@@ -16,8 +15,8 @@ func Host(spec *v1beta2.IngotHostSpec) {
 	}
 }
 
-// Machine brings the spec of an IngotMachine, or of a template of it, into its form.
-// providerID is Ingot's own and left alone.
+// Machine normalizes the spec of an IngotMachine or of its template, except providerID, which only
+// Ingot writes.
 func Machine(spec *v1beta2.IngotMachineSpec) {
 	spec.Image.URL = URL(spec.Image.URL)
 	spec.Image.Checksum = Checksum(spec.Image.Checksum)
@@ -27,26 +26,21 @@ func Machine(spec *v1beta2.IngotMachineSpec) {
 		}
 	}
 	spec.Hostname = Hostname(spec.Hostname)
-	networkData(spec.NetworkData)
-}
-
-func networkData(data *v1beta2.NetworkData) {
-	if data == nil {
-		return
-	}
-	for i := range data.Ethernets {
-		data.Ethernets[i].NIC.MAC = MAC(data.Ethernets[i].NIC.MAC)
+	if data := spec.NetworkData; data != nil {
+		for i := range data.Ethernets {
+			data.Ethernets[i].NIC.MAC = MAC(data.Ethernets[i].NIC.MAC)
+		}
 	}
 }
 
-// Image brings an image of the catalogue into its form.
+// Image normalizes the spec of an IngotImage.
 func Image(spec *v1beta2.IngotImageSpec) {
 	spec.URL = URL(spec.URL)
 	spec.Checksum = Checksum(spec.Checksum)
 }
 
-// Cluster brings the spec of an IngotCluster, or of a template of it, into its form,
-// and gives it the failure domain label that the schema gives only where a spec is.
+// Cluster normalizes the spec of an IngotCluster or of its template. It also defaults the failure
+// domain label, which the schema does only if a spec is present.
 func Cluster(spec *v1beta2.IngotClusterSpec) {
 	spec.ControlPlaneEndpoint.Host = EndpointHost(spec.ControlPlaneEndpoint.Host)
 	if spec.FailureDomainLabel == "" {
@@ -54,9 +48,9 @@ func Cluster(spec *v1beta2.IngotClusterSpec) {
 	}
 }
 
-// Network brings the spec of an IngotNetwork into its form. Addresses are taken as
-// they are written: 010.0.0.1 means one thing to some programs and another to others.
-// So are searchDomains, a set, and the MAC addresses of reservations, which are keys.
+// Network normalizes the spec of an IngotNetwork. Addresses stay as written, because programs
+// disagree about 010.0.0.1. searchDomains (a set) and the MAC addresses of reservations (keys)
+// stay too.
 func Network(spec *v1beta2.IngotNetworkSpec) {
 	spec.Domain = Domain(spec.Domain)
 }

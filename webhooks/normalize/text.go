@@ -7,14 +7,14 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
-// What the schemas take, and the ways in which MAC addresses are printed: in pairs
-// (IEEE 802, section 8.1), in fours (Cisco), as two halves (HPE) and bare. None is
-// ever written to.
+// The forms that the schemas accept. MAC addresses are printed in pairs (IEEE 802 section 8.1), in
+// groups of four (Cisco), as two halves (HPE), and without separators.
 var (
 	macForms = regexp.MustCompile(
 		`^(?:[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}|[0-9a-f]{6}-[0-9a-f]{6}|[0-9a-f]{12})$`)
@@ -25,22 +25,22 @@ var (
 	hostForm     = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?$`)
 )
 
-// MAC returns a MAC address of 48 bits in lower case with colons.
+// MAC returns a 48-bit MAC address in lower case with colons.
 func MAC(text string) string {
 	lower, ok := lowered(text)
 	if !ok || !macForms.MatchString(lower) {
 		return text
 	}
 	digits := strings.NewReplacer(":", "", "-", "", ".", "").Replace(lower)
-	pairs := make([]string, 0, len(digits)/2)
-	for i := 0; i < len(digits); i += 2 {
-		pairs = append(pairs, digits[i:i+2])
+	var pairs []string
+	for pair := range slices.Chunk([]byte(digits), 2) {
+		pairs = append(pairs, string(pair))
 	}
 	return strings.Join(pairs, ":")
 }
 
-// Checksum returns a checksum in lower case. Digits without an algorithm stay as
-// they are: several algorithms have sums of that length.
+// Checksum returns a checksum in lower case. Digits without an algorithm stay unchanged, because
+// several algorithms have sums of that length.
 func Checksum(text string) string {
 	if lower, ok := lowered(text); ok && checksumForm.MatchString(lower) {
 		return lower
@@ -48,8 +48,8 @@ func Checksum(text string) string {
 	return text
 }
 
-// Hostname returns one label of a DNS name in lower case: case has no meaning in
-// them (RFC 4343), and Nodes are named in lower case.
+// Hostname returns a DNS label in lower case. DNS ignores the case (RFC 4343), and Node names are
+// lower case.
 func Hostname(text string) string {
 	if lower, ok := lowered(text); ok && labelForm.MatchString(lower) {
 		return lower
@@ -57,8 +57,8 @@ func Hostname(text string) string {
 	return text
 }
 
-// Domain returns a DNS name in lower case, without the dot that says that it is
-// absolute (RFC 1034, section 3.1): the domain of a network always is.
+// Domain returns a DNS name in lower case without the final dot of an absolute name (RFC 1034
+// section 3.1): the domain of a network is always absolute.
 func Domain(text string) string {
 	lower, ok := lowered(text)
 	if lower = strings.TrimSuffix(lower, "."); ok && domainForm.MatchString(lower) {
@@ -67,9 +67,8 @@ func Domain(text string) string {
 	return text
 }
 
-// EndpointHost returns the host of an API server without the brackets of an IPv6
-// address, which belong to URLs, and without the dot of an absolute name. Its case
-// stays: the schema takes either.
+// EndpointHost returns the host of an API server without the brackets of an IPv6 address and
+// without the final dot of an absolute name. The case stays, because the schema accepts both.
 func EndpointHost(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(trimmed, "["); ok {
@@ -89,10 +88,9 @@ func EndpointHost(text string) string {
 	return name
 }
 
-// BMCAddress returns the address of a BMC without the spaces around it, and with its
-// scheme in lower case (RFC 3986, section 3.1). Host and path stay as they are
-// written; Ingot compares them by meaning. One with a user name is refused, so it is
-// not touched.
+// BMCAddress returns a BMC address without surrounding spaces and with its scheme in lower case
+// (RFC 3986 section 3.1). Host and path stay as written; Ingot compares them by meaning. An
+// address with a user name stays unchanged, because it is rejected.
 func BMCAddress(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if strings.Contains(text, "@") {
@@ -115,8 +113,8 @@ func BMCAddress(text string) string {
 	return lower + "://" + rest
 }
 
-// URL returns a URL without the spaces around it, such as the line end of a YAML
-// block. One that parses with a space at its end keeps it: it may be meant.
+// URL returns a URL without surrounding spaces, such as the line end of a YAML block. A URL that
+// is valid with a final space stays unchanged.
 func URL(text string) string {
 	if _, err := url.ParseRequestURI(text); err == nil || strings.Contains(text, "@") {
 		return text
@@ -124,14 +122,12 @@ func URL(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// lowered returns text in lower case without spaces around it; false if it holds
-// letters beyond ASCII, some of which become ASCII in lower case.
+// lowered returns text in lower case without surrounding spaces. It returns false if text contains
+// non-ASCII letters, some of which become ASCII in lower case.
 func lowered(text string) (string, bool) {
 	trimmed := strings.TrimSpace(text)
-	for _, r := range trimmed {
-		if r > 0x7e {
-			return text, false
-		}
+	if strings.ContainsFunc(trimmed, func(r rune) bool { return r > 0x7e }) {
+		return text, false
 	}
 	return strings.ToLower(trimmed), true
 }

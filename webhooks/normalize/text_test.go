@@ -111,9 +111,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// What the schema takes, written here a second time; the API server's own answer
-// is asked in test/validation.
-var taken = map[string]func(string) bool{
+// allowed are the forms of the schema; test/validation compares with the API server.
+var allowed = map[string]func(string) bool{
 	"mac":      regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){5}$`).MatchString,
 	"checksum": regexp.MustCompile(`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`).MatchString,
 	"hostname": regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString,
@@ -126,8 +125,8 @@ var taken = map[string]func(string) bool{
 	"url": regexp.MustCompile(`^https?://[!-~]+$`).MatchString,
 }
 
-// A value that is taken stays as it is; what is changed is changed once, and only
-// in case, separators, brackets, dots and spaces.
+// An allowed value stays unchanged. Normalization is idempotent and changes only case, separators,
+// brackets, dots and spaces.
 func FuzzForms(f *testing.F) {
 	for _, seed := range []string{
 		"AA-BB-CC-00-11-22", "aabb.cc00.1122", "SHA256:" + sum256, "Node-1", "dc1.example.", "[2001:db8::9]",
@@ -150,8 +149,8 @@ func FuzzForms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, function := range functions {
 			got := function(text)
-			if taken[name](text) && got != text {
-				t.Errorf("%s: %q is taken, but became %q", name, text, got)
+			if allowed[name](text) && got != text {
+				t.Errorf("%s: %q is allowed, but became %q", name, text, got)
 			}
 			if again := function(got); again != got {
 				t.Errorf("%s: %q became %q, and that %q", name, text, got, again)

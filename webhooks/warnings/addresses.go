@@ -16,51 +16,51 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// addresses warns of those in networkData that no host can be given with the IngotNetworks
-// as they are. path leads to networkData.
-func (o Outlook) addresses(ctx context.Context, path *field.Path, data *v1beta2.NetworkData) []string {
+// addresses warns about addresses in networkData that no host can get with the current
+// IngotNetworks. path is the path of networkData.
+func (c Checker) addresses(ctx context.Context, path *field.Path, data *v1beta2.NetworkData) []string {
 	written, reserved := networkdata.WrittenIn(path, data), networkdata.ReservedIn(path, data)
 	if len(written)+len(reserved) == 0 {
 		return nil
 	}
-	networks, err := index.Networks(ctx, o.Reader)
+	networks, err := index.Networks(ctx, c.Reader)
 	if err != nil {
-		return nil // it is a warning only
+		return nil // only a warning is lost
 	}
-	return slices.Concat(keptAddresses(written, networks), missingNetworks(reserved, networks), surplusGateways(networkdata.SurplusIn(path, data, networks)))
+	return slices.Concat(addressConflicts(written, networks), missingNetworks(reserved, networks), surplusGateways(networkdata.SurplusIn(path, data, networks)))
 }
 
-const noHostUntil = "until then no host is given to its machines"
+const noHostUntil = "its machines get no host until then"
 
-// keptAddresses warns of those that are written, and that an IngotNetwork has for
-// something else. One that is reserved may be so for the interface that it is written for:
-// that is not known before a host is.
-func keptAddresses(written []networkdata.Written, networks map[string]v1beta2.IngotNetworkSpec) []string {
+// addressConflicts warns about static addresses that an IngotNetwork uses otherwise. It accepts
+// reserved addresses, because the reservation may be for the same interface, which is unknown
+// before the machine has a host.
+func addressConflicts(written []networkdata.Written, networks map[string]v1beta2.IngotNetworkSpec) []string {
 	var warnings []string
 	for _, w := range written {
 		name, use := networkdata.Kept(networks, w.Address.Addr())
 		if use == addressuse.None || use == addressuse.Reserved {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("%s: %q is %s of IngotNetwork %s; give another, %s", w.Path, w.Address, use, name, noHostUntil))
+		warnings = append(warnings, fmt.Sprintf("%s: %q is %s of IngotNetwork %s; use another address: %s", w.Path, w.Address, use, name, noHostUntil))
 	}
 	return warnings
 }
 
-// missingNetworks warns of reservations on networks that do not exist yet. What one that
-// does has reserved, and for which server, is written later, or for servers to come.
+// missingNetworks warns about reservations on networks that do not exist. It does not check the
+// reservations of existing networks, which may be added later.
 func missingNetworks(reserved []networkdata.Reserved, networks map[string]v1beta2.IngotNetworkSpec) []string {
 	var warnings []string
 	for _, r := range reserved {
 		if _, exists := networks[r.Network]; !exists {
-			warnings = append(warnings, fmt.Sprintf("%s: IngotNetwork %q does not exist; create it, or correct the name, %s",
+			warnings = append(warnings, fmt.Sprintf("%s: IngotNetwork %q does not exist; create it, or correct the name: %s",
 				r.Path.Child("networkRef", "name"), r.Network, noHostUntil))
 		}
 	}
 	return warnings
 }
 
-// surplusGateways warns of gateways that are one default route too many.
+// surplusGateways warns about gateways that would be a second default route.
 func surplusGateways(all []networkdata.Surplus) []string {
 	var warnings []string
 	for _, s := range all {
@@ -68,7 +68,7 @@ func surplusGateways(all []networkdata.Surplus) []string {
 		if s.Gateway != "" {
 			is = fmt.Sprintf("%q", s.Gateway)
 		}
-		warnings = append(warnings, fmt.Sprintf("%s: is %s, so that the gateway %s of IngotNetwork %s is a default route, as %s is; say Ignore where it is not to be the default route, %s",
+		warnings = append(warnings, fmt.Sprintf("%s: is %s, so that the gateway %s of IngotNetwork %s is a second default route next to %s; set Ignore for one of them: %s",
 			s.Path.Child("gateway"), is, s.Router, s.Network, s.Other, noHostUntil))
 	}
 	return warnings

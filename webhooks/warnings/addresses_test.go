@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What is written into networkData and is somebody's on an IngotNetwork is told of.
+// Static addresses in networkData that an IngotNetwork uses otherwise cause a warning.
 func TestMachineAddresses(t *testing.T) {
 	network := &v1beta2.IngotNetwork{}
 	network.Name = "rack-a"
@@ -24,21 +24,21 @@ func TestMachineAddresses(t *testing.T) {
 	}
 	const at = "spec.networkData.ethernets[0].addresses"
 	want := []string{
-		at + `[0].address: "10.10.0.1/24" is the address of a router or relay, or of no interface, of IngotNetwork rack-a; give another, until then no host is given to its machines`,
-		at + `[2].address: "10.10.0.20/24" is in the range that is given to hosts of IngotNetwork rack-a; give another, until then no host is given to its machines`,
+		at + `[0].address: "10.10.0.1/24" is the address of a router or relay, or of no interface, of IngotNetwork rack-a; use another address: its machines get no host until then`,
+		at + `[2].address: "10.10.0.20/24" is in the range that is given to hosts of IngotNetwork rack-a; use another address: its machines get no host until then`,
 	}
-	check(t, want, newOutlook(t, network, host("h1")).Machine(t.Context(), "ns", field.NewPath("spec"), spec))
+	check(t, want, newChecker(t, network, host("h1")).Machine(t.Context(), "ns", field.NewPath("spec"), spec))
 }
 
-// A reservation on a network that is not there, and a gateway that no host can have
-// beside another, are told of; what only a host or a pool brings is not guessed.
+// A reservation on an unknown network and a second default route cause a warning. Values that depend
+// on the host or a pool do not.
 func TestMachineReservations(t *testing.T) {
 	network := func(name, subnet, gateway string) *v1beta2.IngotNetwork {
 		out := &v1beta2.IngotNetwork{}
 		out.Name, out.Spec.Subnet, out.Spec.Gateway = name, subnet, gateway
 		return out
 	}
-	o := newOutlook(t, network("storage", "10.30.0.0/16", "10.30.0.1"), network("backup", "10.40.0.0/16", "10.40.0.1"),
+	c := newChecker(t, network("storage", "10.30.0.0/16", "10.30.0.1"), network("backup", "10.40.0.0/16", "10.40.0.1"),
 		network("quiet", "10.50.0.0/16", ""), host("h1"))
 	reserved := func(network string, gateway v1beta2.GatewayUse) v1beta2.LinkAddress {
 		return v1beta2.LinkAddress{Source: v1beta2.AddressReservation, NetworkRef: &v1beta2.LocalReference{Name: network}, Gateway: gateway}
@@ -53,21 +53,21 @@ func TestMachineReservations(t *testing.T) {
 	const (
 		first  = "spec.networkData.ethernets[0].addresses"
 		second = "spec.networkData.vlans[0].addresses[0]"
-		none   = "until then no host is given to its machines"
-		ignore = "; say Ignore where it is not to be the default route, " + none
+		none   = "its machines get no host until then"
+		ignore = "; set Ignore for one of them: " + none
 	)
 	for name, tc := range map[string]struct {
 		ethernet, vlan v1beta2.LinkConfig
 		want           []string
 	}{
 		"networks that are there":   {link(reserved("storage", "")), link(reserved("quiet", "")), nil},
-		"one that is not":           {link(reserved("quiet", ""), reserved("bakcup", "")), v1beta2.LinkConfig{}, []string{first + `[1].networkRef.name: IngotNetwork "bakcup" does not exist; create it, or correct the name, ` + none}},
-		"on a VLAN":                 {v1beta2.LinkConfig{}, link(reserved("bakcup", v1beta2.GatewayIgnore)), []string{second + `.networkRef.name: IngotNetwork "bakcup" does not exist; create it, or correct the name, ` + none}},
-		"two gateways":              {link(reserved("storage", "")), link(reserved("backup", "")), []string{second + ".gateway: is unset, so that the gateway 10.40.0.1 of IngotNetwork backup is a default route, as the gateway of IngotNetwork storage is" + ignore}},
-		"two gateways, said":        {link(reserved("storage", "")), link(reserved("backup", v1beta2.GatewayDefaultRoute)), []string{second + `.gateway: is "DefaultRoute", so that the gateway 10.40.0.1 of IngotNetwork backup is a default route, as the gateway of IngotNetwork storage is` + ignore}},
-		"two gateways of one link":  {link(reserved("storage", ""), reserved("backup", "")), v1beta2.LinkConfig{}, []string{first + "[1].gateway: is unset, so that the gateway 10.40.0.1 of IngotNetwork backup is a default route, as the gateway of IngotNetwork storage is" + ignore}},
+		"one that is not":           {link(reserved("quiet", ""), reserved("bakcup", "")), v1beta2.LinkConfig{}, []string{first + `[1].networkRef.name: IngotNetwork "bakcup" does not exist; create it, or correct the name: ` + none}},
+		"on a VLAN":                 {v1beta2.LinkConfig{}, link(reserved("bakcup", v1beta2.GatewayIgnore)), []string{second + `.networkRef.name: IngotNetwork "bakcup" does not exist; create it, or correct the name: ` + none}},
+		"two gateways":              {link(reserved("storage", "")), link(reserved("backup", "")), []string{second + ".gateway: is unset, so that the gateway 10.40.0.1 of IngotNetwork backup is a second default route next to the gateway of IngotNetwork storage" + ignore}},
+		"two gateways, said":        {link(reserved("storage", "")), link(reserved("backup", v1beta2.GatewayDefaultRoute)), []string{second + `.gateway: is "DefaultRoute", so that the gateway 10.40.0.1 of IngotNetwork backup is a second default route next to the gateway of IngotNetwork storage` + ignore}},
+		"two gateways of one link":  {link(reserved("storage", ""), reserved("backup", "")), v1beta2.LinkConfig{}, []string{first + "[1].gateway: is unset, so that the gateway 10.40.0.1 of IngotNetwork backup is a second default route next to the gateway of IngotNetwork storage" + ignore}},
 		"one ignored":               {link(reserved("storage", v1beta2.GatewayIgnore)), link(reserved("backup", "")), nil},
-		"beside what is written":    {link(reserved("storage", "")), own(nil), []string{first + "[0].gateway: is unset, so that the gateway 10.30.0.1 of IngotNetwork storage is a default route, as a route of uplink0.30 is" + ignore}},
+		"beside what is written":    {link(reserved("storage", "")), own(nil), []string{first + "[0].gateway: is unset, so that the gateway 10.30.0.1 of IngotNetwork storage is a second default route next to a route of uplink0.30" + ignore}},
 		"beside a route by metric":  {link(reserved("storage", "")), own(new(int32(100))), nil},
 		"beside what a host brings": {link(v1beta2.LinkAddress{Source: v1beta2.AddressRecorded}), link(reserved("backup", "")), nil},
 	} {
@@ -76,7 +76,7 @@ func TestMachineReservations(t *testing.T) {
 				Ethernets: []v1beta2.NetworkEthernet{{Name: "uplink0", LinkConfig: tc.ethernet}},
 				VLANs:     []v1beta2.NetworkVLAN{{Name: "uplink0.30", Link: "uplink0", ID: 30, LinkConfig: tc.vlan}},
 			}}
-			check(t, tc.want, o.Machine(t.Context(), "ns", field.NewPath("spec"), spec))
+			check(t, tc.want, c.Machine(t.Context(), "ns", field.NewPath("spec"), spec))
 		})
 	}
 }

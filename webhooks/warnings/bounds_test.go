@@ -17,12 +17,11 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
-// largest is the inventory that Ingot is made for.
+// largest is Ingot's largest supported inventory.
 const largest = 5000
 
-// bigCache answers like the manager's cache: by label, up to a limit, and without
-// a copy only where that is asked for. given counts what it handed out, copied what
-// it had to copy for it.
+// bigCache behaves like the manager's cache: it filters by label, applies limits, and copies unless
+// told otherwise. given counts the returned objects, copied the copies.
 type bigCache struct {
 	client.Reader
 	hosts         []v1beta2.IngotHost
@@ -75,27 +74,26 @@ func (c *bigCache) Get(_ context.Context, _ client.ObjectKey, object client.Obje
 	return nil
 }
 
-// What every host and every template asks of a large inventory is answered by few of
-// its hosts, and none is copied.
-func TestFewHostsAreReadAndNoneCopied(t *testing.T) {
+// The checks read few hosts of a large inventory and copy none.
+func TestChecksReadFewHosts(t *testing.T) {
 	gold := v1beta2.IngotMachineSpec{HostSelector: labelled(map[string]string{"tier": "gold"})}
 	cluster := v1beta2.IngotClusterSpec{HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}, FailureDomainLabel: "example.com/row"}
 	tests := map[string]struct {
-		do   func(warnings.Outlook) []string
+		do   func(warnings.Checker) []string
 		most int
 	}{
-		"template":         {func(o warnings.Outlook) []string { return o.Machine(t.Context(), "ns", field.NewPath("spec"), gold) }, 2},
-		"cluster":          {func(o warnings.Outlook) []string { return o.Cluster(t.Context(), "ns", field.NewPath("spec"), cluster) }, 3},
-		"host, unlabelled": {func(o warnings.Outlook) []string { return o.Unlabelled(t.Context(), nil, host("new")) }, 1},
-		"host, labelled": {func(o warnings.Outlook) []string {
-			return o.Unlabelled(t.Context(), nil, host("new", v1beta2.RackLabel, "1"))
+		"template":         {func(c warnings.Checker) []string { return c.Machine(t.Context(), "ns", field.NewPath("spec"), gold) }, 2},
+		"cluster":          {func(c warnings.Checker) []string { return c.Cluster(t.Context(), "ns", field.NewPath("spec"), cluster) }, 3},
+		"host, unlabelled": {func(c warnings.Checker) []string { return c.MissingDomainLabels(t.Context(), nil, host("new")) }, 1},
+		"host, labelled": {func(c warnings.Checker) []string {
+			return c.MissingDomainLabels(t.Context(), nil, host("new", v1beta2.RackLabel, "1"))
 		}, 0},
-		"host, network": {func(o warnings.Outlook) []string { return o.Crowded(t.Context(), host("new")) }, 101},
+		"host, network": {func(c warnings.Checker) []string { return c.FullNetwork(t.Context(), host("new")) }, 101},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			cache := newBigCache()
-			tt.do(warnings.Outlook{Reader: cache})
+			tt.do(warnings.Checker{Reader: cache})
 			if cache.given > tt.most || cache.copied > 0 {
 				t.Errorf("%d hosts were read and %d copied, want at most %d and none", cache.given, cache.copied, tt.most)
 			}
@@ -103,7 +101,7 @@ func TestFewHostsAreReadAndNoneCopied(t *testing.T) {
 	}
 }
 
-// stuckCache never answers.
+// stuckCache blocks until the context ends.
 type stuckCache struct{ client.Reader }
 
 func (stuckCache) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
@@ -116,30 +114,30 @@ func (stuckCache) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, 
 	return ctx.Err()
 }
 
-// A cache that is not filled yet keeps nobody for long, and nobody is warned by it.
+// A cache that is still being filled delays no request for long and causes no warnings.
 func TestStuckCache(t *testing.T) {
-	o := warnings.Outlook{Reader: stuckCache{}}
+	c := warnings.Checker{Reader: stuckCache{}}
 	spec := v1beta2.IngotMachineSpec{HostSelector: labelled(map[string]string{"a": "b"})}
-	// Ends with the test binary's own deadline if it does not end by itself.
-	check(t, nil, o.Machine(context.WithoutCancel(t.Context()), "ns", field.NewPath("spec"), spec))
-	check(t, nil, o.Crowded(context.WithoutCancel(t.Context()), host("h")))
+	// A failure ends with the deadline of the test binary.
+	check(t, nil, c.Machine(context.WithoutCancel(t.Context()), "ns", field.NewPath("spec"), spec))
+	check(t, nil, c.FullNetwork(context.WithoutCancel(t.Context()), host("h")))
 	hinted := host("h")
 	hinted.Spec.RootDeviceHints = &v1beta2.RootDeviceHints{SerialNumber: "S"}
-	check(t, nil, o.RootDisk(context.WithoutCancel(t.Context()), nil, hinted))
+	check(t, nil, c.RootDisk(context.WithoutCancel(t.Context()), nil, hinted))
 }
 
-// BenchmarkOutlook is the dearest questions: hardware that no host has.
-func BenchmarkOutlook(b *testing.B) {
+// BenchmarkChecker measures the most expensive checks: hardware that no host has.
+func BenchmarkChecker(b *testing.B) {
 	for name, spec := range map[string]v1beta2.IngotMachineSpec{
 		"cores":      {HostSelector: &v1beta2.HostSelector{Minimum: &v1beta2.HardwareMinimum{Cores: new(int32(1000))}}},
 		"hints":      {RootDeviceHints: &v1beta2.RootDeviceHints{SerialNumber: "S", Rotational: new(true)}},
 		"interfaces": asking(v1beta2.NICSelector{Driver: "igc"}, v1beta2.NICSelector{Driver: "mlx5_cor"}),
 	} {
 		b.Run(name, func(b *testing.B) {
-			o := warnings.Outlook{Reader: newBigCache()}
+			c := warnings.Checker{Reader: newBigCache()}
 			for b.Loop() {
-				if got := o.Machine(b.Context(), "ns", field.NewPath("spec"), spec); len(got) == 0 {
-					b.Fatal("nobody is warned")
+				if got := c.Machine(b.Context(), "ns", field.NewPath("spec"), spec); len(got) == 0 {
+					b.Fatal("no warning")
 				}
 			}
 		})

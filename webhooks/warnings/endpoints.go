@@ -20,18 +20,18 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// maxEndpoints bounds how many endpoints one warning names.
+// maxEndpoints limits how many endpoints one warning names.
 const maxEndpoints = 3
 
-// Endpoint warns of a control plane's endpoint that lies where an IngotNetwork gives or
-// reserves addresses, or that a host has already. path leads to its host. Of hosts those of
-// the namespace alone are named: who writes the cluster may not know the others.
-func (o Outlook) Endpoint(ctx context.Context, namespace string, path *field.Path, host string) []string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// Endpoint warns about the host of a control plane endpoint that an IngotNetwork assigns or
+// reserves, or that a host already has. path is the path of the endpoint's host. The warning names
+// only hosts of the namespace: the author of the cluster may not know the others.
+func (c Checker) Endpoint(ctx context.Context, namespace string, path *field.Path, host string) []string {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	address := addressuse.ParseEndpoint(host)
 	networks := &v1beta2.IngotNetworkList{}
-	if !address.IsValid() || o.Reader.List(ctx, networks, client.UnsafeDisableDeepCopy) != nil {
+	if !address.IsValid() || c.Reader.List(ctx, networks, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	var out []string
@@ -39,53 +39,51 @@ func (o Outlook) Endpoint(ctx context.Context, namespace string, path *field.Pat
 		network := &networks.Items[i]
 		switch use := addressuse.Of(network.Spec, address); use {
 		case addressuse.Ranged, addressuse.Lent:
-			out = append(out, fmt.Sprintf("%s: %q is %s of IngotNetwork %s; give one beside it, or make that range smaller. From now on Ingot gives the address to nobody there",
+			out = append(out, fmt.Sprintf("%s: %q is %s of IngotNetwork %s; use another address, or make that range smaller. Ingot no longer assigns this address to hosts",
 				path, host, use, network.Name))
 		case addressuse.Reserved:
-			out = append(out, fmt.Sprintf("%s: %q is reserved for an interface by IngotNetwork %s; give another, or reserve another, unless that server is to be the only control plane",
+			out = append(out, fmt.Sprintf("%s: %q is reserved for an interface by IngotNetwork %s; use another address, unless that server is the only control plane",
 				path, host, network.Name))
 		}
 	}
-	slices.Sort(out) // the cache lists in any order
-	held, err := index.HoldersOf(ctx, o.Reader, address)
+	slices.Sort(out) // for a stable message
+	held, err := index.HoldersOf(ctx, c.Reader, address)
 	if others := held.Besides(address, client.ObjectKey{}); err == nil && len(others) > 0 {
-		out = append(out, fmt.Sprintf("%s: %q is the address of %s, by record or by the claim of the system installed there, and two servers would have it; give another, "+
-			"or delete that IngotHost and register it again, unless it is to be the only control plane, or a load balancer",
+		out = append(out, fmt.Sprintf("%s: %q is already an address of %s; use another address, "+
+			"or delete that IngotHost and register it again, unless it is the only control plane or a load balancer",
 			path, host, inventory.ListHosts(namespace, others)))
 	}
 	return out
 }
 
-// endpoints warns of those that a network may not give to hosts, though they lie in what it
-// gives, or that it reserves. Whose they are is not said: a network belongs to all
-// namespaces, and so does who reads the warning.
-func (o Outlook) endpoints(ctx context.Context, network *v1beta2.IngotNetwork) []string {
-	all, err := index.Endpoints(ctx, o.Reader)
+// endpoints warns about control plane endpoints in the ranges or reservations of a network. The
+// warning does not name their clusters, because a network belongs to all namespaces.
+func (c Checker) endpoints(ctx context.Context, network *v1beta2.IngotNetwork) []string {
+	all, err := index.Endpoints(ctx, c.Reader)
 	if err != nil {
 		return nil
 	}
 	in := map[string][]netip.Addr{}
 	for _, address := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
-		if at := givenBy(network.Spec, address); at != "" {
+		if at := fieldWith(network.Spec, address); at != "" {
 			in[at] = append(in[at], address)
 		}
 	}
 	var out []string
 	for _, at := range slices.Sorted(maps.Keys(in)) {
-		remedy := "make it smaller, until then that is given to nobody"
+		remedy := "make it smaller (Ingot does not assign these addresses)"
 		if at == reservations {
-			remedy = "reserve another, unless that server is to be the only control plane"
+			remedy = "reserve another address, unless that server is the only control plane"
 		}
-		out = append(out, fmt.Sprintf("%s: holds %s, by which control planes are reached (kubectl get ingotclusters -A shows whose); %s%s", at, list(in[at]), remedy, o.had(ctx, in[at])))
+		out = append(out, fmt.Sprintf("%s: contains the control plane endpoints %s (see: kubectl get ingotclusters -A); %s%s", at, list(in[at]), remedy, c.holders(ctx, in[at])))
 	}
 	return out
 }
 
-// reservations is the field that keeps addresses for interfaces.
 const reservations = "spec.reservations"
 
-// givenBy is the field by which a network gives an address; empty: it does not.
-func givenBy(network v1beta2.IngotNetworkSpec, address netip.Addr) string {
+// fieldWith returns the field of a network that assigns or reserves an address, or "".
+func fieldWith(network v1beta2.IngotNetworkSpec, address netip.Addr) string {
 	switch use := addressuse.Of(network, address); {
 	case use == addressuse.Ranged && address.Is4():
 		return "spec.range"
@@ -99,15 +97,15 @@ func givenBy(network v1beta2.IngotNetworkSpec, address netip.Addr) string {
 	return ""
 }
 
-// had tells of addresses that hosts have already.
-func (o Outlook) had(ctx context.Context, addresses []netip.Addr) string {
-	held, err := index.HoldersOf(ctx, o.Reader, addresses...)
+// holders returns a sentence about those addresses that hosts already have, or "".
+func (c Checker) holders(ctx context.Context, addresses []netip.Addr) string {
+	held, err := index.HoldersOf(ctx, c.Reader, addresses...)
 	if err != nil || len(held) == 0 {
 		return ""
 	}
 	has := slices.DeleteFunc(slices.Clone(addresses), func(address netip.Addr) bool { return len(held[address]) == 0 })
-	return fmt.Sprintf(". A host has %s already (kubectl get ihw -A, or spec.claim.network.addresses of IngotHosts, show which): delete it and register it again, "+
-		"unless it is to be the only control plane, or a load balancer", list(has))
+	return fmt.Sprintf(". A host already has %s (see kubectl get ihw -A, and spec.claim.network.addresses of the IngotHosts): delete it and register it again, "+
+		"unless it is the only control plane or a load balancer", list(has))
 }
 
 func list(addresses []netip.Addr) string {

@@ -17,152 +17,146 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// bytesPerGB is what disk makers, and the API, mean by a gigabyte.
+// bytesPerGB is the decimal gigabyte of disk makers and of the API.
 const bytesPerGB = 1_000_000_000
 
-// maxLack bounds what is said of one host, in characters: kubectl shows all warnings.
-const maxLack = 300
+// maxDetail limits the description of one host in a warning, in characters.
+const maxDetail = 300
 
-// wish is what a machine asks of the hardware.
-type wish struct {
+// requirements are the requirements of a machine on the hardware.
+type requirements struct {
 	architecture string
-	least        v1beta2.HardwareMinimum
+	minimum      v1beta2.HardwareMinimum
 	hints        *v1beta2.RootDeviceHints
 	raid         *v1beta2.SoftwareRAID
 	network      *v1beta2.NetworkData
 }
 
-func wishOf(spec v1beta2.IngotMachineSpec) wish {
-	out := wish{hints: spec.RootDeviceHints, raid: spec.SoftwareRAID, network: spec.NetworkData}
+func requirementsOf(spec v1beta2.IngotMachineSpec) requirements {
+	out := requirements{hints: spec.RootDeviceHints, raid: spec.SoftwareRAID, network: spec.NetworkData}
 	if s := spec.HostSelector; s != nil {
 		out.architecture = s.Arch
 		if s.Minimum != nil {
-			out.least = *s.Minimum
+			out.minimum = *s.Minimum
 		}
 	}
 	return out
 }
 
-func (w wish) empty() bool {
-	return w.architecture == "" && w.hints == nil && w.raid == nil && w.network == nil && w.least == v1beta2.HardwareMinimum{}
-}
-
-// built is the best that hosts have, each figure by itself, and whether one of them
-// has everything asked for.
-type built struct {
-	// known counts the hosts whose hardware is known.
+// bestHardware collects the best value of each property over all inspected hosts.
+type bestHardware struct {
+	// known counts the inspected hosts.
 	known                  int
 	cores, memoryGiB, disk int64
 	architecture, rootDisk bool
-	// unmet hints of a machine hold for no disk of any host.
-	unmet      []inventory.UnmetHint
-	interfaces fitting
-	all        bool
+	// unmet are the root device hints that match no disk of any host.
+	unmet []inventory.UnmetHint
+	nics  nicFit
+	// complete reports that one host meets all requirements.
+	complete bool
 }
 
-// hardware warns of what no host that the selector matches is built with. Hosts that
-// are not inspected yet say nothing. path leads to spec.
-func (o Outlook) hardware(ctx context.Context, in scope, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
-	wish := wishOf(spec)
-	if wish.empty() {
+// hardware warns about requirements that no inspected host in scope meets. path is the path of spec.
+func (c Checker) hardware(ctx context.Context, in scope, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
+	want := requirementsOf(spec)
+	if want == (requirements{}) {
 		return nil
 	}
-	best, err := o.best(ctx, in, wish)
-	if err != nil || best.known == 0 || best.all {
+	best, err := c.best(ctx, in, want)
+	if err != nil || best.known == 0 || best.complete {
 		return nil
 	}
 	var warnings []string
 	warn := func(where fmt.Stringer, format string, arguments ...any) {
-		warnings = append(warnings, fmt.Sprintf("%s: none of the %d inspected hosts has %s; correct it, or register such hosts, until then its machines wait",
+		warnings = append(warnings, fmt.Sprintf("%s: none of the %d inspected hosts has %s; correct it, or register such hosts: its machines wait until then",
 			where, best.known, fmt.Sprintf(format, arguments...)))
 	}
-	chosen := path.Child("hostSelector")
+	selector := path.Child("hostSelector")
 	if !best.architecture {
-		warn(chosen.Child("arch"), "architecture %q", wish.architecture)
+		warn(selector.Child("arch"), "architecture %q", want.architecture)
 	}
-	if n := wish.least.Cores; n != nil && int64(*n) > best.cores {
-		warn(chosen.Child("minimum", "cores"), "%d cores, the most are %d", *n, best.cores)
+	if n := want.minimum.Cores; n != nil && int64(*n) > best.cores {
+		warn(selector.Child("minimum", "cores"), "%d cores (maximum: %d)", *n, best.cores)
 	}
-	if n := wish.least.MemoryGiB; n != nil && *n > best.memoryGiB {
-		warn(chosen.Child("minimum", "memoryGiB"), "%d GiB, the most are %d", *n, best.memoryGiB)
+	if n := want.minimum.MemoryGiB; n != nil && *n > best.memoryGiB {
+		warn(selector.Child("minimum", "memoryGiB"), "%d GiB (maximum: %d)", *n, best.memoryGiB)
 	}
-	switch n := wish.least.DiskGB; {
-	case !best.rootDisk && wish.raid != nil:
-		warn(path.Child("softwareRAID"), "two disks that it could be made of")
+	switch n := want.minimum.DiskGB; {
+	case !best.rootDisk && want.raid != nil:
+		warn(path.Child("softwareRAID"), "two suitable disks")
 	case !best.rootDisk && len(best.unmet) > 0:
 		for _, h := range best.unmet {
-			warn(hinted(path.Child("rootDeviceHints"), h), "a disk for which it holds")
+			warn(hintValue(path.Child("rootDeviceHints"), h), "a matching disk")
 		}
-	case !best.rootDisk && wish.hints != nil:
-		warn(path.Child("rootDeviceHints"), "a disk that they choose")
+	case !best.rootDisk && want.hints != nil:
+		warn(path.Child("rootDeviceHints"), "a matching disk")
 	case n != nil && *n > best.disk:
-		warn(chosen.Child("minimum", "diskGB"), "a root disk of %d GB, the most are %d", *n, best.disk)
+		warn(selector.Child("minimum", "diskGB"), "a root disk of %d GB (maximum: %d)", *n, best.disk)
 	}
 	ethernets := path.Child("networkData", "ethernets")
-	strays, settled := o.strays(ctx, in, ethernets, wish.network, best.interfaces.missing())
-	warnings = append(warnings, strays...)
-	best.interfaces.tell(ethernets, wish.network, settled, warn)
+	unknown, settled := c.unknownMACs(ctx, in, ethernets, want.network, best.nics.missing())
+	warnings = append(warnings, unknown...)
+	best.nics.warn(ethernets, want.network, settled, warn)
 	if len(warnings)+len(settled) == 0 {
-		warn(path, "all that hostSelector, rootDeviceHints and networkData ask for, though each part is there")
+		warn(path, "everything that hostSelector, rootDeviceHints and networkData require, though other hosts have each part")
 	}
 	return warnings
 }
 
-// best looks at every host that the selector matches.
-func (o Outlook) best(ctx context.Context, in scope, wish wish) (built, error) {
-	all, err := o.candidates(ctx, in)
+func (c Checker) best(ctx context.Context, in scope, want requirements) (bestHardware, error) {
+	all, err := c.candidates(ctx, in)
 	if err != nil {
-		return built{}, err
+		return bestHardware{}, err
 	}
-	var best built
+	var best bestHardware
 	for _, candidate := range all {
 		if inventory.Inspected(candidate.Hardware) {
-			best.add(candidate, wish)
+			best.add(candidate, want)
 		}
 	}
 	return best, nil
 }
 
-func (o Outlook) candidates(ctx context.Context, in scope) ([]allocation.Candidate, error) {
+func (c Checker) candidates(ctx context.Context, in scope) ([]allocation.Candidate, error) {
 	hosts, hardware := &v1beta2.IngotHostList{}, &v1beta2.IngotHardwareList{}
-	err := o.Reader.List(ctx, hosts, client.InNamespace(in.namespace), client.MatchingLabelsSelector{Selector: in.selector}, client.UnsafeDisableDeepCopy)
+	err := c.Reader.List(ctx, hosts, client.InNamespace(in.namespace), client.MatchingLabelsSelector{Selector: in.selector}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Reader.List(ctx, hardware, client.InNamespace(in.namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Reader.List(ctx, hardware, client.InNamespace(in.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	return allocation.Candidates(hosts.Items, hardware.Items), nil
 }
 
-func (b *built) add(candidate allocation.Candidate, wish wish) {
+func (b *bestHardware) add(candidate allocation.Candidate, want requirements) {
 	facts := candidate.Hardware.Spec
-	hints := wish.hints
+	hints := want.hints
 	if hints == nil {
 		hints = candidate.Host.Spec.RootDeviceHints
 	}
-	rootDisks, err := inventory.SelectRootDisks(facts.Disks, hints, wish.raid)
+	rootDisks, err := inventory.SelectRootDisks(facts.Disks, hints, want.raid)
 	bytes := inventory.RootBytes(rootDisks)
-	architecture := wish.architecture == "" || wish.architecture == facts.Architecture
-	misfits := networkdata.Misfits(wish.network, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: facts.NICs})
-	b.interfaces.add(candidate.Host.Name, misfits)
+	architecture := want.architecture == "" || want.architecture == facts.Architecture
+	misfits := networkdata.Misfits(want.network, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: facts.NICs})
+	b.nics.add(candidate.Host.Name, misfits)
 	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
-	least := wish.least
+	minimum := want.minimum
 	if b.known == 0 || len(b.unmet) > 0 {
-		b.keepUnmet(inventory.UnmetHints(facts.Disks, wish.hints))
+		b.keepUnmet(inventory.UnmetHints(facts.Disks, want.hints))
 	}
 	b.known++
 	b.cores, b.memoryGiB, b.disk = max(b.cores, cores), max(b.memoryGiB, memory), max(b.disk, bytes/bytesPerGB)
 	b.architecture = b.architecture || architecture
 	b.rootDisk = b.rootDisk || err == nil
-	b.all = b.all || architecture && err == nil && len(misfits) == 0 &&
-		(least.Cores == nil || cores >= int64(*least.Cores)) &&
-		(least.MemoryGiB == nil || memory >= *least.MemoryGiB) &&
-		(least.DiskGB == nil || bytes >= *least.DiskGB*bytesPerGB)
+	b.complete = b.complete || architecture && err == nil && len(misfits) == 0 &&
+		(minimum.Cores == nil || cores >= int64(*minimum.Cores)) &&
+		(minimum.MemoryGiB == nil || memory >= *minimum.MemoryGiB) &&
+		(minimum.DiskGB == nil || bytes >= *minimum.DiskGB*bytesPerGB)
 }
 
-// keepUnmet keeps the hints that another host does not meet either.
-func (b *built) keepUnmet(unmet []inventory.UnmetHint) {
+// keepUnmet keeps the hints that this host does not meet either.
+func (b *bestHardware) keepUnmet(unmet []inventory.UnmetHint) {
 	if b.known == 0 {
 		b.unmet = unmet
 		return

@@ -16,21 +16,21 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// maxTold bounds the ethernets that have a warning of their own.
-const maxTold = 4
+// maxNICWarnings limits the ethernets that have their own warning.
+const maxNICWarnings = 4
 
-// fitting is how networkData fits the interfaces of hosts. The zero value is of none.
-type fitting struct {
+// nicFit records how networkData matches the interfaces of hosts. The zero value is of no hosts.
+type nicFit struct {
 	hosts int
-	// without counts, by ethernet, the hosts that have no interface for it.
+	// without counts, by ethernet, the hosts without an interface for it.
 	without map[int]int
-	// nearest is the host that has one for the most, and of such the first by name; lacks
-	// is what it has none for.
+	// nearest is the host with interfaces for the most ethernets, the first by name. lacks are the
+	// ethernets for which it has none.
 	nearest string
 	lacks   []networkdata.Misfit
 }
 
-func (f *fitting) add(host string, lacks []networkdata.Misfit) {
+func (f *nicFit) add(host string, lacks []networkdata.Misfit) {
 	f.hosts++
 	for _, misfit := range lacks {
 		if f.without == nil {
@@ -43,7 +43,7 @@ func (f *fitting) add(host string, lacks []networkdata.Misfit) {
 	}
 }
 
-// valued is a field with its value, for a warning.
+// valued is a field with its value.
 type valued struct {
 	path  *field.Path
 	value string
@@ -51,10 +51,10 @@ type valued struct {
 
 func (v valued) String() string { return v.path.String() + ": " + v.value }
 
-// missing are the ethernets that no host has an interface for.
-func (f *fitting) missing() []int {
+// missing returns the ethernets for which no host has an interface.
+func (f *nicFit) missing() []int {
 	var all []int
-	for _, misfit := range f.lacks { // what none has the nearest has not either
+	for _, misfit := range f.lacks {
 		if f.without[misfit.Ethernet] == f.hosts {
 			all = append(all, misfit.Ethernet)
 		}
@@ -62,36 +62,36 @@ func (f *fitting) missing() []int {
 	return all
 }
 
-// tell warns of each ethernet that no host has an interface for, but for those settled
-// already, or that none has one for all of them. path leads to ethernets.
-func (f *fitting) tell(path *field.Path, data *v1beta2.NetworkData, settled map[int]bool, warn func(where fmt.Stringer, format string, arguments ...any)) {
+// warn warns about each ethernet, except the settled ones, for which no host has an interface, or
+// that no host has interfaces for all of them. path is the path of ethernets.
+func (f *nicFit) warn(path *field.Path, data *v1beta2.NetworkData, settled map[int]bool, warn func(where fmt.Stringer, format string, arguments ...any)) {
 	if len(f.lacks) == 0 {
 		return
 	}
-	var told int
+	var count int
 	var more []string
 	for _, misfit := range f.lacks {
 		switch {
 		case f.without[misfit.Ethernet] < f.hosts || settled[misfit.Ethernet]:
-		case told == maxTold:
+		case count == maxNICWarnings:
 			more = append(more, misfit.Name)
 		default:
-			told++
-			warn(valued{path.Index(misfit.Ethernet).Child("nic"), selected(data.Ethernets[misfit.Ethernet].NIC)},
-				"an interface for %s (IngotHost %s: %s)", misfit.Name, f.nearest, inventory.Truncate(misfit.Why, maxLack))
+			count++
+			warn(valued{path.Index(misfit.Ethernet).Child("nic"), formatSelector(data.Ethernets[misfit.Ethernet].NIC)},
+				"an interface for %s (nearest: IngotHost %s: %s)", misfit.Name, f.nearest, inventory.Truncate(misfit.Why, maxDetail))
 		}
 	}
 	switch {
 	case len(more) > 0:
-		warn(path, "an interface for %s either", strings.Join(more, ", "))
-	case told == 0 && len(settled) == 0:
-		warn(path, "an interface for each, though each has one on some host (IngotHost %s: %s)",
-			f.nearest, inventory.Truncate(f.lacks[0].Error(), maxLack))
+		warn(path, "an interface for %s", strings.Join(more, ", "))
+	case count == 0 && len(settled) == 0:
+		warn(path, "an interface for every ethernet, though other hosts have one for each (nearest: IngotHost %s: %s)",
+			f.nearest, inventory.Truncate(f.lacks[0].Error(), maxDetail))
 	}
 }
 
-// selected is a selector in one line, as YAML takes it.
-func selected(nic v1beta2.NICSelector) string {
+// formatSelector formats a selector on one line, as valid YAML.
+func formatSelector(nic v1beta2.NICSelector) string {
 	text, err := json.Marshal(nic)
 	if err != nil {
 		return fmt.Sprintf("%+v", nic)

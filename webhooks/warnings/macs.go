@@ -6,6 +6,7 @@ package warnings
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,39 +16,40 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// scope is what of the inventory a machine may be given.
+// scope selects the hosts that a machine may use.
 type scope struct {
 	namespace string
 	selector  labels.Selector
 }
 
-// strays judges the ethernets that no inspected host has an interface for and that name it
-// by its MAC address, which one server alone has. What is known of that server is a better
-// word than any about other hosts; where it is not inspected yet, there is nothing to say.
-// settled are the ethernets judged. path leads to ethernets.
-func (o Outlook) strays(ctx context.Context, in scope, path *field.Path, data *v1beta2.NetworkData, misfits []int) (warnings []string, settled map[int]bool) {
+// unknownMACs checks the ethernets without a matching interface that select it by MAC address.
+// Only one server has that address, so a warning about that server is more precise than one about
+// all hosts. A server without inspection causes no warning. settled are the ethernets that need no
+// other warning. path is the path of ethernets.
+func (c Checker) unknownMACs(ctx context.Context, in scope, path *field.Path, data *v1beta2.NetworkData, misfits []int) (warnings []string, settled map[int]bool) {
 	settled = map[int]bool{}
-	allInspected := sync.OnceValues(func() (int, bool) { return o.allInspected(ctx, in.namespace) })
+	allInspected := sync.OnceValues(func() (int, bool) { return c.allInspected(ctx, in.namespace) })
 	for _, i := range misfits {
 		mac := data.Ethernets[i].NIC.MAC
-		if mac == "" || len(warnings) == maxTold {
+		if mac == "" || len(warnings) == maxNICWarnings {
 			continue
 		}
-		owner, inspected, err := o.owner(ctx, in.namespace, mac)
+		owner, inspected, err := c.owner(ctx, in.namespace, mac)
 		where := valued{path.Index(i).Child("nic", "mac"), fmt.Sprintf("%q", mac)}
 		switch {
 		case err != nil:
 		case owner == nil:
 			if hosts, ok := allInspected(); ok {
 				settled[i] = true
-				warnings = append(warnings, fmt.Sprintf("%s is of none of the %d hosts of namespace %s, all of which are inspected; correct it, register its host, "+
-					"or, where the interface was put in since, annotate that host with %s, until then its machines wait", where, hosts, in.namespace, inventory.CommandText(v1beta2.InspectAnnotation)))
+				warnings = append(warnings, fmt.Sprintf("%s belongs to none of the %d hosts of namespace %s, which are all inspected; correct it, register its host, "+
+					"or, if the interface is new, annotate that host with %s: its machines wait until then", where, hosts, in.namespace, inventory.CommandText(v1beta2.InspectAnnotation)))
 			}
 		case !in.selector.Matches(labels.Set(owner.Labels)):
 			settled[i] = true
-			warnings = append(warnings, fmt.Sprintf("%s is of IngotHost %s, which hostSelector does not match; correct one of both, until then its machines wait", where, owner.Name))
+			warnings = append(warnings, fmt.Sprintf("%s belongs to IngotHost %s, which hostSelector does not match; correct one of them: its machines wait until then", where, owner.Name))
 		case !inspected:
 			settled[i] = true
 		}
@@ -55,17 +57,17 @@ func (o Outlook) strays(ctx context.Context, in scope, path *field.Path, data *v
 	return warnings, settled
 }
 
-// owner is the host of a namespace that has an interface, by its inspection or by the
-// address that it is registered to boot from; nil: none has.
-func (o Outlook) owner(ctx context.Context, namespace, mac string) (*v1beta2.IngotHost, bool, error) {
+// owner returns the host of a namespace with an interface, by its inspection or its boot MAC
+// address, and whether the host is inspected. It returns nil if there is none.
+func (c Checker) owner(ctx context.Context, namespace, mac string) (*v1beta2.IngotHost, bool, error) {
 	hardware := &v1beta2.IngotHardwareList{}
-	err := o.Reader.List(ctx, hardware, client.InNamespace(namespace), client.MatchingFields{index.HardwareByNIC: mac}, client.UnsafeDisableDeepCopy)
+	err := c.Reader.List(ctx, hardware, client.InNamespace(namespace), client.MatchingFields{index.HardwareByNIC: mac}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, false, err
 	}
 	for i := range hardware.Items {
 		host := &v1beta2.IngotHost{}
-		err := o.Reader.Get(ctx, client.ObjectKeyFromObject(&hardware.Items[i]), host, client.UnsafeDisableDeepCopy)
+		err := c.Reader.Get(ctx, client.ObjectKeyFromObject(&hardware.Items[i]), host, client.UnsafeDisableDeepCopy)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, false, err
 		}
@@ -74,26 +76,20 @@ func (o Outlook) owner(ctx context.Context, namespace, mac string) (*v1beta2.Ing
 		}
 	}
 	hosts := &v1beta2.IngotHostList{}
-	err = o.Reader.List(ctx, hosts, client.InNamespace(namespace), client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy)
+	err = c.Reader.List(ctx, hosts, client.InNamespace(namespace), client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy)
 	if err != nil || len(hosts.Items) == 0 {
 		return nil, false, err
 	}
 	facts := &v1beta2.IngotHardware{}
-	err = o.Reader.Get(ctx, client.ObjectKeyFromObject(&hosts.Items[0]), facts, client.UnsafeDisableDeepCopy)
+	err = c.Reader.Get(ctx, client.ObjectKeyFromObject(&hosts.Items[0]), facts, client.UnsafeDisableDeepCopy)
 	return &hosts.Items[0], err == nil && inventory.Inspected(facts), client.IgnoreNotFound(err)
 }
 
-// allInspected counts the hosts of a namespace, and says whether the hardware of each is
-// known.
-func (o Outlook) allInspected(ctx context.Context, namespace string) (int, bool) {
-	all, err := o.candidates(ctx, scope{namespace: namespace, selector: labels.Everything()})
+// allInspected counts the hosts of a namespace, and reports whether all of them are inspected.
+func (c Checker) allInspected(ctx context.Context, namespace string) (int, bool) {
+	all, err := c.candidates(ctx, scope{namespace: namespace, selector: labels.Everything()})
 	if err != nil {
 		return 0, false
 	}
-	for _, candidate := range all {
-		if !inventory.Inspected(candidate.Hardware) {
-			return 0, false
-		}
-	}
-	return len(all), true
+	return len(all), !slices.ContainsFunc(all, func(c allocation.Candidate) bool { return !inventory.Inspected(c.Hardware) })
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// RootDisk warns of root device hints of a host that choose none of the disks that it was
-// inspected with. before is nil for a new host; hints that stood already are not looked at.
-func (o Outlook) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) []string {
+// RootDisk warns about root device hints that match none of the disks of the host's inspection.
+// before is nil for a new host; unchanged hints are not checked.
+func (c Checker) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) []string {
 	hints := host.Spec.RootDeviceHints
 	if hints == nil || before != nil && equality.Semantic.DeepEqual(before.Spec.RootDeviceHints, hints) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	hardware := &v1beta2.IngotHardware{}
-	err := o.Reader.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy)
+	err := c.Reader.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy)
 	if err != nil || !inventory.Inspected(hardware) {
 		return nil
 	}
@@ -36,12 +36,12 @@ func (o Outlook) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) 
 	path := field.NewPath("spec", "rootDeviceHints")
 	var warnings []string
 	warn := func(text string) {
-		warnings = append(warnings, fmt.Sprintf("%s; correct it, or put such a disk in and annotate the host with %s while it is free, "+
-			"until then only machines with hints or softwareRAID.members of their own get the host", inventory.Truncate(text, maxLack), inventory.CommandText(v1beta2.InspectAnnotation)))
+		warnings = append(warnings, fmt.Sprintf("%s; correct it, or add such a disk and annotate the host with %s while it is free: "+
+			"until then only machines with their own hints or softwareRAID.members get the host", inventory.Truncate(text, maxDetail), inventory.CommandText(v1beta2.InspectAnnotation)))
 	}
 	unmet := inventory.UnmetHints(hardware.Spec.Disks, hints)
 	for _, h := range unmet {
-		warn(fmt.Sprintf("%s holds for none of the disks that the host was inspected with: %s", hinted(path, h), h.Disks))
+		warn(fmt.Sprintf("%s matches none of the inspected disks: %s", hintValue(path, h), h.Disks))
 	}
 	if len(unmet) == 0 {
 		warn(fmt.Sprintf("%s: %v", path, err))
@@ -49,8 +49,7 @@ func (o Outlook) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) 
 	return warnings
 }
 
-// hinted is a hint with its value.
-func hinted(path *field.Path, h inventory.UnmetHint) valued {
+func hintValue(path *field.Path, h inventory.UnmetHint) valued {
 	if text, ok := h.Value.(string); ok {
 		return valued{path.Child(h.Field), fmt.Sprintf("%q", text)}
 	}

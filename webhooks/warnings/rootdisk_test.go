@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A host is warned of hints that its own disks do not meet, when they are given or changed.
+// New root device hints that match none of the host's disks cause a warning.
 func TestRootDisk(t *testing.T) {
 	two := hardware("h", "amd64", 8, 64, 500)
 	second := two.Spec.Disks[0]
@@ -34,9 +34,9 @@ func TestRootDisk(t *testing.T) {
 	}
 	otherwise := named("S-9")
 	otherwise.Finalizers = []string{"x"}
-	const remedy = "; correct it, or put such a disk in and annotate the host with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free, " +
-		"until then only machines with hints or softwareRAID.members of their own get the host"
-	strange := []string{`spec.rootDeviceHints.serialNumber: "S-9" holds for none of the disks that the host was inspected with: /dev/sda "S-h", /dev/sdb "S-h2"` + remedy}
+	const remedy = "; correct it, or add such a disk and annotate the host with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free: " +
+		"until then only machines with their own hints or softwareRAID.members get the host"
+	strange := []string{`spec.rootDeviceHints.serialNumber: "S-9" matches none of the inspected disks: /dev/sda "S-h", /dev/sdb "S-h2"` + remedy}
 	tests := []struct {
 		name         string
 		exist        []client.Object
@@ -56,8 +56,8 @@ func TestRootDisk(t *testing.T) {
 		{"wrong, and taken away", []client.Object{two}, named("S-9"), host("h"), nil},
 		{"two hints that hold for none", []client.Object{two}, nil,
 			hinting(v1beta2.RootDeviceHints{MinSizeGigabytes: new(int64(3000)), Rotational: new(true)}), []string{
-				"spec.rootDeviceHints.minSizeGigabytes: 3000 holds for none of the disks that the host was inspected with: /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy,
-				"spec.rootDeviceHints.rotational: true holds for none of the disks that the host was inspected with: /dev/sda false, /dev/sdb false" + remedy}},
+				"spec.rootDeviceHints.minSizeGigabytes: 3000 matches none of the inspected disks: /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy,
+				"spec.rootDeviceHints.rotational: true matches none of the inspected disks: /dev/sda false, /dev/sdb false" + remedy}},
 		{"each holds for another disk", []client.Object{two}, nil,
 			hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h", MinSizeGigabytes: new(int64(1000))}), []string{
 				"spec.rootDeviceHints: no disk suits: root device hints serialNumber S-h, minSizeGigabytes 1000, of /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy}},
@@ -66,11 +66,11 @@ func TestRootDisk(t *testing.T) {
 		{"two disks of one name", []client.Object{alike}, nil, named("S-h"), []string{
 			`spec.rootDeviceHints: disk cannot be told from another: /dev/sda and /dev/sdb have the same serial number "S-h" and WWN ""; several paths to one disk are not supported` + remedy}},
 		{"no disks", []client.Object{diskless}, nil, hinting(v1beta2.RootDeviceHints{Model: "x"}), []string{
-			`spec.rootDeviceHints.model: "x" holds for none of the disks that the host was inspected with: none` + remedy}},
+			`spec.rootDeviceHints.model: "x" matches none of the inspected disks: none` + remedy}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			check(t, tt.want, newOutlook(t, tt.exist...).RootDisk(t.Context(), tt.before, tt.host))
+			check(t, tt.want, newChecker(t, tt.exist...).RootDisk(t.Context(), tt.before, tt.host))
 		})
 	}
 }

@@ -17,23 +17,22 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// patience bounds every look at the cache: a request does not wait longer for a
-// warning, not even while the cache is still being filled.
-const patience = time.Second
+// lookupTimeout limits how long a request waits for a warning, also while the cache is being filled.
+const lookupTimeout = time.Second
 
-// Outlook reads IngotHosts, IngotHardwares, IngotClusters and IngotNetworks from an
-// indexed cache (see internal/index).
-type Outlook struct {
+// Checker reads IngotHosts, IngotHardwares, IngotClusters and IngotNetworks from an indexed cache
+// (internal/index).
+type Checker struct {
 	Reader client.Reader
 }
 
-// Machine warns of an IngotMachine, or of a template of it, that no host of the
-// namespace can serve, whether the hosts are free or not. path leads to spec.
-func (o Outlook) Machine(ctx context.Context, namespace string, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// Machine warns if no host of the namespace, free or in use, meets the requirements of an
+// IngotMachine or of its template. path is the path of spec.
+func (c Checker) Machine(ctx context.Context, namespace string, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	warnings := o.addresses(ctx, path.Child("networkData"), spec.NetworkData)
-	if none := o.noHosts(ctx, namespace); none != nil {
+	warnings := c.addresses(ctx, path.Child("networkData"), spec.NetworkData)
+	if none := c.noHosts(ctx, namespace); none != nil {
 		return append(warnings, none...)
 	}
 	selector := labels.Everything()
@@ -41,76 +40,76 @@ func (o Outlook) Machine(ctx context.Context, namespace string, path *field.Path
 		wanted := &metav1.LabelSelector{MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions}
 		var err error
 		if selector, err = metav1.LabelSelectorAsSelector(wanted); err != nil {
-			return warnings // refused already
+			return warnings // rejected by the validation
 		}
-		if o.none(ctx, namespace, selector) {
+		if c.none(ctx, namespace, selector) {
 			return append(warnings, unmatched(path.Child("hostSelector"), selector, "of namespace "+namespace))
 		}
 	}
-	return append(warnings, o.hardware(ctx, scope{namespace, selector}, path, spec)...)
+	return append(warnings, c.hardware(ctx, scope{namespace, selector}, path, spec)...)
 }
 
-// Cluster warns of selectors and of a failure domain label of an IngotCluster, or of
-// a template of it, that fit no host of the namespace. path leads to spec.
-func (o Outlook) Cluster(ctx context.Context, namespace string, path *field.Path, spec v1beta2.IngotClusterSpec) []string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// Cluster warns if no host of the namespace matches the selectors or has the failure domain label
+// of an IngotCluster or of its template. path is the path of spec.
+func (c Checker) Cluster(ctx context.Context, namespace string, path *field.Path, spec v1beta2.IngotClusterSpec) []string {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	if none := o.noHosts(ctx, namespace); none != nil {
+	if none := c.noHosts(ctx, namespace); none != nil {
 		return none
 	}
-	admitted, controlPlane := parse(spec.HostSelector), parse(spec.ControlPlaneSelector)
+	admitted, controlPlane := parseSelector(spec.HostSelector), parseSelector(spec.ControlPlaneSelector)
 	if admitted == nil || controlPlane == nil {
-		return nil // refused already
+		return nil // rejected by the validation
 	}
-	if !admitted.Empty() && o.none(ctx, namespace, admitted) {
+	if !admitted.Empty() && c.none(ctx, namespace, admitted) {
 		return []string{unmatched(path.Child("hostSelector"), admitted, "of namespace "+namespace)}
 	}
 	var warnings []string
-	if !controlPlane.Empty() && o.none(ctx, namespace, both(admitted, controlPlane)) {
-		warnings = append(warnings, unmatched(path.Child("controlPlaneSelector"), controlPlane, "that hostSelector admits"))
+	if !controlPlane.Empty() && c.none(ctx, namespace, and(admitted, controlPlane)) {
+		warnings = append(warnings, unmatched(path.Child("controlPlaneSelector"), controlPlane, "that hostSelector matches"))
 	}
-	// Sites with one rack do not label it, so that the default is no mistake.
-	if key := spec.FailureDomainLabel; key != "" && key != v1beta2.RackLabel && o.none(ctx, namespace, both(admitted, labelled(key))) {
-		warnings = append(warnings, fmt.Sprintf("%s: no IngotHost of the cluster's carries the label %q; label the hosts, or correct it, "+
-			"until then the cluster has no failure domains", path.Child("failureDomainLabel"), key))
+	// Sites with one rack do not label it, so the default label is not a mistake.
+	if key := spec.FailureDomainLabel; key != "" && key != v1beta2.RackLabel && c.none(ctx, namespace, and(admitted, hasLabel(key))) {
+		warnings = append(warnings, fmt.Sprintf("%s: no IngotHost for this cluster has the label %q; label the hosts, or correct it: "+
+			"the cluster has no failure domains until then", path.Child("failureDomainLabel"), key))
 	}
 	return warnings
 }
 
-// noHosts warns of a namespace without any host; nil if it has one.
-func (o Outlook) noHosts(ctx context.Context, namespace string) []string {
-	if !o.none(ctx, namespace, labels.Everything()) {
+// noHosts warns if the namespace has no host, and returns nil otherwise.
+func (c Checker) noHosts(ctx context.Context, namespace string) []string {
+	if !c.none(ctx, namespace, labels.Everything()) {
 		return nil
 	}
-	return []string{fmt.Sprintf("metadata.namespace: %q has no IngotHost; register hosts there, until then its machines wait "+
-		"(a machine is given hosts of its own namespace)", namespace)}
+	return []string{fmt.Sprintf("metadata.namespace: %q has no IngotHost; register hosts there: machines use only hosts "+
+		"of their own namespace, and wait until then", namespace)}
 }
 
 func unmatched(path *field.Path, selector labels.Selector, where string) string {
-	return fmt.Sprintf("%s: %q matches no IngotHost %s; label the hosts so, or correct it, until then its machines wait", path, selector, where)
+	return fmt.Sprintf("%s: %q matches no IngotHost %s; label the hosts, or correct it: its machines wait until then", path, selector, where)
 }
 
-// some and none say whether a host matches; both are false where nobody knows.
-func (o Outlook) some(ctx context.Context, namespace string, selector labels.Selector) bool {
-	found, err := o.find(ctx, namespace, selector)
+// some and none report whether a host, or no host, matches. Both are false on an error.
+func (c Checker) some(ctx context.Context, namespace string, selector labels.Selector) bool {
+	found, err := c.find(ctx, namespace, selector)
 	return err == nil && found
 }
 
-func (o Outlook) none(ctx context.Context, namespace string, selector labels.Selector) bool {
-	found, err := o.find(ctx, namespace, selector)
+func (c Checker) none(ctx context.Context, namespace string, selector labels.Selector) bool {
+	found, err := c.find(ctx, namespace, selector)
 	return err == nil && !found
 }
 
-// find ends with the first host that matches.
-func (o Outlook) find(ctx context.Context, namespace string, selector labels.Selector) (bool, error) {
+// find reports whether a host matches.
+func (c Checker) find(ctx context.Context, namespace string, selector labels.Selector) (bool, error) {
 	hosts := &v1beta2.IngotHostList{}
-	err := o.Reader.List(ctx, hosts, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+	err := c.Reader.List(ctx, hosts, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
 		client.Limit(1), client.UnsafeDisableDeepCopy)
 	return len(hosts.Items) > 0, err
 }
 
-// parse reads a selector; unset, it selects everything. nil: it does not parse.
-func parse(selector *metav1.LabelSelector) labels.Selector {
+// parseSelector parses a selector. An unset selector matches everything; an invalid one returns nil.
+func parseSelector(selector *metav1.LabelSelector) labels.Selector {
 	if selector == nil {
 		return labels.Everything()
 	}
@@ -121,8 +120,8 @@ func parse(selector *metav1.LabelSelector) labels.Selector {
 	return parsed
 }
 
-// both selects what a and b select.
-func both(a, b labels.Selector) labels.Selector {
+// and matches what both a and b match.
+func and(a, b labels.Selector) labels.Selector {
 	requirements, selectable := b.Requirements()
 	if !selectable {
 		return labels.Nothing()
@@ -130,8 +129,8 @@ func both(a, b labels.Selector) labels.Selector {
 	return a.Add(requirements...)
 }
 
-// labelled selects what carries the label, whatever its value; nothing, if key is none.
-func labelled(key string) labels.Selector {
+// hasLabel matches objects with the label key. It matches nothing if key is invalid.
+func hasLabel(key string) labels.Selector {
 	requirement, err := labels.NewRequirement(key, selection.Exists, nil)
 	if err != nil {
 		return labels.Nothing()

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
-// fakeIndexer sets up the manager's indexes in a fake client.
+// fakeIndexer registers the manager's indexes with a fake client.
 type fakeIndexer struct{ *fake.ClientBuilder }
 
 func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
@@ -28,17 +28,17 @@ func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name st
 	return nil
 }
 
-func newOutlook(t *testing.T, objects ...client.Object) warnings.Outlook {
+func newChecker(t *testing.T, objects ...client.Object) warnings.Checker {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
 		t.Fatal(err)
 	}
-	return warnings.Outlook{Reader: builder.Build()}
+	return warnings.Checker{Reader: builder.Build()}
 }
 
-// host with labels as pairs of key and value.
+// host returns a host with labels as pairs of key and value.
 func host(name string, labels ...string) *v1beta2.IngotHost {
 	out := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{}}}
 	for i := 0; i < len(labels); i += 2 {
@@ -58,7 +58,7 @@ func hardware(name, arch string, cores int32, memoryGiB, diskGB int64) *v1beta2.
 	return out
 }
 
-// recorded is what there is of a host before its inspection: an address to boot with.
+// recorded returns the hardware of a host before its inspection: only an address.
 func recorded(name string) *v1beta2.IngotHardware {
 	out := &v1beta2.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	out.Spec.Address = &v1beta2.RecordedAddress{NetworkName: "rack-a", MAC: "52:54:00:00:00:09", IP: "10.0.0.9"}
@@ -76,7 +76,7 @@ func labelled(labels map[string]string) *v1beta2.HostSelector {
 	return &v1beta2.HostSelector{MatchLabels: labels}
 }
 
-const waits = "until then its machines wait"
+const waits = "its machines wait until then"
 
 func TestMachine(t *testing.T) {
 	inventory := []client.Object{
@@ -113,43 +113,43 @@ func TestMachine(t *testing.T) {
 		{"anything", "ns", v1beta2.IngotMachineSpec{}, nil},
 		{"labels that exist", "ns", gold(func(*v1beta2.HostSelector) {}), nil},
 		{"no hosts at all", "empty", gold(func(*v1beta2.HostSelector) {}), []string{
-			`metadata.namespace: "empty" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}},
+			`metadata.namespace: "empty" has no IngotHost; register hosts there: machines use only hosts of their own namespace, and wait until then`}},
 		{"labels that none has", "ns", v1beta2.IngotMachineSpec{HostSelector: labelled(map[string]string{"tier": "silver"})}, []string{
-			`spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts so, or correct it, ` + waits}},
+			`spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts, or correct it: ` + waits}},
 		{"an expression that none satisfies", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpDoesNotExist}}}}, []string{
-			`spec.hostSelector: "!tier" matches no IngotHost of namespace ns; label the hosts so, or correct it, ` + waits}},
+			`spec.hostSelector: "!tier" matches no IngotHost of namespace ns; label the hosts, or correct it: ` + waits}},
 		{"an expression that does not parse is refused elsewhere", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Gt"}}}}, nil},
 		{"a minimum that one has", "ns", gold(least(64, 128, 500)), nil},
 		{"a minimum that none has", "ns", gold(least(65, 513, 2001)), []string{
-			"spec.hostSelector.minimum.cores: none of the 2 inspected hosts has 65 cores, the most are 64; correct it, or register such hosts, " + waits,
-			"spec.hostSelector.minimum.memoryGiB: none of the 2 inspected hosts has 513 GiB, the most are 512; correct it, or register such hosts, " + waits,
-			"spec.hostSelector.minimum.diskGB: none of the 2 inspected hosts has a root disk of 2001 GB, the most are 2000; correct it, or register such hosts, " + waits}},
+			"spec.hostSelector.minimum.cores: none of the 2 inspected hosts has 65 cores (maximum: 64); correct it, or register such hosts: " + waits,
+			"spec.hostSelector.minimum.memoryGiB: none of the 2 inspected hosts has 513 GiB (maximum: 512); correct it, or register such hosts: " + waits,
+			"spec.hostSelector.minimum.diskGB: none of the 2 inspected hosts has a root disk of 2001 GB (maximum: 2000); correct it, or register such hosts: " + waits}},
 		{"a minimum whose parts are on different hosts", "ns", gold(least(64, 512, 100)), []string{
-			"spec: none of the 2 inspected hosts has all that hostSelector, rootDeviceHints and networkData ask for, though each part is there; correct it, or register such hosts, " + waits}},
+			"spec: none of the 2 inspected hosts has everything that hostSelector, rootDeviceHints and networkData require, though other hosts have each part; correct it, or register such hosts: " + waits}},
 		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Arch = "arm64" }), []string{
-			`spec.hostSelector.arch: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts, ` + waits}},
+			`spec.hostSelector.arch: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts: ` + waits}},
 		{"hints that choose nothing", "ns", spinning, []string{
-			"spec.rootDeviceHints.rotational: true: none of the 3 inspected hosts has a disk for which it holds; correct it, or register such hosts, " + waits}},
+			"spec.rootDeviceHints.rotational: true: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
 		{"hints of which two hold for nothing", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-9", MinSizeGigabytes: new(int64(5000)), Rotational: new(false)}), []string{
-			`spec.rootDeviceHints.serialNumber: "S-9": none of the 3 inspected hosts has a disk for which it holds; correct it, or register such hosts, ` + waits,
-			"spec.rootDeviceHints.minSizeGigabytes: 5000: none of the 3 inspected hosts has a disk for which it holds; correct it, or register such hosts, " + waits}},
+			`spec.rootDeviceHints.serialNumber: "S-9": none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: ` + waits,
+			"spec.rootDeviceHints.minSizeGigabytes: 5000: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
 		{"hints that hold for different disks", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h1", MinSizeGigabytes: new(int64(1000))}), []string{
-			"spec.rootDeviceHints: none of the 3 inspected hosts has a disk that they choose; correct it, or register such hosts, " + waits}},
+			"spec.rootDeviceHints: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
 		{"hints that a host has a disk for", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h2", MinSizeGigabytes: new(int64(1000))}), nil},
 		{"a mirror on hosts with one disk each", "ns", v1beta2.IngotMachineSpec{SoftwareRAID: &v1beta2.SoftwareRAID{Level: v1beta2.SoftwareRAIDLevel1}}, []string{
-			"spec.softwareRAID: none of the 3 inspected hosts has two disks that it could be made of; correct it, or register such hosts, " + waits}},
+			"spec.softwareRAID: none of the 3 inspected hosts has two suitable disks; correct it, or register such hosts: " + waits}},
 		{"interfaces that hosts have", "ns", driver("igb"), nil},
 		{"interfaces that none has", "ns", driver("mlx5_cor"), []string{
-			`spec.networkData.ethernets[0].nic: {"driver":"mlx5_cor"}: none of the 3 inspected hosts has an interface for uplink0 (IngotHost h1: ` +
-				"none of 1 interface have driver mlx5_cor); correct it, or register such hosts, " + waits}},
+			`spec.networkData.ethernets[0].nic: {"driver":"mlx5_cor"}: none of the 3 inspected hosts has an interface for uplink0 (nearest: IngotHost h1: ` +
+				"none of 1 interface have driver mlx5_cor); correct it, or register such hosts: " + waits}},
 		{"hosts that nobody has inspected say nothing", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchLabels: map[string]string{"tier": "new"}, Arch: "arm64"}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			check(t, tt.want, newOutlook(t, inventory...).Machine(t.Context(), tt.namespace, field.NewPath("spec"), tt.spec))
+			check(t, tt.want, newChecker(t, inventory...).Machine(t.Context(), tt.namespace, field.NewPath("spec"), tt.spec))
 		})
 	}
 }
@@ -167,33 +167,33 @@ func TestCluster(t *testing.T) {
 	}{
 		{"everything, by racks that nobody labelled", "ns", v1beta2.IngotClusterSpec{FailureDomainLabel: v1beta2.RackLabel}, nil},
 		{"no hosts at all", "empty", v1beta2.IngotClusterSpec{}, []string{
-			`metadata.namespace: "empty" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}},
+			`metadata.namespace: "empty" has no IngotHost; register hosts there: machines use only hosts of their own namespace, and wait until then`}},
 		{"rows", "ns", v1beta2.IngotClusterSpec{FailureDomainLabel: "example.com/row"}, nil},
 		{"rows, which the cluster's hosts do not have", "ns", v1beta2.IngotClusterSpec{HostSelector: selector("tier", "iron"), FailureDomainLabel: "example.com/row"}, []string{
-			`spec.failureDomainLabel: no IngotHost of the cluster's carries the label "example.com/row"; label the hosts, or correct it, until then the cluster has no failure domains`}},
+			`spec.failureDomainLabel: no IngotHost for this cluster has the label "example.com/row"; label the hosts, or correct it: the cluster has no failure domains until then`}},
 		{"no such hosts", "ns", v1beta2.IngotClusterSpec{HostSelector: selector("tier", "silver"), ControlPlaneSelector: selector("role", "x")}, []string{
-			`spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts so, or correct it, ` + waits}},
+			`spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts, or correct it: ` + waits}},
 		{"control planes", "ns", v1beta2.IngotClusterSpec{ControlPlaneSelector: selector("role", "control-plane")}, nil},
 		{"control planes, but not of the cluster's", "ns", v1beta2.IngotClusterSpec{HostSelector: selector("tier", "gold"), ControlPlaneSelector: selector("role", "control-plane")}, []string{
-			`spec.controlPlaneSelector: "role=control-plane" matches no IngotHost that hostSelector admits; label the hosts so, or correct it, ` + waits}},
+			`spec.controlPlaneSelector: "role=control-plane" matches no IngotHost that hostSelector matches; label the hosts, or correct it: ` + waits}},
 		{"a label that is none", "ns", v1beta2.IngotClusterSpec{FailureDomainLabel: "a..b/c"}, []string{
-			`spec.failureDomainLabel: no IngotHost of the cluster's carries the label "a..b/c"; label the hosts, or correct it, until then the cluster has no failure domains`}},
+			`spec.failureDomainLabel: no IngotHost for this cluster has the label "a..b/c"; label the hosts, or correct it: the cluster has no failure domains until then`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			check(t, tt.want, newOutlook(t, inventory...).Cluster(t.Context(), tt.namespace, field.NewPath("spec"), tt.spec))
+			check(t, tt.want, newChecker(t, inventory...).Cluster(t.Context(), tt.namespace, field.NewPath("spec"), tt.spec))
 		})
 	}
 }
 
-func TestUnlabelled(t *testing.T) {
+func TestMissingDomainLabels(t *testing.T) {
 	const row = "example.com/row"
 	byRow := &v1beta2.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	byRow.Spec.FailureDomainLabel = row
 	byRow.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}
 	racked := host("other", v1beta2.RackLabel, "1", "tier", "gold", row, "1")
 	warning := func(label string) []string {
-		return []string{"metadata.labels[" + label + "]: is not set, but other hosts of namespace ns carry the label; give the host its value, until then it is in no failure domain"}
+		return []string{"metadata.labels[" + label + "]: is not set, but other hosts of namespace ns have the label; set it: the host is in no failure domain until then"}
 	}
 	tests := []struct {
 		name         string
@@ -212,7 +212,7 @@ func TestUnlabelled(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			check(t, tt.want, newOutlook(t, tt.exist...).Unlabelled(t.Context(), tt.before, tt.host))
+			check(t, tt.want, newChecker(t, tt.exist...).MissingDomainLabels(t.Context(), tt.before, tt.host))
 		})
 	}
 }
@@ -229,17 +229,17 @@ func TestNetworks(t *testing.T) {
 	}
 	both := ipv6(v1beta2.DHCPv6ModeStateful, "2001:db8::1", "2001:db8::2")
 	both.Spec.Range = v1beta2.AddressRange{Start: "10.0.0.1", End: "10.0.0.9"}
-	fullIPv6 := `spec.networkRef.name: IngotNetwork "rack-a" has 2 addresses in spec.ipv6.range, and as many other hosts boot on it; make the range larger, or use another network, until then the host is not booted`
-	smallIPv6 := "spec.ipv6.range: 2001:db8::1 to 2001:db8::2 holds 2 addresses, and more hosts boot on the network; make it larger, until then some of them are not booted"
+	fullIPv6 := `spec.networkRef.name: IngotNetwork "rack-a" has 2 addresses in spec.ipv6.range, and as many other hosts; make the range larger, or use another network: Ingot does not boot the host until then`
+	smallIPv6 := "spec.ipv6.range: 2001:db8::1 to 2001:db8::2 has 2 addresses, but more hosts boot on the network; make it larger: Ingot does not boot some of them until then"
 	three := []client.Object{host("h1"), host("h2"), host("h3")}
-	full := `spec.networkRef.name: IngotNetwork "rack-a" has 2 addresses in spec.range, and as many other hosts boot on it; make the range larger, or use another network, until then the host is not booted`
-	small := "spec.range: 10.0.0.1 to 10.0.0.2 holds 2 addresses, and more hosts boot on the network; make it larger, until then some of them are not booted"
+	full := `spec.networkRef.name: IngotNetwork "rack-a" has 2 addresses in spec.range, and as many other hosts; make the range larger, or use another network: Ingot does not boot the host until then`
+	small := "spec.range: 10.0.0.1 to 10.0.0.2 has 2 addresses, but more hosts boot on the network; make it larger: Ingot does not boot some of them until then"
 	tests := []struct {
 		name    string
 		hosts   []client.Object
 		network *v1beta2.IngotNetwork
-		host    []string // warnings for a host h3 on the network
-		ofRange []string // warnings for the network
+		host    []string // for host h3 on the network
+		ofRange []string // for the network
 	}{
 		{"room", []client.Object{host("h1")}, network("rack-a", "10.0.0.1", "10.0.0.2"), nil, nil},
 		{"the host itself does not count", []client.Object{host("h1"), host("h3")}, network("rack-a", "10.0.0.1", "10.0.0.2"), nil, nil},
@@ -257,9 +257,9 @@ func TestNetworks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			o := newOutlook(t, append(tt.hosts, tt.network)...)
-			check(t, tt.host, o.Crowded(t.Context(), host("h3")))
-			check(t, tt.ofRange, o.Network(t.Context(), tt.network))
+			c := newChecker(t, append(tt.hosts, tt.network)...)
+			check(t, tt.host, c.FullNetwork(t.Context(), host("h3")))
+			check(t, tt.ofRange, c.Network(t.Context(), tt.network))
 		})
 	}
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
-// TestAddressesOfOneMind: what admission takes, some driver takes, in the canonical
-// form as well; and what admission refuses for its form, no driver takes. They read
-// addresses each for themselves.
-func TestAddressesOfOneMind(t *testing.T) {
+// Webhooks and drivers, which parse addresses separately, accept the same addresses, also in the
+// normalized form.
+func TestWebhooksAndDriversAcceptTheSameAddresses(t *testing.T) {
 	dialer := NewDialer()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nothing is sent
+	cancel() // send nothing
 	refused := func(address string) bool {
 		_, err := dialer.Dial(ctx, bmc.Target{Address: address, Username: "admin", Password: "canary"})
 		return errors.Is(err, bmc.ErrAddress)
@@ -31,12 +30,12 @@ func TestAddressesOfOneMind(t *testing.T) {
 	} {
 		parsed, err := bmcaddress.Parse(address)
 		if err != nil {
-			t.Errorf("admission refuses %s: %v", address, err)
+			t.Errorf("the webhook rejects %s: %v", address, err)
 			continue
 		}
 		for _, form := range []string{address, parsed.String()} {
 			if refused(form) {
-				t.Errorf("no driver takes %s", form)
+				t.Errorf("no driver accepts %s", form)
 			}
 			if err := dialer.Check(form); err != nil {
 				t.Errorf("%s: %v", form, err)
@@ -52,15 +51,15 @@ func TestAddressesOfOneMind(t *testing.T) {
 		"redfish://u@192.0.2.9", "u@192.0.2.9", "ipmi://u:p@192.0.2.9", "vendor+dell://u:p@192.0.2.9", "redfish://192.0.2.9?x", "redfish://192.0.2.9/redfish/v1/Systems/..",
 	} {
 		if !refused(address) {
-			t.Errorf("a driver takes %s", address)
+			t.Errorf("a driver accepts %s", address)
 		}
 		if _, err := bmcaddress.Parse(address); err == nil && dialer.Check(address) == nil {
-			t.Errorf("admission takes %s", address)
+			t.Errorf("the webhook accepts %s", address)
 		}
 	}
 }
 
-// TestOffers: what specs ask for is offered by Redfish, and by IPMI only in part.
+// Redfish offers all capabilities of host specs, and IPMI some.
 func TestOffers(t *testing.T) {
 	dialer := NewDialer()
 	for scheme, want := range map[string]string{

@@ -28,12 +28,12 @@ import (
 	"github.com/ingot-metal/ingot/bmc/vendor"
 )
 
-// The author of a host chooses an address that the manager connects to. These are read to
-// keep that from being a Service or the API server.
+// The manager connects to addresses from IngotHosts. It reads these objects to exclude Services and
+// the API server.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get
 
-// parseBMCSources reads --bmc-sources. A space is the default in the manifests.
+// parseBMCSources parses --bmc-sources, whose default in the manifests is a space.
 func (o *Options) parseBMCSources() (bmc.Sources, error) {
 	var entries []string
 	for _, entry := range o.BMCSources {
@@ -48,9 +48,8 @@ func (o *Options) parseBMCSources() (bmc.Sources, error) {
 	return sources, nil
 }
 
-// bmcSources are --bmc-sources without the networks of the cluster's own Services and the
-// addresses of its API server, as they are at the start. What the API server does not
-// have or does not show is left out, and logged.
+// bmcSources returns --bmc-sources without the Service networks and API server addresses of the
+// cluster at the start of the process. It logs networks and addresses that it cannot read.
 func (o *Options) bmcSources(ctx context.Context, reader client.Reader, config *rest.Config) (bmc.Sources, error) {
 	sources, err := o.parseBMCSources()
 	if err != nil {
@@ -67,14 +66,14 @@ func (o *Options) bmcSources(ctx context.Context, reader client.Reader, config *
 	return sources.Excluding(services...).Excluding(servers...), nil
 }
 
-// serviceNetworks are those of ServiceCIDRs, which Kubernetes has from 1.33 on.
+// serviceNetworks returns the networks of ServiceCIDRs, which exist since Kubernetes 1.33.
 func serviceNetworks(ctx context.Context, reader client.Reader) ([]netip.Prefix, error) {
 	list := &networkingv1.ServiceCIDRList{}
 	if err := reader.List(ctx, list); isHidden(err) {
-		ctrl.LoggerFrom(ctx).Info("The networks of Services are not known; exclude them by --bmc-sources, such as !10.96.0.0/12", "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Service networks are unknown; exclude them with --bmc-sources, for example !10.96.0.0/12", "reason", err.Error())
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read the networks of Services: %w", err)
+		return nil, fmt.Errorf("list the ServiceCIDRs: %w", err)
 	}
 	var networks []netip.Prefix
 	for _, item := range list.Items {
@@ -87,8 +86,8 @@ func serviceNetworks(ctx context.Context, reader client.Reader) ([]netip.Prefix,
 	return networks, nil
 }
 
-// apiServers are the addresses by which Pods, and this process, reach the API server. One
-// on loopback is left out: that network is excluded as a whole.
+// apiServers returns the addresses of the API server for Pods and for this process, except loopback
+// addresses, which are always excluded.
 func apiServers(ctx context.Context, reader client.Reader, config *rest.Config) ([]netip.Prefix, error) {
 	hosts := []string{os.Getenv("KUBERNETES_SERVICE_HOST")}
 	if u, err := url.Parse(config.Host); err == nil && u.Hostname() != "" {
@@ -98,9 +97,9 @@ func apiServers(ctx context.Context, reader client.Reader, config *rest.Config) 
 	err := reader.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, slice)
 	switch {
 	case isHidden(err):
-		ctrl.LoggerFrom(ctx).Info("The addresses of the API server's endpoints are not known; exclude them by --bmc-sources", "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Endpoint addresses of the API server are unknown; exclude them with --bmc-sources", "reason", err.Error())
 	case err != nil:
-		return nil, fmt.Errorf("read the endpoints of the API server: %w", err)
+		return nil, fmt.Errorf("get the endpoints of the API server: %w", err)
 	}
 	for _, endpoint := range slice.Endpoints {
 		hosts = append(hosts, endpoint.Addresses...)
@@ -116,7 +115,7 @@ func apiServers(ctx context.Context, reader client.Reader, config *rest.Config) 
 	return networks, nil
 }
 
-// addressesOf are those of a host that may be a name; none if it has none now.
+// addressesOf returns the addresses of a host name or IP address, or nil if it does not resolve.
 func addressesOf(ctx context.Context, host string) []netip.Addr {
 	if host == "" {
 		return nil
@@ -126,17 +125,18 @@ func addressesOf(ctx context.Context, host string) []netip.Addr {
 	}
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("The address of the API server is not known; exclude it by --bmc-sources", "server", host, "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Failed to resolve the API server; exclude its addresses with --bmc-sources", "server", host, "reason", err.Error())
 	}
 	return found
 }
 
-// isHidden reports that the cluster does not have what was asked for, or does not show it.
+// isHidden reports whether the cluster lacks an object or kind, or denies access to it.
 func isHidden(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err)
 }
 
-// NewDialer knows every driver; a host alone is asked for Redfish, then for IPMI.
+// NewDialer returns a dialer with all drivers. It tries Redfish and then IPMI for an address without a
+// scheme.
 func NewDialer() *dial.Dialer {
 	return dial.New(slices.Concat([]bmc.Driver{redfish.Driver(), redfish.PlainDriver(), ipmi.Driver()}, vendor.Drivers())...)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc/vendor"
 )
 
-// TestNoDriverConnectsOutsideOfTheSources: whatever the scheme, and whether the address is
-// written or comes from a name, not one packet leaves, and the refusal names the flag.
+// No driver sends a packet outside of --bmc-sources, whether the address is an IP address or a name, and
+// the error names the flag.
 func TestNoDriverConnectsOutsideOfTheSources(t *testing.T) {
 	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestNoDriverConnectsOutsideOfTheSources(t *testing.T) {
 		for _, host := range []string{"127.0.0.1", "localhost"} {
 			target := bmc.Target{Address: scheme + net.JoinHostPort(host, port), Username: "admin", Password: "canary", InsecureSkipVerify: true}
 			err := pool.Do(t.Context(), target, func(ctx context.Context, conn bmc.Conn) error {
-				_, err := conn.PowerState(ctx) // some drivers connect with the first call
+				_, err := conn.PowerState(ctx) // some drivers connect at the first call
 				return err
 			})
 			if !errors.Is(err, bmc.ErrSourceNotAllowed) || !strings.Contains(err.Error(), "--bmc-sources") || !strings.Contains(err.Error(), host) {
@@ -69,7 +69,7 @@ func TestNoDriverConnectsOutsideOfTheSources(t *testing.T) {
 		}
 	}
 	if _, err := fingerprint(&sources)(t.Context(), net.JoinHostPort("localhost", port)); !errors.Is(err, bmc.ErrSourceNotAllowed) {
-		t.Errorf("the look at the certificate: %v", err)
+		t.Errorf("the certificate probe: %v", err)
 	}
 	select {
 	case by := <-reached:

@@ -24,23 +24,22 @@ import (
 	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
 
-// Files of the agent image.
+// Required files in --agent-image-dir.
 const (
 	agentKernel    = "vmlinuz"
 	agentInitramfs = "initramfs.cpio.zst"
 )
 
-// Sockets are what the roles listen on.
+// Sockets are the listeners of the roles.
 type Sockets struct {
-	// Agent is where agents connect: to the agent API in the role controllers, to
-	// what passes them on to it in the role boot alone. AgentIPv6 is the same by IPv6;
-	// nil: there is none, or Agent takes both.
+	// Agent accepts agents: for the agent API or, with only the role boot, for the forwarder.
+	// AgentIPv6 is nil if Agent accepts both families or IPv6 is disabled.
 	Agent, AgentIPv6 net.Listener
 	// Boot is set for the role boot.
 	Boot bootserver.Sockets
 }
 
-// Close closes what is open; what a server has taken over is closed by it too.
+// Close closes all open sockets.
 func (s *Sockets) Close() {
 	if s.Agent != nil {
 		_ = s.Agent.Close()
@@ -51,10 +50,10 @@ func (s *Sockets) Close() {
 	_ = s.Boot.Close()
 }
 
-// OpenSockets opens the sockets that the roles need.
+// OpenSockets opens the sockets of the roles.
 type OpenSockets func(ctx context.Context, o *Options) (*Sockets, error)
 
-// HostSockets opens them on the network of the process.
+// HostSockets opens the sockets on the network of the process.
 func HostSockets(ctx context.Context, o *Options) (*Sockets, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.agentListen())
 	if err != nil {
@@ -85,13 +84,13 @@ func HostSockets(ctx context.Context, o *Options) (*Sockets, error) {
 	if at := o.agentListenIPv6(ipv6); at != "" {
 		if sockets.AgentIPv6, err = (&net.ListenConfig{}).Listen(ctx, "tcp6", at); err != nil {
 			sockets.Close()
-			return nil, fmt.Errorf("--agent-listen, for IPv6: %w", err)
+			return nil, fmt.Errorf("--agent-listen: IPv6: %w", err)
 		}
 	}
 	return sockets, nil
 }
 
-// agents are the listeners that agents come to.
+// agents returns the listeners for agents.
 func (s *Sockets) agents() []net.Listener {
 	if s.AgentIPv6 == nil {
 		return []net.Listener{s.Agent}
@@ -99,22 +98,22 @@ func (s *Sockets) agents() []net.Listener {
 	return []net.Listener{s.Agent, s.AgentIPv6}
 }
 
-// agentListen is --agent-listen; on the host's network, where the boot server is one
-// of many, it is bound to the boot server's address.
+// agentListen returns the listen address for agents. A boot server on the host's network binds to
+// --boot-address, because other boot servers may use the same port.
 func (o *Options) agentListen() string {
 	host, port, err := net.SplitHostPort(o.AgentListen)
-	if err == nil && host == "" && o.passesAgents() {
+	if err == nil && host == "" && o.forwardsAgents() {
 		return net.JoinHostPort(o.BootAddress, port)
 	}
 	return o.AgentListen
 }
 
-// addBootRole serves DHCP, TFTP and HTTP, and agents unless their API is in this
-// process, on every replica.
+// addBootRole serves DHCP, TFTP and HTTP on every replica, and forwards agents unless this process
+// serves the agent API.
 func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
 	var services []func(context.Context) error
 	var forwarder *passthrough.Forwarder
-	if o.passesAgents() {
+	if o.forwardsAgents() {
 		var err error
 		forwarder, err = passthrough.New(passthrough.Config{
 			Upstream: o.AgentUpstream, Seal: id.keys.Seal, Hardware: bindings.At, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("passthrough"))),
@@ -124,18 +123,18 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		}
 		services = append(services, func(ctx context.Context) error { return forwarder.Run(ctx, sockets.agents()...) })
 	}
-	measures, err := newBootMetrics(metrics.Registry)
+	bootMetrics, err := newBootMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	tracker := newTracker(mgr, o, id, forwarder, measures.boots)
-	serve, err := bootServer(mgr, o, id, sockets, seen{measures, tracker}, bindings)
+	tracker := newTracker(mgr, o, id, forwarder, bootMetrics.boots)
+	serve, err := bootServer(mgr, o, id, sockets, observability{bootMetrics, tracker}, bindings)
 	if err != nil {
 		return err
 	}
 	services = append(services, serve, tracker.Run)
 	return mgr.Add(everywhere(func(ctx context.Context) error {
-		// No answer before the cache knows the hosts: silence would make firmware give up.
+		// Requests before the cache sync would find no host, and firmware would give up.
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			return nil
 		}
@@ -147,18 +146,18 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 	}))
 }
 
-// bootFiles are what hosts boot from.
+// bootFiles are the files of the agent.
 type bootFiles struct {
 	registry          *pxe.Files
 	kernel, initramfs pxe.File
-	// whole is the agent as one UEFI program; without the stub, hasWhole is false.
-	whole    unified
-	hasWhole bool
-	// signed is empty where the directory has no boot loaders for Secure Boot.
+	// uki is the agent as a unified kernel image. hasUKI is false without the stub.
+	uki    agentProgram
+	hasUKI bool
+	// signed is empty without boot loaders for Secure Boot.
 	signed bootserver.Signed
 }
 
-// agentFiles reads --agent-image-dir, and says what hosts cannot do without what is missing.
+// agentFiles reads --agent-image-dir, and logs the consequences of missing files.
 func agentFiles(o *Options, id *identity, log logr.Logger) (bootFiles, error) {
 	out := bootFiles{registry: &pxe.Files{}}
 	var err error
@@ -168,22 +167,22 @@ func agentFiles(o *Options, id *identity, log logr.Logger) (bootFiles, error) {
 	if out.initramfs, err = out.registry.Add(filepath.Join(o.AgentImageDir, agentInitramfs)); err != nil {
 		return bootFiles{}, fmt.Errorf("--agent-image-dir: %w", err)
 	}
-	if out.whole, out.hasWhole, err = loadUnified(o, id.pins, out.registry); err != nil {
+	if out.uki, out.hasUKI, err = loadUKI(o, id.pins, out.registry); err != nil {
 		return bootFiles{}, err
 	}
-	if !out.hasWhole {
-		log.Info("There is no stub in --agent-image-dir: no host boots by HTTP or VirtualMedia", "stub", agentStub)
+	if !out.hasUKI {
+		log.Info("No UEFI stub in --agent-image-dir; hosts cannot boot by HTTP or VirtualMedia", "stub", agentStub)
 	}
 	if out.signed, err = loadSigned(o.AgentImageDir); err != nil {
 		return bootFiles{}, err
 	}
 	if len(out.signed.Shim) == 0 {
-		log.Info("There is no shim in --agent-image-dir: hosts with Secure Boot do not boot by PXE", "shim", agentShim)
+		log.Info("No shim in --agent-image-dir; hosts with Secure Boot cannot boot by PXE", "shim", agentShim)
 	}
 	return out, nil
 }
 
-// imageCache keeps images at --image-cache-dir, by which sources the directory says.
+// imageCache returns the cache in --image-cache-dir for the images of the hosts in dir.
 func imageCache(o *Options, dir *bootconfig.Directory, log logr.Logger) (*httpd.ImageCache, error) {
 	client, err := o.Images.client()
 	if err != nil {
@@ -198,8 +197,8 @@ func imageCache(o *Options, dir *bootconfig.Directory, log logr.Logger) (*httpd.
 	return images, nil
 }
 
-// bootServer makes the server of DHCP, TFTP and HTTP, and returns what runs it.
-func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, by seen, bindings *pxe.AddressBindings) (func(context.Context) error, error) {
+// bootServer returns a function that runs the DHCP, TFTP and HTTP servers.
+func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, obs observability, bindings *pxe.AddressBindings) (func(context.Context) error, error) {
 	log := mgr.GetLogger().WithName("boot")
 	agent, err := agentFiles(o, id, log)
 	if err != nil {
@@ -211,7 +210,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	}
 	dir := bootconfig.New(bootconfig.Options{
 		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(), ServerIPv6: o.agentAddressIPv6(ipv6Address),
-		Kernel: agent.kernel, Initrds: []pxe.File{agent.initramfs}, Unified: agent.whole.file, Arguments: o.AgentArguments,
+		Kernel: agent.kernel, Initrds: []pxe.File{agent.initramfs}, Unified: agent.uki.file, Arguments: o.AgentArguments,
 		Clock: clock.RealClock{}, Log: log,
 	})
 	images, err := imageCache(o, dir, log)
@@ -222,19 +221,19 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if err != nil {
 		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
-	ipv6, err := ipv6Side(ipv6Address, dir)
+	ipv6, err := ipv6Config(ipv6Address, dir)
 	if err != nil {
 		return nil, err
 	}
 	var discs pxe.DiscDirectory
-	if agent.hasWhole {
+	if agent.hasUKI {
 		discs = dir
 	}
 	server, err := bootserver.New(bootserver.Config{
-		Discs: discs, Disc: agent.whole.disc,
+		Discs: discs, Disc: agent.uki.disc,
 		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: agent.signed,
 		Directory: dir, Files: agent.registry, Bindings: bindings, Images: images, SinglePortTFTP: o.TFTPSinglePort, MaxConnsPerClient: o.BootClientConnections,
-		Observer: observers(bootLog(log), by.tracker), DHCPMetrics: by.metrics.dhcp, TFTPMetrics: by.metrics.tftp, HTTPMetrics: by.metrics.http,
+		Observer: observers(bootLog(log), obs.tracker), DHCPMetrics: obs.metrics.dhcp, TFTPMetrics: obs.metrics.tftp, HTTPMetrics: obs.metrics.http,
 		Log: slog.New(logr.ToSlogHandler(log)),
 	})
 	if err != nil {
@@ -246,7 +245,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return fmt.Errorf("look-ups of hosts: %w", err)
+			return fmt.Errorf("watch the hosts for the boot server: %w", err)
 		}
 		return server.Run(ctx, sockets.Boot)
 	}, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// What --agent-image-dir must hold, and what is said of what it may lack.
+// --agent-image-dir needs kernel and initramfs. The log reports other missing files.
 func TestAgentFiles(t *testing.T) {
-	const noStub, noShim = "no host boots by HTTP", "hosts with Secure Boot do not boot by PXE"
+	const noStub, noShim = "hosts cannot boot by HTTP", "hosts with Secure Boot cannot boot by PXE"
 	for name, tc := range map[string]struct {
 		files []string
 		fails string
@@ -26,7 +26,7 @@ func TestAgentFiles(t *testing.T) {
 		"no initramfs":             {[]string{agentKernel}, agentInitramfs, nil},
 		"one loader alone":         {[]string{agentKernel, agentInitramfs, agentShim}, agentGRUB, []string{noStub}},
 		"a stub that is not one":   {[]string{agentKernel, agentInitramfs, agentStub}, "--agent-image-dir", nil},
-		"a signed image of no one": {[]string{agentKernel, agentInitramfs, agentUnified}, agentUnified, nil},
+		"a signed image of no one": {[]string{agentKernel, agentInitramfs, agentUKI}, agentUKI, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &Options{AgentImageDir: t.TempDir(), ImageCacheDir: t.TempDir()}
@@ -49,7 +49,7 @@ func TestAgentFiles(t *testing.T) {
 					t.Errorf("told %q, want %q in it", told.String(), want)
 				}
 			}
-			if err == nil && (out.kernel.Name != agentKernel || out.initramfs.Name != agentInitramfs || out.hasWhole) {
+			if err == nil && (out.kernel.Name != agentKernel || out.initramfs.Name != agentInitramfs || out.hasUKI) {
 				t.Errorf("files %+v", out)
 			}
 		})

@@ -27,8 +27,8 @@ import (
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
-// What the cache holds: of Secrets and ConfigMaps only those of BMCs, with
-// --namespace only that namespace's objects, and networks, which have none, always.
+// The cache contains only the Secrets and ConfigMaps of BMCs and, with --namespace, only objects of that
+// namespace and cluster-scoped networks.
 func TestCache(t *testing.T) {
 	config := envtest.Start(t, envtest.IngotCRDs(t))
 	scheme, err := Scheme()
@@ -96,7 +96,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// start fills the cache; it is stopped with the test, to which the context belongs.
+// start runs the cache until the end of the test.
 func start(t *testing.T, c cache.Cache) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,12 +109,12 @@ func start(t *testing.T, c cache.Cache) context.Context {
 		}
 	})
 	if !c.WaitForCacheSync(ctx) {
-		t.Fatal("the cache does not start")
+		t.Fatal("the cache did not start")
 	}
 	return ctx
 }
 
-// cut is the way to an API server that can go away.
+// cut is a connection to an API server that can become unavailable.
 type cut struct {
 	http.RoundTripper
 	away *atomic.Bool
@@ -122,13 +122,13 @@ type cut struct {
 
 func (c cut) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.away.Load() {
-		return nil, errors.New("the API server is away")
+		return nil, errors.New("the API server is unavailable")
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// A boot never waits on the API server: all that the boot server's questions need is
-// in the cache before the first one, and stays there when the API server goes away.
+// A boot never waits for the API server: the cache contains everything before the first boot, and keeps it
+// when the API server becomes unavailable.
 func TestBootServerCache(t *testing.T) {
 	config := rest.CopyConfig(envtest.Start(t, envtest.IngotCRDs(t)))
 	away := &atomic.Bool{}
@@ -154,7 +154,7 @@ func TestBootServerCache(t *testing.T) {
 			}
 			ctx := start(t, c)
 			away.Store(true)
-			ctx, stop := context.WithTimeout(ctx, 10*time.Second) // a hang ends as a failure
+			ctx, stop := context.WithTimeout(ctx, 10*time.Second) // a hang becomes a failure
 			defer stop()
 			for _, object := range []client.Object{&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotNetwork{}} {
 				if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "none"}, object); !apierrors.IsNotFound(err) {
@@ -165,8 +165,8 @@ func TestBootServerCache(t *testing.T) {
 	}
 }
 
-// Managed fields of Cluster API's objects are not kept: the migration reads those of Ingot's.
-func TestCacheLeavesOut(t *testing.T) {
+// The cache drops the managed fields of Cluster API objects, but not of Ingot's, which the migration reads.
+func TestCacheDropsManagedFields(t *testing.T) {
 	for object, want := range map[client.Object]int{&clusterv1.Machine{}: 0, &clusterv1.Cluster{}: 0, &infrav1.IngotHost{}: 1, &corev1.Secret{}: 1} {
 		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
 		kept, err := cacheOptions(DefaultOptions()).DefaultTransform(object)

@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -44,9 +43,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
 
-// bmcCloseTimeout bounds how long the BMC sessions may take to end at the stop.
-// With a call that ignores its end, and the end of its session, it stays below the 30
-// seconds that the manager has.
+// bmcCloseTimeout limits the closing of BMC sessions when the manager stops. Together with a call that
+// ignores its cancellation, it stays below 30 seconds.
 const bmcCloseTimeout = 12 * time.Second
 
 func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *identity, watch *continuity.Watch) error {
@@ -56,11 +54,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	}
 	poolOptions := o.BMC
 	poolOptions.Observer, poolOptions.Mark = observer, id.sessionMark()
-	// A session outlives the longest pause between two polls (three intervals, and at
-	// first one and a half times that).
+	// A session outlives the longest time between two polls, which is 4.5 intervals.
 	poolOptions.IdleTimeout = max(poolOptions.IdleTimeout, 5*o.PowerPoll)
-	// However many BMCs hang, most of the workers serve those that do not.
-	// Two are the least: BMCs that failed have half of the places.
+	// Most workers must remain available when BMCs hang. The minimum is two, because failed BMCs get
+	// half of the slots.
 	poolOptions.Patience.Slow = min(poolOptions.Patience.Slow, max(2, o.HostConcurrency/4))
 	pool := bmc.NewPool(NewDialer().Dial, poolOptions)
 	if err := mgr.Add(closer{pool}); err != nil {
@@ -75,8 +72,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err != nil {
 		return err
 	}
-	given := &ipam.Memory{} // one, since an address may be a host's or a machine's
-	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder, hosts.Addresses = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder, given
+	addresses := &ipam.Memory{} // shared by hosts and machines
+	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder, hosts.Addresses = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder, addresses
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
 		return err
 	}
@@ -87,13 +84,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	hosts.Continuity, hosts.Nodes = watch, node.Reports{Clusters: workloads}
 	return errors.Join(
 		mgr.Add(watch),
-		addCatalogue(mgr, o, recorder),
+		addImageControllers(mgr, o, recorder),
 		mgr.Add(census),
 		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),
-		(&inuse.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr, workers(holdConcurrency)),
+		(&inuse.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr, workers(inUseConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
-			Timing: o.Timing, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
+			Timing: o.Timing, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: addresses,
 		}).SetupWithManager(ctx, mgr, workers(o.MachineConcurrency)),
 		(&cluster.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, WatchFilterValue: o.WatchFilter,
@@ -114,19 +111,19 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	)
 }
 
-// continuityWatch keeps the time since which the state of hosts can be trusted.
+// continuityWatch records the time since which the state of hosts is reliable (I21).
 func continuityWatch(mgr manager.Manager, o *Options) *continuity.Watch {
 	return &continuity.Watch{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Namespace: o.leaseNamespace(), Name: o.continuityLease(),
 	}
 }
 
-// hostReconciler is all of the reconciler of hosts that the options decide.
+// hostReconciler returns the host reconciler with the fields that depend on the options.
 func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
-	// Whoever writes a host chooses a URL that a privileged process then asks for.
+	// Firmware URLs come from IngotHosts, so the sources are restricted.
 	images, err := o.Images.client()
 	if err != nil {
-		return nil, fmt.Errorf("read images of firmware: %w", err)
+		return nil, err
 	}
 	return &host.Reconciler{
 		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Timing: o.Timing, NewID: uuid.NewString,
@@ -135,7 +132,7 @@ func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
 	}, nil
 }
 
-// fingerprint looks at the certificates of BMCs that are where they may be.
+// fingerprint returns a function that reads the certificate of a BMC at an allowed address.
 func fingerprint(sources *bmc.Sources) func(ctx context.Context, address string) (string, error) {
 	target := bmc.Target{Connecting: func(host string, to netip.AddrPort) error {
 		if sources != nil && !sources.Allows(to.Addr()) {
@@ -146,16 +143,17 @@ func fingerprint(sources *bmc.Sources) func(ctx context.Context, address string)
 	return func(ctx context.Context, address string) (string, error) { return trust.Probe(ctx, target, address) }
 }
 
-// holdConcurrency is how many objects of a kind are released at once.
-const holdConcurrency = 2
+const (
+	// inUseConcurrency is the number of concurrent reconciles of the finalizer controller.
+	inUseConcurrency = 2
+	// moveConcurrency is the number of namespaces reconciled concurrently. A move affects one.
+	moveConcurrency = 4
+)
 
-// moveConcurrency is how many namespaces are looked at at once: a move takes one.
-const moveConcurrency = 4
-
-// closer ends the BMC sessions when the manager stops.
+// closer closes the BMC sessions when the manager stops.
 type closer struct{ pool *bmc.Pool }
 
-// Start waits for the end, then closes every session at its BMC.
+// Start implements manager.Runnable.
 func (c closer) Start(ctx context.Context) error {
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bmcCloseTimeout)
@@ -163,17 +161,16 @@ func (c closer) Start(ctx context.Context) error {
 	return c.pool.Close(ctx)
 }
 
-// NeedLeaderElection: a replica that never led has no sessions to close.
+// NeedLeaderElection returns false: a replica that never led has no sessions.
 func (closer) NeedLeaderElection() bool { return false }
 
-// bootRecorder keeps boots in the status of hosts.
+// bootRecorder writes boots into the status of hosts.
 func bootRecorder(mgr manager.Manager) *bootlog.Recorder {
 	return &bootlog.Recorder{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ingot")}
 }
 
-// addAgentAPI serves agents on every replica: each write goes by optimistic lock.
-// Bindings are those of the boot server in this process; boot servers elsewhere send theirs
-// with each connection.
+// addAgentAPI serves agents on every replica; all writes use optimistic locks. bindings come from the
+// boot server in this process. Other boot servers send theirs with each connection.
 func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, bindings *pxe.AddressBindings, watch *continuity.Watch) error {
 	log := mgr.GetLogger().WithName("agent-api")
 	listeners := sockets.agents()
@@ -204,16 +201,15 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 	}))
 }
 
-// How long a reconcile that failed waits for its next try (I13). controller-runtime's own
-// limit is a thousand seconds: after a quarter of an hour without the API server or a
-// webhook, a fence would stand still for as long again.
+// The backoff of failed reconciles (I13). controller-runtime's maximum of 1,000 seconds would delay a
+// fencing for too long after an outage of the API server.
 const (
 	retryFirst  = 5 * time.Millisecond
-	retryMax    = 5 * time.Minute // with jitter
+	retryMax    = 5 * time.Minute // including jitter
 	retryJitter = 0.5
 )
 
-// workers are the options of a controller that has so many.
+// workers returns the options of a controller with n concurrent reconciles.
 func workers(n int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: n,
@@ -221,7 +217,7 @@ func workers(n int) controller.Options {
 	}
 }
 
-// jittered keeps what failed together from being tried again together.
+// jittered adds jitter, so that simultaneous failures are not retried simultaneously.
 type jittered struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
 }

@@ -44,8 +44,8 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// deployment is an API server with what is installed besides Deployments, and the
-// two processes that would run in the Pods.
+// deployment is an API server with the shipped objects except Deployments, and the two processes of
+// the Pods.
 type deployment struct {
 	t       *testing.T
 	admin   client.Client
@@ -54,7 +54,7 @@ type deployment struct {
 	objects []unstructured.Unstructured
 }
 
-// newDeployment applies namespace, service accounts and roles as they are shipped.
+// newDeployment applies the shipped namespaces, service accounts and roles.
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
@@ -78,7 +78,7 @@ func newDeployment(t *testing.T) *deployment {
 	return d
 }
 
-// kubeconfig writes one with a token of the service account.
+// kubeconfig writes a kubeconfig with a token of the service account.
 func (d *deployment) kubeconfig(account string) (path, bearer string) {
 	d.t.Helper()
 	request := &authenticationv1.TokenRequest{}
@@ -98,7 +98,7 @@ func (d *deployment) kubeconfig(account string) (path, bearer string) {
 	return path, request.Status.Token
 }
 
-// namespaceOf is that of a Deployment's service account.
+// namespaceOf returns the namespace of a Deployment's service account.
 func namespaceOf(account string) string {
 	if account == "ingot-boot" {
 		return "ingot-boot-system"
@@ -106,8 +106,8 @@ func namespaceOf(account string) string {
 	return "ingot-system"
 }
 
-// run starts the process of a Deployment with its own arguments; overrides say what
-// is different on this machine. It returns the sockets that the process has.
+// run starts the process of a Deployment with its arguments and overrides for the test, and returns
+// its sockets.
 func (d *deployment) run(name string, overrides ...string) *Sockets {
 	d.t.Helper()
 	container := find[appsv1.Deployment](d.t, d.objects, "Deployment", name).Spec.Template.Spec.Containers[0]
@@ -138,7 +138,7 @@ func (d *deployment) run(name string, overrides ...string) *Sockets {
 	return sockets
 }
 
-// await asks until the answer is there.
+// await requests url until it returns the status.
 func (d *deployment) await(url string, status int, ended <-chan struct{}) {
 	d.t.Helper()
 	alive := func() error {
@@ -154,11 +154,11 @@ func (d *deployment) await(url string, status int, ended <-chan struct{}) {
 		if got == status {
 			return "", nil
 		}
-		return fmt.Sprintf("it answers %d", got), nil
+		return fmt.Sprintf("the status is %d", got), nil
 	})
 }
 
-// get asks over HTTP or unverified HTTPS, with a bearer token; 0 is no answer.
+// get sends a request over HTTP or unverified HTTPS with a bearer token. Status 0 means no answer.
 func get(t *testing.T, url, bearer string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -182,7 +182,7 @@ func get(t *testing.T, url, bearer string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// loopback opens sockets on ports that are free.
+// loopback opens sockets on free loopback ports.
 func loopback(t *testing.T) *Sockets {
 	t.Helper()
 	tcp := func() net.Listener {
@@ -204,7 +204,7 @@ func loopback(t *testing.T) *Sockets {
 	return s
 }
 
-// freeAddress is an address that nothing listens on.
+// freeAddress returns a free loopback address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -225,7 +225,7 @@ func (d *deployment) write(dir, name string, data []byte) {
 	}
 }
 
-// startManager runs the manager; it returns its sockets and its diagnostics.
+// startManager runs the manager, and returns its sockets and diagnostics URL.
 func (d *deployment) startManager() (*Sockets, string) {
 	d.t.Helper()
 	crt, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -244,7 +244,7 @@ func (d *deployment) startManager() (*Sockets, string) {
 		"--leader-elect-namespace=ingot-system"), "https://" + diagnostics
 }
 
-// startBoot mounts the two keys and runs the boot server.
+// startBoot runs the boot server with the keys mounted.
 func (d *deployment) startBoot(upstream string) *Sockets {
 	d.t.Helper()
 	secret := &corev1.Secret{}
@@ -252,7 +252,7 @@ func (d *deployment) startBoot(upstream string) *Sockets {
 		return d.admin.Get(ctx, client.ObjectKey{Namespace: "ingot-boot-system", Name: "ingot-agent-keys"}, secret)
 	}))
 	if len(secret.Data) != 2 {
-		d.t.Errorf("boot servers are given %d keys, want the token key and the pins", len(secret.Data))
+		d.t.Errorf("the Secret of the boot servers has %d keys, want the token key and the pins", len(secret.Data))
 	}
 	for _, name := range []string{token.FileHMAC, token.FilePins} {
 		d.write("keys", name, secret.Data[name])
@@ -268,23 +268,22 @@ func (d *deployment) startBoot(upstream string) *Sockets {
 		"--loader-dir="+filepath.Join(d.dir, "loaders"), "--image-cache-dir="+filepath.Join(d.dir, "images"), "--agent-upstream="+upstream)
 }
 
-// The two Deployments work together with the roles that are shipped: keys are made,
-// both become ready, an agent reaches its API through the boot server only,
-// diagnostics are for those who may, and stored objects are migrated.
+// The two Deployments work with the shipped roles: keys are created, both become ready, an agent
+// reaches its API only through the boot server, diagnostics are authorized, and objects are migrated.
 func TestDeployments(t *testing.T) {
 	d := newDeployment(t)
 	manager, diagnostics := d.startManager()
 	boot := d.startBoot(manager.Agent.Addr().String())
 
 	t.Run("agent through the boot server", func(t *testing.T) {
-		refusal, err := d.knock(boot.Agent.Addr())
+		refusal, err := d.callAgentAPI(boot.Agent.Addr())
 		if err != nil || !strings.Contains(refusal, string(agentapi.ReasonTokenInvalid)) {
-			t.Errorf("the agent API says %q, error %v", refusal, err)
+			t.Errorf("the agent API answered %q, error %v", refusal, err)
 		}
 	})
 	t.Run("agent past the boot server", func(t *testing.T) {
-		if answer, err := d.knock(manager.Agent.Addr()); err == nil {
-			t.Errorf("the agent API says %q to one whom no boot server passed on", answer)
+		if answer, err := d.callAgentAPI(manager.Agent.Addr()); err == nil {
+			t.Errorf("the agent API answered %q to an agent without a boot server", answer)
 		}
 	})
 	t.Run("diagnostics", func(t *testing.T) { d.checkDiagnostics(t, diagnostics) })
@@ -309,8 +308,8 @@ func TestDeployments(t *testing.T) {
 	})
 }
 
-// knock asks the agent API without a token, as agents do: by the pin of its key.
-func (d *deployment) knock(address net.Addr) (string, error) {
+// callAgentAPI calls the agent API without a token, and verifies the pin of its key.
+func (d *deployment) callAgentAPI(address net.Addr) (string, error) {
 	files, err := token.ReadDir(filepath.Join(d.dir, "keys"))
 	if err != nil {
 		return "", err
@@ -320,7 +319,7 @@ func (d *deployment) knock(address net.Addr) (string, error) {
 		return "", err
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, // the pin is what counts (I15)
+		InsecureSkipVerify: true, // the pin is verified instead (I15)
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if pin := token.PinOf(state.PeerCertificates[0].RawSubjectPublicKeyInfo); pin != pins[0] {
 				return fmt.Errorf("pin %s is not %s", pin, pins[0])
@@ -339,7 +338,7 @@ func (d *deployment) knock(address net.Addr) (string, error) {
 	return string(body), err
 }
 
-// checkLeader: the manager holds the Lease, and may tell it.
+// checkLeader checks that the manager holds the Lease and records an event.
 func (d *deployment) checkLeader(t *testing.T) {
 	lease := &coordinationv1.Lease{}
 	if err := d.admin.Get(t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: leaderLock}, lease); err != nil {
@@ -356,7 +355,7 @@ func (d *deployment) checkLeader(t *testing.T) {
 	}))
 }
 
-// checkDiagnostics: metrics are for those whom RBAC lets read them, by HTTPS.
+// checkDiagnostics checks that metrics require HTTPS and RBAC.
 func (d *deployment) checkDiagnostics(t *testing.T, url string) {
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ingot-system", Name: "metrics-reader"}}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
@@ -375,11 +374,11 @@ func (d *deployment) checkDiagnostics(t *testing.T, url string) {
 		path, bearer string
 		want         int
 	}{
-		"nobody":                {"/metrics", "", http.StatusUnauthorized},
-		"a stranger":            {"/metrics", "no-token", http.StatusInternalServerError}, // so says controller-runtime
-		"one who may not":       {"/metrics", denied, http.StatusForbidden},
-		"one who may":           {"/metrics", allowed, http.StatusOK},
-		"one who may, profiles": {"/debug/pprof/", allowed, http.StatusForbidden},
+		"no token":           {"/metrics", "", http.StatusUnauthorized},
+		"an unknown token":   {"/metrics", "no-token", http.StatusInternalServerError}, // by controller-runtime
+		"without permission": {"/metrics", denied, http.StatusForbidden},
+		"with permission":    {"/metrics", allowed, http.StatusOK},
+		"profiles":           {"/debug/pprof/", allowed, http.StatusForbidden},
 	} {
 		if got, body := get(t, url+tc.path, tc.bearer); got != tc.want || got == http.StatusOK && !strings.Contains(body, "controller_runtime_") {
 			t.Errorf("%s: status %d, want %d: %.100s", name, got, tc.want, body)
@@ -387,7 +386,7 @@ func (d *deployment) checkDiagnostics(t *testing.T, url string) {
 	}
 }
 
-// checkMigration: the migrator has been at every definition of ours.
+// checkMigration checks that the migrator has processed every definition.
 func (d *deployment) checkMigration(t *testing.T) {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

@@ -1,10 +1,10 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app wires Ingot's manager: flags to options, options to controllers,
-// webhooks, agent API and boot server. It decides nothing. The sockets of the
-// agent API and the boot server come from outside, so that the same program runs
-// on the host's network, in a namespace, or on a network in user space.
+// Package app assembles Ingot's manager: it converts flags to options, and options to controllers,
+// webhooks, the agent API and the boot server. It contains no decisions. The caller opens the
+// sockets of the agent API and the boot server, so that the same program runs on the host's
+// network, in a network namespace, or on a user-space network.
 //
 //	options := app.DefaultOptions()
 //	options.AddFlags(pflag.CommandLine)

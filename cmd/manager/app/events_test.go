@@ -22,8 +22,8 @@ import (
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
-// The API server takes every Event of the manager's recorders, however long the message is.
-func TestNotes(t *testing.T) {
+// The API server accepts every Event of the manager's recorders, even with a long message.
+func TestEventNotesAreTruncated(t *testing.T) {
 	env := envtest.Environment(t, envtest.IngotCRDs(t))
 	envtest.StartEnvironment(t, env)
 	o := DefaultOptions()
@@ -39,9 +39,9 @@ func TestNotes(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "h", UID: "1"}}
 	for reason, tc := range map[string]struct {
 		note  string
-		bytes int // of the note that is kept, at least
+		bytes int // minimum length of the stored note
 	}{
-		// As a failure is told: what the schema lets into the ledger, and what to do.
+		// The longest message of a failure, with a remedy.
 		infrav1.ReasonQuarantined: {inventory.Truncate(strings.Repeat("x", 2000), 1024) + "; the host is off and out of service", 1024},
 		infrav1.ReasonWipeFailed:  {strings.Repeat("ü", 1000), 1023},
 		infrav1.ReasonInspected:   {"100 % of " + strings.Repeat("x", 1015), 1024},
@@ -56,7 +56,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// recorded waits for the Event, and returns its note.
+// recorded returns the note of the Event.
 func recorded(t *testing.T, reader client.Reader, reason string) (note string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {

@@ -15,18 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// conversionGrace is how long a manager that serves webhooks may wait for its cache
-// before it calls itself ready all the same. To fill the cache, the API server may
-// have to convert what is stored, by this very webhook, which its Service offers only
-// when a Pod is ready: without an end to the wait, each would wait for the other.
+// conversionGrace limits how long a manager with webhooks waits for its cache before it is ready. To
+// fill the cache, the API server may need this manager's conversion webhook, whose Service includes
+// only ready Pods: without a limit both would wait forever.
 const conversionGrace = 30 * time.Second
 
-// errCacheNotSynced: what the API server has is not known yet.
-var errCacheNotSynced = errors.New("the cache is not filled yet")
+var errCacheNotSynced = errors.New("the cache is not synced yet")
 
-// addChecks adds what /healthz and /readyz ask.
+// addChecks adds the checks of /healthz and /readyz.
 func addChecks(mgr manager.Manager, o *Options) error {
-	// Without any check the probes would be answered with 404, which is "not ready".
+	// Without a check the probe would get 404.
 	errs := []error{mgr.AddHealthzCheck("ping", healthz.Ping)}
 	cached := &cacheCheck{clock: clock.RealClock{}, started: time.Now()}
 	if o.servesWebhooks() {
@@ -44,11 +42,11 @@ func addChecks(mgr manager.Manager, o *Options) error {
 		})))...)
 }
 
-// cacheCheck says whether the cache is filled.
+// cacheCheck reports whether the cache is synced.
 type cacheCheck struct {
 	clock   clock.PassiveClock
 	started time.Time
-	// grace ends the wait for the cache; 0 means never.
+	// grace is the time after which the check passes anyway; 0 means never.
 	grace  time.Duration
 	synced atomic.Bool
 }

@@ -11,8 +11,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// Ready is who knows the inventory; a manager whose webhook may be needed for that
-// does not wait for ever.
+// A process is ready when its cache is synced. A manager with webhooks does not wait forever.
 func TestCacheCheck(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tc := range map[string]struct {

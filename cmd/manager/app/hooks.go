@@ -27,51 +27,50 @@ import (
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
-// HookOptions are those of the role runtime-extension.
+// HookOptions configures the role runtime-extension.
 type HookOptions struct {
 	Host     string
 	Port     int
 	CertDir  string
 	CertName string
 	KeyName  string
-	// ClientCA is the name of a file in CertDir; empty: anybody may ask.
+	// ClientCA is a file name in CertDir. If it is empty, clients need no certificate.
 	ClientCA string
-	// PromiseExpiry is how long the hosts of a Cluster that is to be created are kept.
+	// PromiseExpiry is the lifetime of a reservation for a Cluster that is not created.
 	PromiseExpiry time.Duration
 }
 
-// defaultHookOptions are those of the Deployment.
 func defaultHookOptions() HookOptions {
 	return HookOptions{Port: runtimehooks.DefaultPort, CertDir: "/tmp/runtime-hooks/serving-certs", CertName: "tls.crt", KeyName: "tls.key",
 		PromiseExpiry: reservation.DefaultExpiry}
 }
 
 func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&h.Host, "hooks-host", h.Host, "Address that the runtime extension listens on; empty: all.")
+	fs.StringVar(&h.Host, "hooks-host", h.Host, "Listen address of the runtime extension. If empty, it listens on all addresses.")
 	fs.IntVar(&h.Port, "hooks-port", h.Port, "Port of the runtime extension.")
 	fs.StringVar(&h.CertDir, "hooks-cert-dir", h.CertDir, "Directory with the certificate and key of the runtime extension.")
-	fs.StringVar(&h.CertName, "hooks-cert-name", h.CertName, "File of the runtime extension's certificate.")
-	fs.StringVar(&h.KeyName, "hooks-key-name", h.KeyName, "File of the runtime extension's private key.")
-	fs.StringVar(&h.ClientCA, "hooks-client-ca-name", h.ClientCA, "File, in the same directory, of the authorities whose clients alone may call hooks (mTLS); empty: anybody who reaches the port.")
-	fs.DurationVar(&h.PromiseExpiry, "hooks-promise-expiry", h.PromiseExpiry, "How long the runtime extension keeps the hosts of a Cluster that is to be created, and does not come; at least a minute.")
+	fs.StringVar(&h.CertName, "hooks-cert-name", h.CertName, "File name of the certificate in --hooks-cert-dir.")
+	fs.StringVar(&h.KeyName, "hooks-key-name", h.KeyName, "File name of the private key in --hooks-cert-dir.")
+	fs.StringVar(&h.ClientCA, "hooks-client-ca-name", h.ClientCA, "File name in --hooks-cert-dir of the CA certificates for clients (mTLS). If empty, clients need no certificate.")
+	fs.DurationVar(&h.PromiseExpiry, "hooks-promise-expiry", h.PromiseExpiry, "Time after which the reservation of hosts for a Cluster that is not created expires; at least 1m.")
 }
 
 func (h *HookOptions) validate() error {
 	const ports = 1 << 16
 	if h.Port < 1 || h.Port >= ports {
-		return fmt.Errorf("--hooks-port: %d is no port", h.Port)
+		return fmt.Errorf("--hooks-port: %d must be from 1 to 65535", h.Port)
 	}
 	if h.PromiseExpiry < time.Minute {
-		return fmt.Errorf("--hooks-promise-expiry: %s is less than a minute", h.PromiseExpiry)
+		return fmt.Errorf("--hooks-promise-expiry: %s must be at least 1m", h.PromiseExpiry)
 	}
 	return nil
 }
 
-// hasAgents says whether agents come to this process: to their API, or to a boot
-// server, which both need the agent keys.
+// hasAgents reports whether the process serves agents, by the agent API or a boot server, and needs
+// the agent keys.
 func (o *Options) hasAgents() bool { return o.Has(RoleControllers) || o.Has(RoleBoot) }
 
-// hookObjects are what hooks are answered from the cache of.
+// hookObjects returns the kinds that hooks read from the cache.
 func hookObjects() []client.Object {
 	return []client.Object{
 		&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotMachine{}, &infrav1.IngotReservation{}, &infrav1.IngotImage{},
@@ -79,7 +78,7 @@ func hookObjects() []client.Object {
 	}
 }
 
-// setupHookCache has the cache filled before the first call, which would wait for it.
+// setupHookCache fills the cache before the first call, which would otherwise wait.
 func setupHookCache(ctx context.Context, c cache.Cache) error {
 	for _, object := range hookObjects() {
 		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
@@ -112,7 +111,7 @@ func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage, Templates: inventory.Templates})...)
 	server, err := runtimehooks.New(runtimehooks.Options{
 		Host: o.Hooks.Host, Port: o.Hooks.Port, CertDir: o.Hooks.CertDir, CertName: o.Hooks.CertName, KeyName: o.Hooks.KeyName,
-		// Of the manifest's variable without a value a space is left.
+		// An unset variable of the manifest leaves a space.
 		ClientCAName: strings.TrimSpace(o.Hooks.ClientCA), TLSOpts: tlsOptions, Metrics: hookMetrics, Log: mgr.GetLogger().WithName("hooks"),
 		Mounts: []runtimehooks.Mount{
 			{Handlers: handlers},
@@ -122,7 +121,7 @@ func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	if err != nil {
 		return err
 	}
-	// The cache is filled before a runnable that needs no leader is started.
+	// The manager syncs the cache before it starts the server.
 	if err := mgr.Add(server); err != nil {
 		return err
 	}

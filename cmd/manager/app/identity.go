@@ -16,18 +16,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// identity is what agents and manager know each other by.
+// identity contains the keys by which agents and manager authenticate each other.
 type identity struct {
 	keys token.Keys
 	pins []token.Pin
-	// files are what these were read from.
+	// files are the sources of keys and pins.
 	files token.Files
-	// certificate of the agent API, for the role controllers only.
+	// certificate is the certificate of the agent API, only for the role controllers.
 	certificate tls.Certificate
 }
 
-// loadIdentity reads the keys from the Secret, which it makes if it is missing, or
-// from the directory.
+// loadIdentity reads the keys from the Secret, which it creates if needed, or from the directory.
 func loadIdentity(ctx context.Context, mgr manager.Manager, o *Options) (*identity, error) {
 	if o.AgentKeySecret == "" {
 		files, err := token.ReadDir(o.AgentKeyDir)
@@ -51,40 +50,40 @@ func newIdentity(files token.Files, o *Options) (*identity, error) {
 	keys, keysErr := files.Keys()
 	pins, pinsErr := files.Pins()
 	if err := errors.Join(keysErr, pinsErr); err != nil {
-		return nil, fmt.Errorf("agent keys: %w", err)
+		return nil, fmt.Errorf("read the agent keys: %w", err)
 	}
 	out := &identity{keys: keys, pins: pins, files: files}
 	if !o.Has(RoleControllers) {
 		return out, nil
 	}
 	if err := files.Check(); err != nil {
-		return nil, fmt.Errorf("agent keys: %w", err)
+		return nil, fmt.Errorf("read the agent keys: %w", err)
 	}
 	certificate, err := files.Certificate()
 	if err != nil {
-		return nil, fmt.Errorf("agent keys: %w", err)
+		return nil, fmt.Errorf("read the agent keys: %w", err)
 	}
 	out.certificate = certificate
 	return out, nil
 }
 
 const (
-	// bootKeysRetry is how soon a write that failed is tried again: the boot servers'
-	// namespace, and the right to write there, may be installed after the manager.
+	// bootKeysRetry is the delay after a failed write: the boot servers' namespace and its RBAC may
+	// be installed after the manager.
 	bootKeysRetry = 10 * time.Second
-	// bootKeysCheck is how often the Secret is looked at when it was right.
+	// bootKeysCheck is the interval at which a correct Secret is checked.
 	bootKeysCheck = 5 * time.Minute
 )
 
-// bootKeys keeps what boot servers need of the agent keys in a Secret of their namespace. It
-// runs with the leader.
+// bootKeys keeps the keys that boot servers need in a Secret of their namespace. It runs on the
+// leader.
 type bootKeys struct {
 	secret token.Secret
 	files  token.Files
 	log    logr.Logger
 }
 
-// addBootKeys adds it, where there is such a Secret.
+// addBootKeys adds bootKeys if --boot-key-secret is set.
 func addBootKeys(mgr manager.Manager, o *Options, identity *identity) error {
 	if o.BootKeySecret == "" {
 		return nil
@@ -98,18 +97,18 @@ func addBootKeys(mgr manager.Manager, o *Options, identity *identity) error {
 	})
 }
 
-// Start writes the Secret, and again where it was changed or deleted, until the context ends.
+// Start writes the Secret, and restores it when it is changed or deleted, until the context ends.
 func (b *bootKeys) Start(ctx context.Context) error {
-	said := ""
+	lastReason := ""
 	for {
-		wait, now := bootKeysCheck, ""
+		wait, reason := bootKeysCheck, ""
 		if err := b.secret.Publish(ctx, b.files); err != nil && ctx.Err() == nil {
-			wait, now = bootKeysRetry, err.Error()
-			if now != said {
-				b.log.Info("Boot servers have no keys yet; Ingot tries again", "secret", b.secret.Key.String(), "reason", now, "interval", bootKeysRetry)
+			wait, reason = bootKeysRetry, err.Error()
+			if reason != lastReason {
+				b.log.Info("Failed to write the keys of the boot servers; retrying", "secret", b.secret.Key.String(), "reason", reason, "interval", bootKeysRetry)
 			}
 		}
-		said = now
+		lastReason = reason
 		select {
 		case <-ctx.Done():
 			return nil

@@ -5,7 +5,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -17,28 +16,27 @@ import (
 )
 
 const (
-	// reservationConcurrency is one: a look at a promise is a look at all of them.
+	// reservationConcurrency is one, because each reconcile evaluates all reservations.
 	reservationConcurrency = 1
-	// imageConcurrency is how many image servers are asked at once: each may take ten
-	// seconds, and an hour is long.
+	// imageConcurrency is the number of concurrent image probes, which take up to ten seconds each
+	// and run hourly.
 	imageConcurrency = 4
 )
 
-// addCatalogue adds what looks after promises of hosts and after the images that
-// templates name.
-func addCatalogue(mgr manager.Manager, o *Options, recorder events.EventRecorder) error {
-	counted, err := reservation.NewMetrics(metrics.Registry)
+// addImageControllers adds the controllers of reservations and images.
+func addImageControllers(mgr manager.Manager, o *Options, recorder events.EventRecorder) error {
+	reservationMetrics, err := reservation.NewMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	fetch, err := o.Images.client()
 	if err != nil {
-		return fmt.Errorf("look at images: %w", err)
+		return err
 	}
 	return errors.Join(
 		(&reservation.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, Clock: clock.RealClock{}, WatchFilterValue: o.WatchFilter,
-			Timing: o.Timing, Metrics: counted,
+			Timing: o.Timing, Metrics: reservationMetrics,
 		}).SetupWithManager(mgr, workers(reservationConcurrency)),
 		(&image.Reconciler{
 			Client: mgr.GetClient(), HTTP: fetch, Recorder: recorder, Clock: clock.RealClock{}, Timing: o.Timing, WatchFilterValue: o.WatchFilter,

@@ -12,8 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
-// Images of firmware are read from where the operator allows: their URLs are chosen by
-// whoever writes a host.
+// Firmware images come only from allowed sources, because tenants choose the URLs.
 func TestFirmwareSources(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -48,6 +47,6 @@ func TestFirmwareSources(t *testing.T) {
 	o := valid()
 	o.Images.CAFile = "/nonexistent"
 	if _, err := hostReconciler(o, &identity{}); err == nil {
-		t.Error("a file of authorities that is not there is no error")
+		t.Error("a missing CA file was accepted")
 	}
 }

@@ -14,22 +14,21 @@ import (
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
-// ImageOptions say where the boot server fetches OS images from.
+// ImageOptions selects the servers from which OS images are fetched.
 type ImageOptions struct {
-	// Sources are entries as httpd.ParseSources reads them.
+	// Sources contains entries for httpd.ParseSources.
 	Sources []string
-	// CAFile holds certificates that image servers may have beside those that the
-	// system trusts.
+	// CAFile contains CA certificates for image servers, in addition to the system's.
 	CAFile string
 }
 
 func (o *ImageOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.Sources, "image-sources", o.Sources, "Where OS images, and images of firmware that Ingot reads, may be fetched from: hosts (images.example.com, *.example.com), URLs above them (https://images.example.com/os/), networks (10.20.0.0/16). Hosts that are named may have private addresses; loopback and link-local ones must be named as networks. Empty: every public address, and no private one.")
-	fs.StringVar(&o.CAFile, "image-ca-file", o.CAFile, "File with PEM certificates of authorities that image servers may be verified by, beside the system's.")
+	fs.StringSliceVar(&o.Sources, "image-sources", o.Sources, "Allowed sources of OS images and firmware images, separated by commas: hosts (images.example.com, *.example.com), URL prefixes (https://images.example.com/os/) and networks (10.20.0.0/16). Listed hosts may have private addresses; loopback and link-local addresses must be listed as networks. If empty, all public addresses are allowed and private ones are not.")
+	fs.StringVar(&o.CAFile, "image-ca-file", o.CAFile, "PEM file with CA certificates for image servers, in addition to the system's.")
 }
 
-// client fetches images from where the operator allows. It uses the proxies of the
-// environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+// client returns an HTTP client for the allowed sources. It uses the proxies of the environment
+// (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func (o *ImageOptions) client() (*http.Client, error) {
 	allowed, err := httpd.ParseSources(o.Sources)
 	if err != nil {
@@ -44,10 +43,10 @@ func (o *ImageOptions) client() (*http.Client, error) {
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		return nil, fmt.Errorf("certificates of the system: %w", err)
+		return nil, fmt.Errorf("read the system's CA certificates: %w", err)
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--image-ca-file: %s holds no PEM certificate", o.CAFile)
+		return nil, fmt.Errorf("--image-ca-file: %s contains no PEM certificate", o.CAFile)
 	}
 	return httpd.NewClient(httpd.ClientConfig{Allowed: allowed, RootCAs: roots}), nil
 }

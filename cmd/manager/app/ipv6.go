@@ -22,11 +22,11 @@ import (
 	"github.com/ingot-metal/ingot/pxe/dhcp6"
 )
 
-// bootIPv6Auto has the address looked for.
+// bootIPv6Auto is the value of --boot-ipv6-address that selects an address automatically.
 const bootIPv6Auto = "auto"
 
-// bootIPv6 is --boot-ipv6-address, found among the addresses of the machine where it is
-// auto; zero: IPv6 is not served.
+// bootIPv6 returns the address of --boot-ipv6-address, or the zero Addr if IPv6 is disabled. With
+// auto, it selects an address of the interface with --boot-address.
 func (o *Options) bootIPv6(interfaces func() ([][]netip.Addr, error)) (netip.Addr, error) {
 	if o.BootIPv6 == "" {
 		return netip.Addr{}, nil
@@ -53,10 +53,10 @@ func (o *Options) bootIPv6(interfaces func() ([][]netip.Addr, error)) (netip.Add
 			}
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("--boot-ipv6-address: auto: the interface with %s has no global IPv6 address that lasts (temporary, deprecated and tentative ones do not); give it one, or name the address", o.BootAddress)
+	return netip.Addr{}, fmt.Errorf("--boot-ipv6-address: auto: the interface with %s has no permanent global IPv6 address (temporary, deprecated and tentative addresses do not count); add one, or set the address explicitly", o.BootAddress)
 }
 
-// interfaceAddresses lists the addresses of each interface that last, see lasting.
+// interfaceAddresses lists the permanent addresses of each interface.
 func interfaceAddresses() ([][]netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -64,13 +64,13 @@ func interfaceAddresses() ([][]netip.Addr, error) {
 	}
 	states, err := os.ReadFile("/proc/net/if_inet6")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6
-		return nil, fmt.Errorf("states of IPv6 addresses: %w", err)
+		return nil, fmt.Errorf("read the flags of IPv6 addresses: %w", err)
 	}
 	var out [][]netip.Addr
 	for _, i := range interfaces {
 		addresses, err := i.Addrs()
 		if err != nil {
-			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)
+			return nil, fmt.Errorf("list the addresses of %s: %w", i.Name, err)
 		}
 		var list []netip.Prefix
 		for _, a := range addresses {
@@ -78,19 +78,18 @@ func interfaceAddresses() ([][]netip.Addr, error) {
 				list = append(list, prefix)
 			}
 		}
-		out = append(out, lasting(list, passing(string(states))))
+		out = append(out, permanent(list, transient(string(states))))
 	}
 	return out, nil
 }
 
-// passingFlags are those of addresses that are not for others to know: temporary (RFC
-// 8981), not unique, deprecated, tentative (IFA_F_ in linux/if_addr.h).
-const passingFlags = 0x01 | 0x08 | 0x20 | 0x40
+// transientFlags are the flags of addresses that servers must not use: temporary (RFC 8981),
+// duplicate, deprecated and tentative (IFA_F_ in linux/if_addr.h).
+const transientFlags = 0x01 | 0x08 | 0x20 | 0x40
 
-// passing are the addresses that the lines of /proc/net/if_inet6 give such a flag: address,
-// number of the interface, length of the prefix, scope and flags, in hexadecimal, and the
-// interface's name.
-func passing(states string) map[netip.Addr]bool {
+// transient returns the addresses with such a flag in /proc/net/if_inet6. Each line contains address,
+// interface index, prefix length, scope and flags in hexadecimal, and the interface name.
+func transient(states string) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for line := range strings.Lines(states) {
 		fields := strings.Fields(line)
@@ -99,20 +98,20 @@ func passing(states string) map[netip.Addr]bool {
 		}
 		raw, err := hex.DecodeString(fields[0])
 		flags, flagsErr := strconv.ParseUint(fields[4], 16, 32)
-		if address, ok := netip.AddrFromSlice(raw); ok && err == nil && flagsErr == nil && flags&passingFlags != 0 {
+		if address, ok := netip.AddrFromSlice(raw); ok && err == nil && flagsErr == nil && flags&transientFlags != 0 {
 			out[address] = true
 		}
 	}
 	return out
 }
 
-// lasting are the addresses without those that pass, and those without a network of their
-// own last: what a kube-vip keeps beside the machine's own address has none.
-func lasting(of []netip.Prefix, passing map[netip.Addr]bool) []netip.Addr {
+// permanent returns the addresses that are not transient. Single addresses without a subnet come
+// last, because kube-vip adds its virtual address in this form.
+func permanent(addresses []netip.Prefix, transient map[netip.Addr]bool) []netip.Addr {
 	var own, single []netip.Addr
-	for _, p := range of {
+	for _, p := range addresses {
 		switch {
-		case passing[p.Addr()]:
+		case transient[p.Addr()]:
 		case p.IsSingleIP():
 			single = append(single, p.Addr())
 		default:
@@ -122,9 +121,8 @@ func lasting(of []netip.Prefix, passing map[netip.Addr]bool) []netip.Addr {
 	return append(own, single...)
 }
 
-// ipv6Side configures the IPv6 side of the boot server, at its address; zero: there is
-// none.
-func ipv6Side(address netip.Addr, dir *bootconfig.Directory) (bootserver.ConfigIPv6, error) {
+// ipv6Config returns the IPv6 configuration of the boot server. It is empty if address is invalid.
+func ipv6Config(address netip.Addr, dir *bootconfig.Directory) (bootserver.ConfigIPv6, error) {
 	if !address.IsValid() {
 		return bootserver.ConfigIPv6{}, nil
 	}
@@ -135,19 +133,18 @@ func ipv6Side(address netip.Addr, dir *bootconfig.Directory) (bootserver.ConfigI
 	return bootserver.ConfigIPv6{Address: address, Advertised: dir, DHCPMetrics: dhcpMetrics}, nil
 }
 
-// agentListenIPv6 is where agents come by IPv6 besides what agentListen says: to the
-// boot server's address, where that one is bound to the IPv4 one. Empty: nowhere.
+// agentListenIPv6 returns the additional IPv6 listen address for agents, or "". It is the boot
+// server's address if agentListen binds only the IPv4 address.
 func (o *Options) agentListenIPv6(address netip.Addr) string {
 	host, port, err := net.SplitHostPort(o.AgentListen)
-	if err != nil || host != "" || !address.IsValid() || !o.passesAgents() {
-		return "" // all addresses are listened on, or the one that was asked for
+	if err != nil || host != "" || !address.IsValid() || !o.forwardsAgents() {
+		return "" // agentListen listens on all addresses, or on the configured address
 	}
 	return net.JoinHostPort(address.String(), port)
 }
 
-// agentAddressIPv6 is address:port by which servers reach the agent API by IPv6; empty:
-// they do not. It is an --agent-address of that family, or else the boot server's, where
-// that is listened on.
+// agentAddressIPv6 returns the address:port at which servers reach the agent API over IPv6, or "". It
+// is an IPv6 --agent-address, or else the boot server's address if the process listens on it.
 func (o *Options) agentAddressIPv6(address netip.Addr) string {
 	if o.AgentAddress != "" {
 		if given, err := netip.ParseAddrPort(o.AgentAddress); err == nil && given.Addr().Unmap().Is6() {
@@ -161,7 +158,7 @@ func (o *Options) agentAddressIPv6(address netip.Addr) string {
 		return ""
 	}
 	if at, err := netip.ParseAddr(host); err == nil && at != netip.IPv6Unspecified() && at != address {
-		return "" // other addresses are listened on
+		return "" // the process listens on another address
 	}
 	return netip.AddrPortFrom(address, port).String()
 }

@@ -30,7 +30,7 @@ func TestBootIPv6(t *testing.T) {
 		"given": {given: "2001:db8::5", want: "2001:db8::5"},
 		"of the interface that has the IPv4 address": {given: "auto", want: "2001:db8::2",
 			interfaces: [][]netip.Addr{list("127.0.0.1", "::1"), list("203.0.113.1", "2001:db8:9::1"), list("192.0.2.1", "fe80::1", "2001:db8::2")}},
-		"it has none":               {given: "auto", interfaces: [][]netip.Addr{list("192.0.2.1", "fe80::1"), list("2001:db8::2")}, bad: "the interface with 192.0.2.1 has no global IPv6 address"},
+		"it has none":               {given: "auto", interfaces: [][]netip.Addr{list("192.0.2.1", "fe80::1"), list("2001:db8::2")}, bad: "the interface with 192.0.2.1 has no permanent global IPv6 address"},
 		"nobody knows":              {given: "auto", failure: errors.New("no"), bad: "auto: no"},
 		"what Validate let through": {given: "x", bad: "--boot-ipv6-address"},
 	} {
@@ -50,12 +50,12 @@ func TestBootIPv6(t *testing.T) {
 	}
 }
 
-// The address that servers are told is one that stays.
-func TestLastingAddresses(t *testing.T) {
+// Only permanent addresses are selected.
+func TestPermanentAddresses(t *testing.T) {
 	const states = "20010db8000000000000000000000002 02 40 00 80     eno1\n" +
-		"20010db800000000a1b2c3d4e5f60718 02 40 00 01     eno1\n" + // for privacy
+		"20010db800000000a1b2c3d4e5f60718 02 40 00 01     eno1\n" + // temporary
 		"20010db8000000000000000000000003 02 40 00 a0     eno1\n" + // deprecated
-		"20010db8000000000000000000000004 02 40 00 c8     eno1\n" + // somebody else has it
+		"20010db8000000000000000000000004 02 40 00 c8     eno1\n" + // duplicate
 		"20010db8000000000000000000000005 02 80 00 80     eno1\n" +
 		"no address 02 40 00 01 eno1\nx\n"
 	var own []netip.Prefix
@@ -63,7 +63,7 @@ func TestLastingAddresses(t *testing.T) {
 		own = append(own, netip.MustParsePrefix(text))
 	}
 	var got []string
-	for _, a := range lasting(own, passing(states)) {
+	for _, a := range permanent(own, transient(states)) {
 		got = append(got, a.String())
 	}
 	if diff := cmp.Diff([]string{"192.0.2.1", "2001:db8::2", "2001:db8::5"}, got); diff != "" {
@@ -74,7 +74,7 @@ func TestLastingAddresses(t *testing.T) {
 	}
 }
 
-// Where agents are told to go by IPv6, and where they are listened for besides.
+// The IPv6 address that agents use matches the additional listen address.
 func TestAgentAddressesIPv6(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change          func(*Options)
@@ -102,7 +102,7 @@ func TestAgentAddressesIPv6(t *testing.T) {
 				t.Errorf("agents go to %q, want %q", got, tc.address)
 			}
 			if got := o.agentListenIPv6(at); got != tc.listen {
-				t.Errorf("listens on %q besides, want %q", got, tc.listen)
+				t.Errorf("listens on %q, want %q", got, tc.listen)
 			}
 		})
 	}

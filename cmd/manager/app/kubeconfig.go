@@ -17,24 +17,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errKubeconfig: a kubeconfig Secret is not used for what it holds.
-var errKubeconfig = errors.New("kubeconfig refused")
+// errKubeconfig is returned for an unsafe kubeconfig.
+var errKubeconfig = errors.New("unsafe kubeconfig")
 
-// plainKubeconfigs reads the Secrets by which workload clusters are reached, and refuses
-// kubeconfigs that have this process open a file, start a program or use a proxy. Who
-// may write such a Secret is a tenant, who chooses the server as well: the token of the
-// manager's ServiceAccount, named as a file, would be sent there.
+// plainKubeconfigs reads the kubeconfig Secrets of workload clusters, and rejects kubeconfigs that
+// make this process open a file, start a program or use a proxy. A tenant can write the Secret and
+// choose the server, and would otherwise receive the manager's ServiceAccount token, given as a file.
 type plainKubeconfigs struct{ client.Reader }
 
-// Get is the Reader's, with an error that wraps errKubeconfig and names what to change
-// for a kubeconfig that is refused.
+// Get implements client.Reader. Its error for an unsafe kubeconfig wraps errKubeconfig and contains
+// the remedy.
 func (r plainKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil {
 		return err
 	}
 	found, ok := obj.(*corev1.Secret)
 	if !ok {
-		return fmt.Errorf("%w: %T %s is read, not a Secret", errKubeconfig, obj, key)
+		return fmt.Errorf("%w: %s is a %T instead of a Secret", errKubeconfig, key, obj)
 	}
 	if err := plainKubeconfig(found.Data[secret.KubeconfigDataName]); err != nil {
 		return fmt.Errorf("%w: Secret %s, key %s: %w", errKubeconfig, key, secret.KubeconfigDataName, err)
@@ -42,12 +41,12 @@ func (r plainKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj cli
 	return nil
 }
 
-// plainKubeconfig checks all entries, whichever the current context chooses. What the
-// parser says is not repeated: it may quote the content.
+// plainKubeconfig checks all entries, not only those of the current context. Its errors do not
+// contain the parser's error, which may quote the content.
 func plainKubeconfig(content []byte) error {
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return errors.New("it does not parse as a kubeconfig")
+		return errors.New("parse the content as a kubeconfig: invalid format")
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
 		if err := plainCluster(config.Clusters[name]); err != nil {
@@ -65,9 +64,9 @@ func plainKubeconfig(content []byte) error {
 func plainCluster(cluster *clientcmdapi.Cluster) error {
 	switch {
 	case cluster.CertificateAuthority != "":
-		return namesFile("certificate-authority", "certificate-authority-data")
+		return fileError("certificate-authority", "certificate-authority-data")
 	case cluster.ProxyURL != "":
-		return errors.New("proxy-url is not followed: set HTTPS_PROXY for the manager if it needs a proxy")
+		return errors.New("proxy-url is not supported; set HTTPS_PROXY for the manager if it needs a proxy")
 	}
 	return nil
 }
@@ -75,19 +74,19 @@ func plainCluster(cluster *clientcmdapi.Cluster) error {
 func plainUser(user *clientcmdapi.AuthInfo) error {
 	switch {
 	case user.TokenFile != "":
-		return namesFile("tokenFile", "token")
+		return fileError("tokenFile", "token")
 	case user.ClientCertificate != "":
-		return namesFile("client-certificate", "client-certificate-data")
+		return fileError("client-certificate", "client-certificate-data")
 	case user.ClientKey != "":
-		return namesFile("client-key", "client-key-data")
+		return fileError("client-key", "client-key-data")
 	case user.Exec != nil:
-		return errors.New("exec is not run: write token, or client-certificate-data and client-key-data")
+		return errors.New("exec is not supported; use token, or client-certificate-data and client-key-data")
 	case user.AuthProvider != nil:
-		return errors.New("auth-provider is not supported: write token, or client-certificate-data and client-key-data")
+		return errors.New("auth-provider is not supported; use token, or client-certificate-data and client-key-data")
 	}
 	return nil
 }
 
-func namesFile(key, instead string) error {
-	return fmt.Errorf("%s names a file, and would be one of the manager's: write the content as %s", key, instead)
+func fileError(key, instead string) error {
+	return fmt.Errorf("%s would read a file of the manager; use %s with the content", key, instead)
 }

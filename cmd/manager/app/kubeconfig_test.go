@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// No kubeconfig of a tenant reads the manager's files, or leads it elsewhere.
+// A tenant's kubeconfig cannot read the manager's files, run programs or set a proxy.
 func TestPlainKubeconfigs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -30,7 +30,7 @@ func TestPlainKubeconfigs(t *testing.T) {
 		{"a token", func(k *clientcmdapi.Config) { k.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "t"} }, ""},
 		{"the manager's token", func(k *clientcmdapi.Config) {
 			k.AuthInfos["u"].TokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-		}, `user "u": tokenFile names a file, and would be one of the manager's: write the content as token`},
+		}, `user "u": tokenFile would read a file of the manager; use token with the content`},
 		{"of a user that the context does not choose", func(k *clientcmdapi.Config) { k.AuthInfos["v"] = &clientcmdapi.AuthInfo{TokenFile: "f"} }, `user "v": tokenFile`},
 		{"a certificate of the manager's", func(k *clientcmdapi.Config) { k.AuthInfos["u"].ClientCertificate = "f" }, "client-certificate-data"},
 		{"a key of the manager's", func(k *clientcmdapi.Config) { k.AuthInfos["u"].ClientKey = "f" }, "client-key-data"},
@@ -38,7 +38,7 @@ func TestPlainKubeconfigs(t *testing.T) {
 		{"a proxy", func(k *clientcmdapi.Config) { k.Clusters["c"].ProxyURL = "http://192.0.2.1" }, "proxy-url"},
 		{"a program", func(k *clientcmdapi.Config) {
 			k.AuthInfos["u"].Exec = &clientcmdapi.ExecConfig{Command: "sh", APIVersion: "client.authentication.k8s.io/v1"}
-		}, "exec is not run"},
+		}, "exec is not supported"},
 		{"a provider", func(k *clientcmdapi.Config) {
 			k.AuthInfos["u"].AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "oidc"}
 		}, "auth-provider"},
@@ -59,7 +59,7 @@ func TestPlainKubeconfigs(t *testing.T) {
 	}
 	t.Run("none, and its content is not told", func(t *testing.T) {
 		err := readKubeconfig(t.Context(), []byte("clusters: hunter2"))
-		wantRefused(t, err, "does not parse")
+		wantRefused(t, err, "invalid format")
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Error(err)
 		}
@@ -72,7 +72,7 @@ func TestPlainKubeconfigs(t *testing.T) {
 	})
 }
 
-// readKubeconfig reads as ClusterCache does.
+// readKubeconfig reads a kubeconfig like ClusterCache.
 func readKubeconfig(ctx context.Context, content []byte) error {
 	stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "prod-kubeconfig"}, Data: map[string][]byte{"value": content}}
 	reader := plainKubeconfigs{fake.NewClientBuilder().WithObjects(stored).Build()}
@@ -89,6 +89,6 @@ func wantRefused(t *testing.T, err error, says string) {
 		return
 	}
 	if !errors.Is(err, errKubeconfig) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "dc1/prod-kubeconfig") {
-		t.Errorf("got %v, want a refusal that says %q", err, says)
+		t.Errorf("got %v, want an error with %q", err, says)
 	}
 }

@@ -34,14 +34,12 @@ import (
 	"github.com/ingot-metal/ingot/webhooks"
 )
 
-// leaderLock is the name of the leader's Lease.
 const leaderLock = "controller-leader-election-ingot"
 
-// cacheSyncTimeout is how long the caches may take to fill: thousands of hosts come
-// through a slow API server.
+// cacheSyncTimeout allows for thousands of hosts and a slow API server.
 const cacheSyncTimeout = 5 * time.Minute
 
-// Scheme knows every type that the manager handles.
+// Scheme returns a scheme with every type that the manager uses.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -74,10 +72,10 @@ func newManager(o *Options) (manager.Manager, error) {
 		HealthProbeBindAddress: o.HealthAddress,
 		PprofBindAddress:       o.ProfilerAddress,
 		Controller: config.Controller{
-			UsePriorityQueue: ptr.To(true), // what changed goes before what is only looked at again
+			UsePriorityQueue: ptr.To(true), // changed objects come before periodic reconciles
 			CacheSyncTimeout: cacheSyncTimeout,
 		},
-		// Boot servers elect nobody: each of them answers.
+		// Boot servers need no leader.
 		LeaderElection:             o.LeaderElect && o.Has(RoleControllers),
 		LeaderElectionID:           leaderLock,
 		LeaderElectionNamespace:    o.leaseNamespace(),
@@ -85,7 +83,7 @@ func newManager(o *Options) (manager.Manager, error) {
 		LeaseDuration:              &o.LeaderElectLease,
 		RenewDeadline:              &o.LeaderElectRenew,
 		RetryPeriod:                &o.LeaderElectRetry,
-		// The lease is given up at a stop, so that another replica goes on at once.
+		// Another replica can then take over immediately.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       ptr.To(stopTimeout),
 		Cache:                         cacheOptions(o),
@@ -102,9 +100,9 @@ func newManager(o *Options) (manager.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(rest, options)
 	if err != nil {
-		return nil, fmt.Errorf("manager: %w", err)
+		return nil, fmt.Errorf("create the manager: %w", err)
 	}
-	return noting{mgr}, addChecks(mgr, o)
+	return truncatingManager{mgr}, addChecks(mgr, o)
 }
 
 func restConfig(o *Options) (*rest.Config, error) {
@@ -116,21 +114,19 @@ func restConfig(o *Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// stopTimeout bounds a stop: the calls of BMCs that are under way end, then their sessions,
-// which may be silent (bmcCloseTimeout and more), and then the controllers save what they
-// know. It is less than the Pod's terminationGracePeriodSeconds.
+// stopTimeout limits a graceful stop: running BMC calls end, sessions are closed (bmcCloseTimeout), and
+// controllers save their results. It is less than the Pod's terminationGracePeriodSeconds.
 const stopTimeout = 40 * time.Second
 
-// cacheOptions: Secrets and ConfigMaps are cached only where Ingot has labelled
-// them as a BMC's.
+// cacheOptions returns the cache options. Only Secrets and ConfigMaps with Ingot's label are cached.
 func cacheOptions(o *Options) cache.Options {
-	labelled, err := labels.NewRequirement(infrav1.BMCCredentialsLabel, selection.Exists, nil)
+	hasLabel, err := labels.NewRequirement(infrav1.BMCCredentialsLabel, selection.Exists, nil)
 	if err != nil { // the label is a constant
 		return cache.Options{}
 	}
-	selected := cache.ByObject{Label: labels.NewSelector().Add(*labelled)}
+	selected := cache.ByObject{Label: labels.NewSelector().Add(*hasLabel)}
 	out := cache.Options{
-		SyncPeriod: &o.SyncPeriod, DefaultTransform: slimmer,
+		SyncPeriod: &o.SyncPeriod, DefaultTransform: slim,
 		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: selected, &corev1.ConfigMap{}: selected},
 	}
 	if o.Namespace != "" {
@@ -139,10 +135,9 @@ func cacheOptions(o *Options) cache.Options {
 	return out
 }
 
-// slimmer leaves the managed fields out of what is kept of Cluster API's kinds, of which
-// there is one for each host and more: nobody here reads them. Those of Ingot's own the
-// migration does (addMigrator).
-func slimmer(o any) (any, error) {
+// slim removes the managed fields of cached Cluster API objects, which are numerous. Those of Ingot's
+// objects are needed by the migration (addMigrator).
+func slim(o any) (any, error) {
 	switch o.(type) {
 	case *clusterv1.Cluster, *clusterv1.ClusterClass, *clusterv1.Machine, *clusterv1.MachineDeployment, *ipamv1.IPAddress, *ipamv1.IPAddressClaim:
 		return cache.TransformStripManagedFields()(o)

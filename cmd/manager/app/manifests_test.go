@@ -32,14 +32,13 @@ import (
 
 var errUnset = errors.New("not set")
 
-// installed is what clusterctl would apply of the infrastructure provider and the boot servers,
-// with variables set.
+// installed returns the objects that clusterctl applies for the provider and the boot servers.
 func installed(t *testing.T, variables map[string]string) []unstructured.Unstructured {
 	t.Helper()
 	return append(rendered(t, "default", variables), rendered(t, "boot", variables)...)
 }
 
-// kustomized renders each directory of config once: it takes seconds.
+// kustomized renders each directory of config once, because that takes seconds.
 var kustomized = map[string]func() ([]byte, error){
 	"default": sync.OnceValues(func() ([]byte, error) { return kustomize("default") }),
 	"boot":    sync.OnceValues(func() ([]byte, error) { return kustomize("boot") }),
@@ -57,7 +56,7 @@ func kustomize(dir string) ([]byte, error) {
 	return exec.CommandContext(context.Background(), kubectl, "kustomize", filepath.Join(set.Root(), "config", dir)).Output()
 }
 
-// rendered is one directory of config.
+// rendered renders a directory of config.
 func rendered(t *testing.T, dir string, variables map[string]string) []unstructured.Unstructured {
 	t.Helper()
 	out, err := kustomized[dir]()
@@ -80,7 +79,7 @@ func rendered(t *testing.T, dir string, variables map[string]string) []unstructu
 	return objects
 }
 
-// find returns the one object of a kind and name.
+// find returns the object of a kind and name.
 func find[T any](t *testing.T, objects []unstructured.Unstructured, kind, name string) *T {
 	t.Helper()
 	for _, object := range objects {
@@ -193,7 +192,7 @@ func TestDeploymentArguments(t *testing.T) {
 	}
 }
 
-// Ports, probes and Services agree with what the binary listens on.
+// Ports, probes and Services match the ports of the binary.
 func TestDeploymentPorts(t *testing.T) {
 	objects := installed(t, nil)
 	for name, want := range map[string]map[string]int32{
@@ -219,7 +218,7 @@ func TestDeploymentPorts(t *testing.T) {
 		service := find[corev1.Service](t, objects, "Service", name)
 		for key, value := range service.Spec.Selector {
 			if manager.Labels[key] != value {
-				t.Errorf("Service %s selects %s=%s, and not the manager", name, key, value)
+				t.Errorf("Service %s selects %s=%s instead of the manager", name, key, value)
 			}
 		}
 		if target := service.Spec.Ports[0].TargetPort.StrVal; target != port {
@@ -228,8 +227,8 @@ func TestDeploymentPorts(t *testing.T) {
 	}
 }
 
-// The manager's Pod keeps to the Pod Security level "restricted". The boot server's
-// has the host's network, two capabilities, and no other right.
+// The manager's Pod meets the Pod Security level "restricted". The boot server's Pod has only the host's
+// network and two capabilities.
 func TestDeploymentSecurity(t *testing.T) {
 	objects := installed(t, nil)
 	for namespace, want := range map[string]string{"ingot-system": "restricted", "ingot-boot-system": "privileged"} {
@@ -242,7 +241,7 @@ func TestDeploymentSecurity(t *testing.T) {
 		hostNetwork  bool
 		root         bool
 		capabilities []corev1.Capability
-		secrets      map[string][]string // by name: the keys mounted, none for all
+		secrets      map[string][]string // mounted keys by name; nil means all
 	}{
 		"ingot-controller-manager": {secrets: map[string][]string{"ingot-webhook-service-cert": nil}},
 		"ingot-boot": {hostNetwork: true, root: true, capabilities: []corev1.Capability{"NET_BIND_SERVICE", "NET_RAW"},
@@ -284,8 +283,8 @@ func TestDeploymentSecurity(t *testing.T) {
 	}
 }
 
-// The image cache ends before the volume does, at which the kubelet would evict the Pod;
-// it and the keys lie where the binary looks for them.
+// The image cache is smaller than its volume, because the kubelet would otherwise evict the Pod. The
+// mount paths match the flags.
 func TestBootVolumes(t *testing.T) {
 	deployment := find[appsv1.Deployment](t, installed(t, nil), "Deployment", "ingot-boot")
 	options, pod := optionsOf(t, deployment), deployment.Spec.Template.Spec
@@ -303,8 +302,7 @@ func TestBootVolumes(t *testing.T) {
 	}
 }
 
-// The keys that the manager writes for boot servers are those that they mount, and the agent API
-// that they look for is the manager's Service.
+// Boot servers mount the Secret that the manager writes, and use the manager's Service.
 func TestBootServersAndManagerAgree(t *testing.T) {
 	objects := installed(t, nil)
 	manager := optionsOf(t, find[appsv1.Deployment](t, objects, "Deployment", "ingot-controller-manager"))
@@ -320,11 +318,11 @@ func TestBootServersAndManagerAgree(t *testing.T) {
 	}
 	service := find[corev1.Service](t, objects, "Service", "ingot-agent")
 	if want := fmt.Sprintf("%s.%s.svc:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port); optionsOf(t, deployment).AgentUpstream != want {
-		t.Errorf("boot servers look for %s, and the Service is %s", optionsOf(t, deployment).AgentUpstream, want)
+		t.Errorf("boot servers use %s, but the Service is %s", optionsOf(t, deployment).AgentUpstream, want)
 	}
 }
 
-// The boot servers' role reads four kinds, and is the only one that they have.
+// The only role of the boot servers reads four kinds.
 func TestBootRole(t *testing.T) {
 	objects := installed(t, nil)
 	bound := []string{}
@@ -348,8 +346,8 @@ func TestBootRole(t *testing.T) {
 	}
 }
 
-// In the boot servers' namespace the manager has one right: to keep the Secret with their keys.
-// Who can create Pods there gets no more through it.
+// In the boot servers' namespace the manager may only write the Secret with their keys, which gives no
+// more rights to users that can create Pods there.
 func TestBootKeysRole(t *testing.T) {
 	objects := installed(t, nil)
 	bound := []string{}
@@ -363,7 +361,7 @@ func TestBootKeysRole(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"User system:serviceaccount:ingot-system:ingot-controller-manager: Role ingot-boot-keys-role"}, bound); diff != "" {
-		t.Errorf("who is given rights there (-want +got):\n%s", diff)
+		t.Errorf("subjects with rights (-want +got):\n%s", diff)
 	}
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"ingot-agent-keys"}, Verbs: []string{"get", "update"}},
@@ -374,15 +372,15 @@ func TestBootKeysRole(t *testing.T) {
 	}
 }
 
-// The webhooks' port is open to the networks of INGOT_WEBHOOK_SOURCES, diagnostics to namespaces
-// that are labeled for it, the health port to no Pod, and every port of a rule is the manager's.
+// The webhook port is open to INGOT_WEBHOOK_SOURCES, diagnostics to labeled namespaces, and the health
+// port to no Pod. Every port of a rule exists in the manager.
 func TestManagerNetworkPolicy(t *testing.T) {
 	objects := installed(t, map[string]string{"INGOT_WEBHOOK_SOURCES": "192.0.2.0/28"})
 	manager := find[appsv1.Deployment](t, objects, "Deployment", "ingot-controller-manager").Spec.Template
 	policy := find[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy", "ingot-controller-manager").Spec
 	for key, value := range policy.PodSelector.MatchLabels {
 		if manager.Labels[key] != value {
-			t.Errorf("it selects %s=%s, and not the manager", key, value)
+			t.Errorf("the policy selects %s=%s instead of the manager", key, value)
 		}
 	}
 	got := map[string][]string{}
@@ -405,6 +403,6 @@ func TestManagerNetworkPolicy(t *testing.T) {
 	}
 	want := map[string][]string{"webhook-server": {"192.0.2.0/28", "::/0"}, "agent": nil, "diagnostics": {"metrics=enabled"}}
 	if diff := cmp.Diff(want, got); diff != "" || !slices.Equal(policy.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
-		t.Errorf("who may reach which port (-want +got):\n%s", diff)
+		t.Errorf("allowed sources by port (-want +got):\n%s", diff)
 	}
 }

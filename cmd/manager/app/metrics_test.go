@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Calls are counted by name and outcome, by two managers of one process too, and
-// no BMC's address is in a label.
+// Calls are counted by name and outcome, also by two managers of one process. No label contains an
+// address.
 func TestBMCMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {

@@ -13,11 +13,11 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What the authenticated diagnostics endpoint asks the API server.
+// RBAC of the authenticated diagnostics endpoint.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// What the migration reads and writes: only list and watch cannot be bound to names.
+// RBAC of the migration. RBAC cannot limit list and watch to names.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io;ingotreservations.infrastructure.cluster.x-k8s.io;ingotimages.infrastructure.cluster.x-k8s.io;ingotremediations.infrastructure.cluster.x-k8s.io;ingotremediationtemplates.infrastructure.cluster.x-k8s.io
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,verbs=patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io;ingotreservations.infrastructure.cluster.x-k8s.io;ingotimages.infrastructure.cluster.x-k8s.io;ingotremediations.infrastructure.cluster.x-k8s.io;ingotremediationtemplates.infrastructure.cluster.x-k8s.io
@@ -25,14 +25,14 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates;ingotremediationtemplates,verbs=get;list;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status;ingotmachines/status;ingotmachinetemplates/status;ingothosts/status;ingotreservations/status;ingotimages/status;ingotremediations/status,verbs=patch
 
-// addMigrator adds what brings stored objects to the storage version and clears their
-// managed fields of versions that are gone, so that a later release can drop a version.
+// addMigrator adds Cluster API's CRD migrator. It rewrites stored objects in the storage version and
+// removes managed fields of old versions, so that a later release can drop a version.
 func addMigrator(ctx context.Context, mgr manager.Manager, o *Options) error {
 	phases := make([]crdmigrator.Phase, 0, len(o.SkipCRDMigrationPhases))
 	for _, phase := range o.SkipCRDMigrationPhases {
 		phases = append(phases, crdmigrator.Phase(phase))
 	}
-	// A cache of one namespace does not hold all that is stored.
+	// The cache of a single namespace does not contain all objects.
 	cached := o.Namespace == ""
 	withStatus := crdmigrator.ByObjectConfig{UseCache: cached, UseStatusForStorageVersionMigration: true}
 	return (&crdmigrator.CRDMigrator{
@@ -47,7 +47,7 @@ func addMigrator(ctx context.Context, mgr manager.Manager, o *Options) error {
 			&infrav1.IngotRemediation{}:     withStatus,
 			&infrav1.IngotHardware{}:        {UseCache: cached},
 			&infrav1.IngotNetwork{}:         {UseCache: cached},
-			// Nothing else reads these: a cache would be for this alone.
+			// These are read only here, so a cache is not worthwhile.
 			&infrav1.IngotClusterTemplate{}:     {},
 			&infrav1.IngotRemediationTemplate{}: {},
 		},

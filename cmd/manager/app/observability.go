@@ -27,7 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// bootMetrics are those of the boot server.
+// bootMetrics are the metrics of the boot server.
 type bootMetrics struct {
 	dhcp  *dhcp.Metrics
 	tftp  *tftp.Metrics
@@ -35,8 +35,8 @@ type bootMetrics struct {
 	boots *pxebootlog.Metrics
 }
 
-// seen is how a boot server is seen.
-type seen struct {
+// observability contains the metrics and the boot tracker of a boot server.
+type observability struct {
 	metrics bootMetrics
 	tracker *pxebootlog.Tracker
 }
@@ -50,8 +50,8 @@ func newBootMetrics(registry prometheus.Registerer) (m bootMetrics, _ error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// newTracker makes what puts the boot server's events together to boots, and hands
-// them to whoever writes: the manager of this process, or another by way of forwarder.
+// newTracker returns a tracker that assembles the boot server's events into boots. It delivers them to
+// the manager in this process, or through forwarder to another.
 func newTracker(mgr manager.Manager, o *Options, id *identity, forwarder *passthrough.Forwarder, metrics *pxebootlog.Metrics) *pxebootlog.Tracker {
 	deliver := bootRecorder(mgr).Record
 	if forwarder != nil {
@@ -63,14 +63,14 @@ func newTracker(mgr manager.Manager, o *Options, id *identity, forwarder *passth
 		Deliver: func(ctx context.Context, boots []pxebootlog.Boot) error {
 			err := deliver(ctx, boots)
 			if err != nil && ctx.Err() == nil {
-				log.V(1).Info("Boots could not be shown in their hosts yet", "boots", len(boots), "reason", err.Error())
+				log.V(1).Info("Failed to record boots in their hosts; retrying", "boots", len(boots), "reason", err.Error())
 			}
 			return err
 		},
 	})
 }
 
-// observers tells several.
+// observers combines several observers.
 func observers(all ...pxe.Observer) pxe.Observer {
 	return pxe.ObserverFunc(func(e pxe.BootEvent) {
 		for _, o := range all {
@@ -84,49 +84,46 @@ func bootLog(log logr.Logger) pxe.Observer {
 	log = log.V(1)
 	return pxe.ObserverFunc(func(e pxe.BootEvent) {
 		if !log.Enabled() {
-			return // thousands a second when a data centre comes up
+			return // thousands per second when a datacenter powers on
 		}
 		log.Info("Boot", "stage", e.Stage, "host", e.Host, "mac", e.MAC.String(), "client", e.Client.String(),
 			"detail", e.Detail, "port", e.Port.String())
 	})
 }
 
-// bmcCallSeconds is the histogram of BMC calls, by call and outcome.
 const bmcCallSeconds = "ingot_bmc_call_duration_seconds"
 
-// bmcMetrics makes an observer that measures every call to a BMC. A registry that
-// has the metric already, of an earlier manager in this process, is used on.
+// bmcMetrics returns an observer that measures every BMC call. It reuses a metric that an earlier
+// manager of this process registered.
 func bmcMetrics(registry prometheus.Registerer) (bmc.Observer, error) {
 	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    bmcCallSeconds,
-		Help:    "Duration of calls to BMCs in seconds, by call and outcome.",
+		Help:    "Duration of BMC calls in seconds, by call and outcome.",
 		Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, // a call ends after 30 s
 	}, []string{"call", "outcome"})
 	if err := collect.RegisterOrGet(registry, &calls); err != nil {
-		return nil, fmt.Errorf("metric %s: %w", bmcCallSeconds, err)
+		return nil, fmt.Errorf("register metric %s: %w", bmcCallSeconds, err)
 	}
 	return func(call bmc.Call) {
 		calls.WithLabelValues(string(call.Name), string(call.Outcome)).Observe(call.Duration.Seconds())
 	}, nil
 }
 
-// maxNote is how long the note of an Event may be, in bytes: the API server refuses the
-// Event otherwise, and whoever records it does not hear of that.
+// maxNote is the API server's limit on the note of an Event, in bytes. It rejects longer notes, and the
+// recorder does not report that.
 const maxNote = 1024
 
-// noting is a manager whose event recorders cut their notes.
-type noting struct{ manager.Manager }
+// truncatingManager is a manager whose event recorders truncate long notes.
+type truncatingManager struct{ manager.Manager }
 
-// GetEventRecorder returns a recorder for whoever asks.
-func (m noting) GetEventRecorder(name string) events.EventRecorder {
-	return notes{m.Manager.GetEventRecorder(name)}
+// GetEventRecorder implements manager.Manager.
+func (m truncatingManager) GetEventRecorder(name string) events.EventRecorder {
+	return truncatingRecorder{m.Manager.GetEventRecorder(name)}
 }
 
-// notes cuts what does not fit into an Event. Messages are bounded by characters, and what
-// to do is said after them.
-type notes struct{ events.EventRecorder }
+type truncatingRecorder struct{ events.EventRecorder }
 
-// Eventf records an event.
-func (n notes) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	n.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", inventory.TruncateBytes(fmt.Sprintf(note, args...), maxNote))
+// Eventf implements events.EventRecorder.
+func (r truncatingRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	r.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", inventory.TruncateBytes(fmt.Sprintf(note, args...), maxNote))
 }

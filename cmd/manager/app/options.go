@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -25,11 +26,11 @@ import (
 const (
 	RoleControllers = "controllers"
 	RoleBoot        = "boot"
-	// RoleHooks answers Cluster API's hooks.
+	// RoleHooks serves Cluster API's hooks.
 	RoleHooks = "runtime-extension"
 )
 
-// Options of the manager, one field a flag.
+// Options configures the manager. Most fields have a flag.
 type Options struct {
 	Roles           []string
 	Kubeconfig      string
@@ -81,18 +82,18 @@ type Options struct {
 	ImageCacheGiB  int64
 	Images         ImageOptions
 	TFTPSinglePort bool
-	// BootClientConnections is how many HTTP connections one address may have.
+	// BootClientConnections limits the concurrent HTTP connections of one address.
 	BootClientConnections int
 
 	PowerPoll time.Duration
 	Policy    lifecycle.Policy
 	MoveRest  time.Duration
-	// BMCSources are entries as bmc.ParseSources reads them.
+	// BMCSources contains entries for bmc.ParseSources.
 	BMCSources []string
-	// BMCEvents has BMCs watched that tell by themselves.
+	// BMCEvents enables event streams from BMCs.
 	BMCEvents bool
-	// BMC and Timing have no flags: what is in them suits every
-	// data centre. Shorten changes them too.
+	// The following fields have no flags, because their defaults suit every site. Shorten changes
+	// them.
 	BMC       bmc.PoolOptions
 	Watches   bmc.WatchOptions
 	BootWaits bootlog.Waits
@@ -104,13 +105,10 @@ type Options struct {
 	Logs    *logsv1.LoggingConfiguration
 }
 
-// verbosity is the default of Cluster API's managers.
-const verbosity = 2
-
-// DefaultOptions holds the defaults of Cluster API's managers, and Ingot's own.
+// DefaultOptions returns the defaults of Cluster API's managers and of Ingot.
 func DefaultOptions() *Options {
 	logs := logsv1.NewLoggingConfiguration()
-	logs.Verbosity = verbosity
+	logs.Verbosity = 2
 	return &Options{
 		Roles:            []string{RoleControllers, RoleBoot},
 		ManagerUsername:  "system:serviceaccount:ingot-system:ingot-controller-manager",
@@ -134,36 +132,36 @@ func DefaultOptions() *Options {
 
 // AddFlags registers a flag for every option.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.Roles, "roles", o.Roles, "What this process does: controllers, boot, runtime-extension.")
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig; empty: the Pod's service account.")
-	fs.StringVar(&o.ManagerUsername, "manager-username", o.ManagerUsername, "User name of this manager as the API server sees it: the only identity that may change the ledger of an IngotHost.")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect a leader: only one replica runs controllers.")
-	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", o.LeaderElectNamespace, "Namespace of the leader's Lease; empty: the Pod's own.")
-	fs.DurationVar(&o.LeaderElectLease, "leader-elect-lease-duration", o.LeaderElectLease, "How long others wait before they take over the lead.")
-	fs.DurationVar(&o.LeaderElectRenew, "leader-elect-renew-deadline", o.LeaderElectRenew, "How long the leader tries to renew before it gives up.")
-	fs.DurationVar(&o.LeaderElectRetry, "leader-elect-retry-period", o.LeaderElectRetry, "How long to wait between tries.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace to watch; empty: all.")
-	fs.StringVar(&o.WatchFilter, "watch-filter", o.WatchFilter, "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.")
-	fs.DurationVar(&o.SyncPeriod, "sync-period", o.SyncPeriod, "How often everything is reconciled again.")
-	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests a second to the API server.")
-	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests at once to the API server.")
-	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "Port of the webhooks; 0: no webhooks.")
-	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "Address that the webhooks listen on; empty: all.")
-	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "Directory with the certificate and key of the webhooks.")
-	fs.StringVar(&o.WebhookCertName, "webhook-cert-name", o.WebhookCertName, "File of the webhooks' certificate.")
-	fs.StringVar(&o.WebhookKeyName, "webhook-key-name", o.WebhookKeyName, "File of the webhooks' private key.")
-	fs.StringVar(&o.HealthAddress, "health-addr", o.HealthAddress, "Address of /healthz and /readyz.")
-	fs.StringVar(&o.ProfilerAddress, "profiler-address", o.ProfilerAddress, "Address of an unprotected pprof endpoint, such as localhost:6060; empty: none. The diagnostics endpoint has a protected one.")
-	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Measure what goroutines wait for, for pprof's block profile.")
-	fs.StringSliceVar(&o.SkipCRDMigrationPhases, "skip-crd-migration-phases", o.SkipCRDMigrationPhases, "Steps of the migration of stored objects to leave out: StorageVersionMigration, CleanupManagedFields.")
-	fs.IntVar(&o.HostConcurrency, "ingothost-concurrency", o.HostConcurrency, "IngotHosts reconciled at once.")
-	fs.IntVar(&o.MachineConcurrency, "ingotmachine-concurrency", o.MachineConcurrency, "IngotMachines reconciled at once.")
-	fs.IntVar(&o.ClusterConcurrency, "ingotcluster-concurrency", o.ClusterConcurrency, "IngotClusters reconciled at once.")
-	fs.IntVar(&o.MachineTemplateConcurrency, "ingotmachinetemplate-concurrency", o.MachineTemplateConcurrency, "IngotMachineTemplates reconciled at once.")
-	fs.IntVar(&o.RemediationConcurrency, "ingotremediation-concurrency", o.RemediationConcurrency, "IngotRemediations reconciled at once.")
-	fs.IntVar(&o.Workloads.Concurrency, "clustercache-concurrency", o.Workloads.Concurrency, "Workload clusters that are connected to at once.")
-	fs.Float32Var(&o.Workloads.QPS, "clustercache-client-qps", o.Workloads.QPS, "Requests a second to the API server of one workload cluster.")
-	fs.IntVar(&o.Workloads.Burst, "clustercache-client-burst", o.Workloads.Burst, "Requests at once to the API server of one workload cluster.")
+	fs.StringSliceVar(&o.Roles, "roles", o.Roles, "Roles of this process, separated by commas: controllers, boot, runtime-extension.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig. If empty, the Pod's service account is used.")
+	fs.StringVar(&o.ManagerUsername, "manager-username", o.ManagerUsername, "User name of this manager at the API server. Only this user may change claim, record, order and commands of an IngotHost.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect a leader, so that only one replica runs controllers.")
+	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", o.LeaderElectNamespace, "Namespace of the leader's Lease. If empty, the Pod's namespace is used.")
+	fs.DurationVar(&o.LeaderElectLease, "leader-elect-lease-duration", o.LeaderElectLease, "Time after which another replica replaces a leader that does not renew its Lease.")
+	fs.DurationVar(&o.LeaderElectRenew, "leader-elect-renew-deadline", o.LeaderElectRenew, "Time after which a leader that cannot renew its Lease stops.")
+	fs.DurationVar(&o.LeaderElectRetry, "leader-elect-retry-period", o.LeaderElectRetry, "Interval between attempts to acquire or renew the Lease.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace to watch. If empty, all namespaces are watched.")
+	fs.StringVar(&o.WatchFilter, "watch-filter", o.WatchFilter, "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value. If empty, all objects are reconciled.")
+	fs.DurationVar(&o.SyncPeriod, "sync-period", o.SyncPeriod, "Interval at which all objects are reconciled again.")
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Maximum requests per second to the API server; -1 means no limit.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Maximum burst of requests to the API server.")
+	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "Port of the webhook server; 0 disables webhooks.")
+	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "Listen address of the webhook server. If empty, it listens on all addresses.")
+	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "Directory with the certificate and key of the webhook server.")
+	fs.StringVar(&o.WebhookCertName, "webhook-cert-name", o.WebhookCertName, "File name of the certificate in --webhook-cert-dir.")
+	fs.StringVar(&o.WebhookKeyName, "webhook-key-name", o.WebhookKeyName, "File name of the private key in --webhook-cert-dir.")
+	fs.StringVar(&o.HealthAddress, "health-addr", o.HealthAddress, "Listen address of /healthz and /readyz.")
+	fs.StringVar(&o.ProfilerAddress, "profiler-address", o.ProfilerAddress, "Listen address of an unprotected pprof endpoint, such as localhost:6060. If empty, it is disabled. The diagnostics endpoint has a protected one.")
+	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record blocking events for pprof's block profile.")
+	fs.StringSliceVar(&o.SkipCRDMigrationPhases, "skip-crd-migration-phases", o.SkipCRDMigrationPhases, "Phases of the migration of stored objects to skip, separated by commas: StorageVersionMigration, CleanupManagedFields.")
+	fs.IntVar(&o.HostConcurrency, "ingothost-concurrency", o.HostConcurrency, "Number of IngotHosts reconciled concurrently.")
+	fs.IntVar(&o.MachineConcurrency, "ingotmachine-concurrency", o.MachineConcurrency, "Number of IngotMachines reconciled concurrently.")
+	fs.IntVar(&o.ClusterConcurrency, "ingotcluster-concurrency", o.ClusterConcurrency, "Number of IngotClusters reconciled concurrently.")
+	fs.IntVar(&o.MachineTemplateConcurrency, "ingotmachinetemplate-concurrency", o.MachineTemplateConcurrency, "Number of IngotMachineTemplates reconciled concurrently.")
+	fs.IntVar(&o.RemediationConcurrency, "ingotremediation-concurrency", o.RemediationConcurrency, "Number of IngotRemediations reconciled concurrently.")
+	fs.IntVar(&o.Workloads.Concurrency, "clustercache-concurrency", o.Workloads.Concurrency, "Number of workload clusters connected concurrently.")
+	fs.Float32Var(&o.Workloads.QPS, "clustercache-client-qps", o.Workloads.QPS, "Maximum requests per second to the API server of a workload cluster; -1 means no limit.")
+	fs.IntVar(&o.Workloads.Burst, "clustercache-client-burst", o.Workloads.Burst, "Maximum burst of requests to the API server of a workload cluster.")
 	o.addBootFlags(fs)
 	o.addPolicyFlags(fs)
 	o.Hooks.addFlags(fs)
@@ -172,41 +170,41 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *Options) addBootFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.AgentKeyDir, "agent-key-dir", o.AgentKeyDir, "Directory with the token key, the pins and, for the role controllers, the TLS key of the agent API.")
-	fs.StringVar(&o.AgentKeySecret, "agent-key-secret", o.AgentKeySecret, "<namespace>/<name> of the Secret with these, instead of a directory; the role controllers makes it where it is missing.")
-	fs.StringVar(&o.BootKeySecret, "boot-key-secret", o.BootKeySecret, "<namespace>/<name> of the Secret into which the role controllers writes the token key and the pins for boot servers in another namespace; empty: none.")
-	fs.StringVar(&o.AgentListen, "agent-listen", o.AgentListen, "Address that agents connect to: the agent API (TLS), or for the role boot alone what passes them on to it.")
-	fs.StringVar(&o.AgentAddress, "agent-address", o.AgentAddress, "address:port by which servers reach the agent API; empty: --boot-address with the port of --agent-listen.")
-	fs.StringVar(&o.AgentUpstream, "agent-upstream", o.AgentUpstream, "host:port of the manager's agent API, to which the role boot alone passes agents on.")
-	fs.BoolVar(&o.AgentProxyProtocol, "agent-proxy-protocol", o.AgentProxyProtocol, "Take agents from boot servers only, which say by the PROXY protocol where they came from.")
-	fs.StringVar(&o.BootAddress, "boot-address", o.BootAddress, "IPv4 address by which servers reach this boot server.")
-	fs.StringVar(&o.BootIPv6, "boot-ipv6-address", o.BootIPv6, "IPv6 address by which servers reach this boot server, for networks with spec.ipv6; auto: that of the interface with --boot-address; empty: DHCPv6, TFTP and HTTP over IPv6 and router advertisements are not served.")
-	fs.StringVar(&o.BootURL, "boot-url", o.BootURL, "http://host:port by which BMCs and firmware reach a boot server, for hosts that boot by HTTP or VirtualMedia; empty: this process's own, if it is one, else there are no such boots.")
-	fs.StringVar(&o.BootInterface, "boot-interface", o.BootInterface, "Network interfaces that DHCP serves, separated by commas; empty: all. One alone is bound to, so that another DHCP server of the machine can be bound to another.")
-	fs.Uint16Var(&o.BootHTTPPort, "boot-http-port", o.BootHTTPPort, "Port of the boot server's HTTP.")
+	fs.StringVar(&o.AgentKeyDir, "agent-key-dir", o.AgentKeyDir, "Directory with the token key, the pins and, for the role controllers, the TLS key of the agent API. Set either this or --agent-key-secret.")
+	fs.StringVar(&o.AgentKeySecret, "agent-key-secret", o.AgentKeySecret, "Secret with the agent keys as <namespace>/<name>. The role controllers creates it if it does not exist.")
+	fs.StringVar(&o.BootKeySecret, "boot-key-secret", o.BootKeySecret, "Secret as <namespace>/<name> into which the role controllers writes the token key and the pins for boot servers in another namespace. If empty, none is written.")
+	fs.StringVar(&o.AgentListen, "agent-listen", o.AgentListen, "Listen address for agents: the agent API (TLS), or with only the role boot a forwarder to it.")
+	fs.StringVar(&o.AgentAddress, "agent-address", o.AgentAddress, "address:port at which servers reach the agent API. If empty, --boot-address with the port of --agent-listen is used.")
+	fs.StringVar(&o.AgentUpstream, "agent-upstream", o.AgentUpstream, "host:port of the manager's agent API, to which a process with only the role boot forwards agents.")
+	fs.BoolVar(&o.AgentProxyProtocol, "agent-proxy-protocol", o.AgentProxyProtocol, "Accept agents only from boot servers, which send the agent's address by the PROXY protocol.")
+	fs.StringVar(&o.BootAddress, "boot-address", o.BootAddress, "IPv4 address at which servers reach this boot server.")
+	fs.StringVar(&o.BootIPv6, "boot-ipv6-address", o.BootIPv6, "IPv6 address at which servers reach this boot server, for networks with spec.ipv6. auto selects an address of the interface with --boot-address. If empty, DHCPv6, TFTP and HTTP over IPv6, and router advertisements are disabled.")
+	fs.StringVar(&o.BootURL, "boot-url", o.BootURL, "http://host:port at which BMCs and firmware reach a boot server, for hosts that boot by HTTP or VirtualMedia. If empty, the boot server of this process is used; without one, such hosts cannot boot.")
+	fs.StringVar(&o.BootInterface, "boot-interface", o.BootInterface, "Network interfaces of the DHCP server, separated by commas. If empty, it serves all. It binds to a single interface, so that another DHCP server can use the others.")
+	fs.Uint16Var(&o.BootHTTPPort, "boot-http-port", o.BootHTTPPort, "HTTP port of the boot server.")
 	fs.StringVar(&o.LoaderDir, "loader-dir", o.LoaderDir, "Directory with the iPXE loaders.")
 	fs.StringVar(&o.AgentImageDir, "agent-image-dir", o.AgentImageDir, "Directory with the agent's vmlinuz and initramfs.cpio.zst.")
-	fs.StringSliceVar(&o.AgentArguments, "agent-arguments", o.AgentArguments, "Further kernel arguments of the agent, such as console=ttyS0.")
+	fs.StringSliceVar(&o.AgentArguments, "agent-arguments", o.AgentArguments, "Additional kernel arguments of the agent, separated by commas, such as console=ttyS0.")
 	fs.StringVar(&o.ImageCacheDir, "image-cache-dir", o.ImageCacheDir, "Directory of the OS image cache.")
-	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "What the OS image cache may take on disk, in GiB.")
-	fs.IntVar(&o.BootClientConnections, "boot-client-connections", o.BootClientConnections, "HTTP connections at once from one address. A load balancer or gateway that hides those of many BMCs needs one for each that fetches its CD image.")
-	fs.BoolVar(&o.TFTPSinglePort, "tftp-single-port", o.TFTPSinglePort, "Send TFTP from port 69 alone, for networks whose firewalls let no other port through; slower.")
+	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "Maximum size of the OS image cache in GiB.")
+	fs.IntVar(&o.BootClientConnections, "boot-client-connections", o.BootClientConnections, "Maximum concurrent HTTP connections from one address. A load balancer or gateway in front of many BMCs needs one connection for each BMC that reads its CD image.")
+	fs.BoolVar(&o.TFTPSinglePort, "tftp-single-port", o.TFTPSinglePort, "Send TFTP only from port 69, for networks whose firewalls block other ports. This is slower.")
 	o.Images.addFlags(fs)
 }
 
 func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.PowerPoll, "power-poll", o.PowerPoll, "How often a BMC is asked for power state and health; that of a provisioned host which is on and well at every third turn.")
-	fs.StringSliceVar(&o.BMCSources, "bmc-sources", o.BMCSources, "Networks and IP addresses at which BMCs may be spoken to, such as 10.20.0.0/16; with ! before it an entry excludes its addresses. Empty: all. Loopback, link-local, unspecified and multicast addresses, the networks of Services and the addresses of the API server are excluded, except for entries inside of these.")
-	fs.BoolVar(&o.BMCEvents, "bmc-events", o.BMCEvents, "Keep a stream of events open with each BMC that offers one (Redfish server-sent events), and ask it at every tenth turn of --power-poll only.")
-	fs.DurationVar(&o.Policy.SoftPowerOff, "soft-power-off", o.Policy.SoftPowerOff, "How long an operating system may take to shut down before its power is cut.")
-	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "How long an agent may stay silent.")
-	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "The least time between two switches of one host.")
-	fs.DurationVar(&o.MoveRest, "move-rest", o.MoveRest, "How long a host that arrived by clusterctl move rests before work that was cut off goes on; 0: not at all.")
-	fs.Int32Var(&o.Policy.MaxAttempts, "max-attempts", o.Policy.MaxAttempts, "After how many failures in a row a host is quarantined.")
+	fs.DurationVar(&o.PowerPoll, "power-poll", o.PowerPoll, "Interval at which Ingot reads power state and health from a BMC. For a healthy provisioned host that is on, the interval is three times as long.")
+	fs.StringSliceVar(&o.BMCSources, "bmc-sources", o.BMCSources, "Allowed networks and IP addresses of BMCs, separated by commas, such as 10.20.0.0/16. An entry with the prefix ! excludes its addresses. If empty, all are allowed. Loopback, link-local, unspecified and multicast addresses, Service networks and API server addresses are excluded unless an entry is inside them.")
+	fs.BoolVar(&o.BMCEvents, "bmc-events", o.BMCEvents, "Receive events from BMCs that support Redfish server-sent events, and poll these BMCs ten times less often than --power-poll.")
+	fs.DurationVar(&o.Policy.SoftPowerOff, "soft-power-off", o.Policy.SoftPowerOff, "Time that an operating system has to shut down before Ingot forces the power off.")
+	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "Time without a message from the agent after which Ingot powers the host off and tries again.")
+	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "Minimum time between two power actions on a host.")
+	fs.DurationVar(&o.MoveRest, "move-rest", o.MoveRest, "Time that a host waits after clusterctl move before Ingot resumes interrupted work; 0 means no wait.")
+	fs.Int32Var(&o.Policy.MaxAttempts, "max-attempts", o.Policy.MaxAttempts, "Number of consecutive failures after which a host is quarantined.")
 }
 
-// continuityLease is the name of the Lease of package continuity. Managers that look after
-// different hosts of one API server have one each.
+// continuityLease returns the name of the Lease of package continuity. Managers of different hosts at
+// one API server use different Leases.
 func (o *Options) continuityLease() string {
 	if o.Namespace == "" && o.WatchFilter == "" {
 		return "ingot-continuity"
@@ -215,10 +213,7 @@ func (o *Options) continuityLease() string {
 	return "ingot-continuity-" + hex.EncodeToString(share[:8])
 }
 
-// leaseNamespace is where the leader's Lease lies.
+// leaseNamespace returns the namespace of the leader's Lease.
 func (o *Options) leaseNamespace() string {
-	if o.LeaderElectNamespace != "" {
-		return o.LeaderElectNamespace
-	}
-	return os.Getenv("POD_NAMESPACE")
+	return cmp.Or(o.LeaderElectNamespace, os.Getenv("POD_NAMESPACE"))
 }

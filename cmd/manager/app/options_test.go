@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// valid are options that every test starts from: those of the demo.
+// valid returns valid options, those of the demo.
 func valid() *Options {
 	o := DefaultOptions()
 	o.AgentKeyDir, o.BootAddress = "/keys", "192.0.2.1"
 	return o
 }
 
-// asManager and asBoot make them those of the two Deployments.
+// asManager and asBoot set the options of the two Deployments.
 func asManager(o *Options) {
 	o.Roles, o.BootAddress, o.ImageCacheGiB = []string{RoleControllers}, "", 0
 	o.AgentKeyDir, o.AgentKeySecret, o.AgentProxyProtocol = "", "ingot-system/ingot-agent-keys", true
@@ -30,7 +30,7 @@ func asBoot(o *Options) {
 	o.Roles, o.AgentUpstream = []string{RoleBoot}, "[10.96.0.7]:8843"
 }
 
-// Each refusal names the flag, its value and a remedy; all are told at once.
+// Validate reports all invalid options with flag, value and remedy.
 func TestValidate(t *testing.T) {
 	and := func(changes ...func(*Options)) func(*Options) {
 		return func(o *Options) {
@@ -50,31 +50,31 @@ func TestValidate(t *testing.T) {
 		"boot":                          {change: asBoot},
 		"boot, upstream by name":        {change: and(asBoot, func(o *Options) { o.AgentUpstream = "ingot-agent.ingot-system.svc:8843" })},
 		"boot, upstream IPv6":           {change: and(asBoot, func(o *Options) { o.AgentUpstream = "[fd00::7]:8843" })},
-		"no role":                       {func(o *Options) { o.Roles = nil }, []string{"--roles: is empty", "choose"}},
-		"unknown role":                  {func(o *Options) { o.Roles = []string{"cook"} }, []string{`--roles: "cook"`, "controllers, boot"}},
+		"no role":                       {func(o *Options) { o.Roles = nil }, []string{"--roles: is empty", "at least one"}},
+		"unknown role":                  {func(o *Options) { o.Roles = []string{"cook"} }, []string{`--roles: unknown role "cook"`, "controllers, boot"}},
 		"no keys":                       {func(o *Options) { o.AgentKeyDir = "" }, []string{"exactly one"}},
-		"keys twice":                    {func(o *Options) { o.AgentKeySecret = "a/b" }, []string{`"/keys" and --agent-key-secret: "a/b"; give exactly one`}},
+		"keys twice":                    {func(o *Options) { o.AgentKeySecret = "a/b" }, []string{`"/keys" and --agent-key-secret: "a/b"; set exactly one`}},
 		"key Secret, no name":           {and(asManager, func(o *Options) { o.AgentKeySecret = "a" }), []string{`--agent-key-secret: "a" is not <namespace>/<name>`}},
 		"key Secret, two names":         {and(asManager, func(o *Options) { o.AgentKeySecret = "a/b/c" }), []string{`"a/b/c" is not`}},
 		"boot key Secret, no name":      {and(asManager, func(o *Options) { o.BootKeySecret = "a" }), []string{`--boot-key-secret: "a" is not <namespace>/<name>`}},
-		"boot key Secret, the same":     {and(asManager, func(o *Options) { o.BootKeySecret = o.AgentKeySecret }), []string{"--boot-key-secret", "as well; give one in the boot servers' namespace"}},
-		"boot writes a Secret":          {and(asBoot, func(o *Options) { o.BootKeySecret = "a/b" }), []string{`--boot-key-secret: "a/b" is for the role controllers`}},
-		"boot reads a Secret":           {and(asBoot, func(o *Options) { o.AgentKeyDir, o.AgentKeySecret = "", "a/b" }), []string{"may read no Secret"}},
+		"boot key Secret, the same":     {and(asManager, func(o *Options) { o.BootKeySecret = o.AgentKeySecret }), []string{"--boot-key-secret", "is also --agent-key-secret; use a Secret in the boot servers' namespace"}},
+		"boot writes a Secret":          {and(asBoot, func(o *Options) { o.BootKeySecret = "a/b" }), []string{`--boot-key-secret: "a/b" requires the role controllers`}},
+		"boot reads a Secret":           {and(asBoot, func(o *Options) { o.AgentKeyDir, o.AgentKeySecret = "", "a/b" }), []string{"cannot read Secrets"}},
 		"agent address, no port":        {func(o *Options) { o.AgentAddress = "192.0.2.1" }, []string{`--agent-address: "192.0.2.1"`}},
 		"agent address by name":         {func(o *Options) { o.AgentAddress = "ingot:8843" }, []string{`--agent-address: "ingot:8843"`}},
 		"agent listen, no port":         {func(o *Options) { o.AgentListen = "192.0.2.1" }, []string{`--agent-listen: "192.0.2.1" is not host:port`}},
 		"agent listen, bad port":        {func(o *Options) { o.AgentListen = ":no-such-port" }, []string{`--agent-listen: ":no-such-port" has no port`}},
-		"agent listen, any port":        {func(o *Options) { o.AgentListen = ":0" }, []string{`--agent-listen: ":0" has no port`, "8843"}},
-		"boot HTTP, any port":           {func(o *Options) { o.BootHTTPPort = 0 }, []string{"--boot-http-port: 0 is no port", "8880"}},
+		"agent listen, any port":        {func(o *Options) { o.AgentListen = ":0" }, []string{`--agent-listen: ":0" has no fixed port`, "8843"}},
+		"boot HTTP, any port":           {func(o *Options) { o.BootHTTPPort = 0 }, []string{"--boot-http-port: must not be 0", "8880"}},
 		"no workers":                    {func(o *Options) { o.HostConcurrency = 0 }, []string{"--ingothost-concurrency: 0 must be at least 1"}},
 		"no burst":                      {func(o *Options) { o.Workloads.Burst = -1 }, []string{"--clustercache-client-burst: -1 must be at least 1"}},
-		"no rate":                       {func(o *Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps: 0 is no rate", "-1"}},
+		"no rate":                       {func(o *Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps: must not be 0", "-1"}},
 		"no limit":                      {change: func(o *Options) { o.KubeAPIQPS = -1 }},
 		"no sync":                       {func(o *Options) { o.SyncPeriod = 0 }, []string{"--sync-period: 0s must be more than 0"}},
 		"boot, no upstream":             {and(asBoot, func(o *Options) { o.AgentUpstream = "" }), []string{`--agent-upstream: "" is not host:port`}},
 		"boot, Service unknown":         {and(asBoot, func(o *Options) { o.AgentUpstream = "[$(INGOT_AGENT_SERVICE_HOST)]:8843" }), []string{"--agent-upstream", "is not host:port"}},
-		"upstream without the role":     {func(o *Options) { o.AgentUpstream = "a:1" }, []string{`--agent-upstream: "a:1" is for the role boot alone`}},
-		"PROXY in one process":          {func(o *Options) { o.AgentProxyProtocol = true }, []string{"--agent-proxy-protocol: is for the role controllers alone"}},
+		"upstream without the role":     {func(o *Options) { o.AgentUpstream = "a:1" }, []string{`--agent-upstream: "a:1" requires the role boot`}},
+		"PROXY in one process":          {func(o *Options) { o.AgentProxyProtocol = true }, []string{"--agent-proxy-protocol: requires the role controllers"}},
 		"PROXY at boot":                 {and(asBoot, func(o *Options) { o.AgentProxyProtocol = true }), []string{"--agent-proxy-protocol"}},
 		"boot address IPv6":             {func(o *Options) { o.BootAddress = "2001:db8::1" }, []string{`--boot-address: "2001:db8::1" is not an IPv4 address`}},
 		"boot IPv6 of IPv4":             {func(o *Options) { o.BootIPv6 = "192.0.2.1" }, []string{`--boot-ipv6-address: "192.0.2.1" is not a global IPv6 address`}},
@@ -86,11 +86,11 @@ func TestValidate(t *testing.T) {
 		"boot URL, a query":             {func(o *Options) { o.BootURL = "http://192.0.2.1:8880?a" }, []string{"--boot-url"}},
 		"boot URL, TLS":                 {func(o *Options) { o.BootURL = "https://192.0.2.1:8880" }, []string{"--boot-url"}},
 		"boot URL, a user":              {func(o *Options) { o.BootURL = "http://a:b@192.0.2.1:8880" }, []string{"--boot-url"}},
-		"no connections":                {func(o *Options) { o.BootClientConnections = -1 }, []string{"--boot-client-connections: -1 is too small"}},
-		"no image cache":                {func(o *Options) { o.ImageCacheGiB = 0 }, []string{"--image-cache-gib: 0 is too small"}},
+		"no connections":                {func(o *Options) { o.BootClientConnections = -1 }, []string{"--boot-client-connections: -1 must be at least 1"}},
+		"no image cache":                {func(o *Options) { o.ImageCacheGiB = 0 }, []string{"--image-cache-gib: 0 must be at least 1"}},
 		"image source, nonsense":        {func(o *Options) { o.Images.Sources = []string{"ftp://x/"} }, []string{`--image-sources: image source "ftp://x/"`}},
 		"image CA, no file":             {func(o *Options) { o.Images.CAFile = "/nonexistent" }, []string{"--image-ca-file: open /nonexistent"}},
-		"image CA, no PEM":              {func(o *Options) { o.Images.CAFile = "/dev/null" }, []string{"--image-ca-file: /dev/null holds no PEM certificate"}},
+		"image CA, no PEM":              {func(o *Options) { o.Images.CAFile = "/dev/null" }, []string{"--image-ca-file: /dev/null contains no PEM certificate"}},
 		"no poll":                       {func(o *Options) { o.PowerPoll = 0 }, []string{"--power-poll: 0s must be more than 0"}},
 		"negative deadline":             {func(o *Options) { o.Policy.AgentDeadline = -1 }, []string{"--agent-deadline: -1ns"}},
 		"no soft power-off":             {func(o *Options) { o.Policy.SoftPowerOff = 0 }, []string{"--soft-power-off"}},
@@ -111,7 +111,7 @@ func TestValidate(t *testing.T) {
 		"migration, all skipped": {change: func(o *Options) {
 			o.SkipCRDMigrationPhases = []string{"StorageVersionMigration", "CleanupManagedFields"}
 		}},
-		"migration, no phase": {func(o *Options) { o.SkipCRDMigrationPhases = []string{"All"} }, []string{`--skip-crd-migration-phases: "All"`, "CleanupManagedFields"}},
+		"migration, no phase": {func(o *Options) { o.SkipCRDMigrationPhases = []string{"All"} }, []string{`--skip-crd-migration-phases: unknown phase "All"`, "CleanupManagedFields"}},
 		"all at once": {func(o *Options) { o.AgentAddress, o.BootAddress, o.PowerPoll = "a", "b", 0 },
 			[]string{"--agent-address", "--boot-address", "--power-poll"}},
 	} {
@@ -124,14 +124,14 @@ func TestValidate(t *testing.T) {
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("Validate = %v, want it to say %q", err, want)
+					t.Errorf("Validate = %v, want %q", err, want)
 				}
 			}
 		})
 	}
 }
 
-// Where agents are told to go, and where they are listened for.
+// The address that agents use matches the listen address.
 func TestAgentAddresses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change          func(*Options)
@@ -158,14 +158,14 @@ func TestAgentAddresses(t *testing.T) {
 	}
 }
 
-// Every flag has a word of help, and its default is the option's.
+// Every flag has a help text, and its default is the option's.
 func TestFlags(t *testing.T) {
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	o := valid()
 	o.AddFlags(fs)
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Usage == "" {
-			t.Errorf("--%s has no help", f.Name)
+			t.Errorf("--%s has no help text", f.Name)
 		}
 	})
 	err := fs.Parse([]string{"--roles=boot", "--power-poll=7s", "--max-attempts=5", "--agent-arguments=a,\"b=c,d\"", "--boot-http-port=81"})
@@ -175,7 +175,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// conventional are the flags of Cluster API's own providers (v1.14,
+// conventional contains the flags of Cluster API's providers (v1.14,
 // test/infrastructure/docker/main.go) with their defaults.
 var conventional = map[string]string{
 	"leader-elect": "false", "leader-elect-lease-duration": "15s", "leader-elect-renew-deadline": "10s", "leader-elect-retry-period": "2s",
@@ -189,9 +189,9 @@ var conventional = map[string]string{
 	"diagnostics-address": ":8443", "insecure-diagnostics": "false",
 }
 
-// left are those that Ingot does not have, and why.
-var left = map[string]string{
-	"feature-gates": "nothing is switched by a gate: what is there is on",
+// omitted contains the flags that Ingot does not have, with the reason.
+var omitted = map[string]string{
+	"feature-gates": "Ingot has no feature gates",
 }
 
 func TestConventionalFlags(t *testing.T) {
@@ -206,14 +206,14 @@ func TestConventionalFlags(t *testing.T) {
 	if diff := cmp.Diff(conventional, got); diff != "" {
 		t.Errorf("flags and defaults (-convention +Ingot):\n%s", diff)
 	}
-	for name, reason := range left {
+	for name, reason := range omitted {
 		if fs.Lookup(name) != nil {
-			t.Errorf("--%s is there, although: %s", name, reason)
+			t.Errorf("--%s exists, although: %s", name, reason)
 		}
 	}
 }
 
-// The boot role has no certificate to serve webhooks with.
+// The boot role serves no webhooks.
 func TestServesWebhooks(t *testing.T) {
 	for _, tc := range []struct {
 		roles string
@@ -240,7 +240,7 @@ func TestLeaseNamespace(t *testing.T) {
 	}
 }
 
-// The scheme knows both API versions and what the controllers read.
+// The scheme contains both API versions and the kinds that the controllers read.
 func TestScheme(t *testing.T) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -253,6 +253,6 @@ func TestScheme(t *testing.T) {
 		}
 	}
 	if len(scheme.VersionsForGroupKind(schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"})) == 0 {
-		t.Error("Machines are not known")
+		t.Error("the scheme has no Machines")
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// extensionService is the Service of the runtime extension.
 const extensionService = "ingot-runtime-extension"
 
-// registrationInterval is how often a missing ExtensionConfig is looked for: clusterctl
-// may create it after the Deployment.
+// registrationInterval is the interval at which a missing ExtensionConfig is checked: clusterctl may
+// create it after the Deployment.
 const registrationInterval = 10 * time.Second
 
-// registration checks that the ExtensionConfigs of a release lead to this installation.
+// registration checks that the ExtensionConfigs of a release refer to this installation, because
 // clusterctl does not write --target-namespace into them.
 type registration struct {
 	reader    client.Reader
@@ -30,11 +29,11 @@ type registration struct {
 	interval  time.Duration
 }
 
-// NeedLeaderElection is false: every replica checks.
+// NeedLeaderElection returns false: every replica checks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start returns an error, which ends the process, if an ExtensionConfig leads elsewhere. It
-// looks again until it has seen each of them.
+// Start returns an error, which ends the process, if an ExtensionConfig refers to another namespace.
+// It runs until it has checked each of them.
 func (r *registration) Start(ctx context.Context) error {
 	missing := map[string]bool{"ingot": true, "ingot-in-place": true}
 	err := wait.PollUntilContextCancel(ctx, r.interval, true, func(ctx context.Context) (bool, error) {
@@ -43,7 +42,7 @@ func (r *registration) Start(ctx context.Context) error {
 			err := r.reader.Get(ctx, client.ObjectKey{Name: name}, config)
 			if err != nil {
 				if !apierrors.IsNotFound(err) {
-					ctrl.LoggerFrom(ctx).Error(err, "Failed to read an ExtensionConfig", "name", name)
+					ctrl.LoggerFrom(ctx).Error(err, "Failed to get an ExtensionConfig", "name", name)
 				}
 				continue
 			}
@@ -60,9 +59,8 @@ func (r *registration) Start(ctx context.Context) error {
 	return err
 }
 
-// misdirected returns an error if an ExtensionConfig leads to the Service of the extension
-// in another namespace, or takes its certificate from there. A URL, or another Service, is
-// someone's choice.
+// misdirected returns an error if an ExtensionConfig uses the extension's Service or certificate in
+// another namespace. It accepts a URL or another Service.
 func misdirected(config *runtimev1.ExtensionConfig, namespace string) error {
 	service := config.Spec.ClientConfig.Service
 	if service.Name != extensionService {
@@ -73,8 +71,8 @@ func misdirected(config *runtimev1.ExtensionConfig, namespace string) error {
 	if service.Namespace == namespace && (!injected || from == secret) {
 		return nil
 	}
-	return fmt.Errorf("ExtensionConfig %s: spec.clientConfig.service.namespace is %q and annotation %s is %q, but the extension runs in namespace %q: no hook would be answered. "+
-		"Install with INGOT_RUNTIME_NAMESPACE=%s, or run: kubectl patch extensionconfig %s --type=merge -p '{\"metadata\":{\"annotations\":{%q:%q}},\"spec\":{\"clientConfig\":{\"service\":{\"namespace\":%q}}}}'",
+	return fmt.Errorf("ExtensionConfig %s: spec.clientConfig.service.namespace is %q and annotation %s is %q, but the extension runs in namespace %q, so that it gets no hook calls; "+
+		"install with INGOT_RUNTIME_NAMESPACE=%s, or run: kubectl patch extensionconfig %s --type=merge -p '{\"metadata\":{\"annotations\":{%q:%q}},\"spec\":{\"clientConfig\":{\"service\":{\"namespace\":%q}}}}'",
 		config.Name, service.Namespace, runtimev1.InjectCAFromSecretAnnotation, from, namespace,
 		namespace, config.Name, runtimev1.InjectCAFromSecretAnnotation, secret, namespace)
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// The extension ends with a remedy if a registration leads to another namespace, and
-// runs on otherwise.
+// The extension stops with a remedy if an ExtensionConfig refers to another namespace.
 func TestRegistration(t *testing.T) {
 	config := func(name, service, namespace, secret string) client.Object {
 		c := &runtimev1.ExtensionConfig{}
@@ -40,7 +39,7 @@ func TestRegistration(t *testing.T) {
 		"not registered yet":           {},
 		"a CA by hand":                 {configs: []client.Object{own("ingot"), config("ingot-in-place", extensionService, "here", "")}},
 		"a Service of someone's":       {configs: []client.Object{own("ingot"), config("ingot-in-place", "proxy", "there", "")}},
-		"the default namespace":        {configs: []client.Object{config("ingot", extensionService, "ingot-runtime-system", "ingot-runtime-system/ingot-runtime-extension-cert")}, want: "Install with INGOT_RUNTIME_NAMESPACE=here, or run: kubectl patch extensionconfig ingot "},
+		"the default namespace":        {configs: []client.Object{config("ingot", extensionService, "ingot-runtime-system", "ingot-runtime-system/ingot-runtime-extension-cert")}, want: "install with INGOT_RUNTIME_NAMESPACE=here, or run: kubectl patch extensionconfig ingot "},
 		"in-place leads elsewhere":     {configs: []client.Object{own("ingot"), config("ingot-in-place", extensionService, "there", "here/ingot-runtime-extension-cert")}, want: "kubectl patch extensionconfig ingot-in-place "},
 		"the certificate of elsewhere": {configs: []client.Object{config("ingot", extensionService, "here", "there/ingot-runtime-extension-cert"), own("ingot-in-place")}, want: `is "there/ingot-runtime-extension-cert"`},
 	} {

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/webhooks"
 )
 
-// Run runs the manager until the context ends.
+// Run runs the manager until ctx ends.
 func Run(ctx context.Context, o *Options, open OpenSockets) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 			return err
 		}
 		o.BMC.Sources = &sources
-		if err := addManagerRole(ctx, mgr, o, identity, sockets, bindings); err != nil {
+		if err := addControllersRole(ctx, mgr, o, identity, sockets, bindings); err != nil {
 			return err
 		}
 	}
@@ -66,8 +66,8 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 	return mgr.Start(ctx)
 }
 
-// addManagerRole adds controllers, agent API and webhooks.
-func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identity *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
+// addControllersRole adds controllers, agent API and webhooks.
+func addControllersRole(ctx context.Context, mgr manager.Manager, o *Options, identity *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
 	watch := continuityWatch(mgr, o)
 	if err := addControllers(ctx, mgr, o, identity, watch); err != nil {
 		return err
@@ -90,22 +90,21 @@ func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identi
 	})
 }
 
-// everywhere runs a function on every replica, leader or not.
+// everywhere is a manager.Runnable that runs on every replica.
 type everywhere func(context.Context) error
 
-// Start runs the function.
+// Start implements manager.Runnable.
 func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 
-// NeedLeaderElection is false: see everywhere.
+// NeedLeaderElection returns false.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// setupCache sets up what the roles ask the cache for. Each index starts a watch: a
-// boot server has no more than it may read. And a boot server has all of that before
-// it is ready: a watch that only the first boot starts would make that boot wait on
-// the API server, for ever if it is away then.
+// setupCache sets up the indexes of the roles. Each index starts a watch, so a boot server gets only
+// those that its RBAC allows. A boot server starts all its watches before it is ready: a watch that
+// the first boot starts would block that boot while the API server is unavailable.
 func setupCache(ctx context.Context, c cache.Cache, o *Options) error {
 	setup := index.Setup
-	if o.passesAgents() {
+	if o.forwardsAgents() {
 		setup = index.SetupDirectory
 	}
 	if err := setup(ctx, c); err != nil || !o.Has(RoleBoot) {

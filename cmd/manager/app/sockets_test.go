@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The manager opens the agent API only; what cannot be opened names its flag, and
-// nothing stays open.
+// The manager opens only the agent API. An error names the flag, and no socket stays open.
 func TestHostSockets(t *testing.T) {
 	o := valid()
 	asManager(o)

@@ -14,8 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// TestShorten: one factor for all waits, whatever struct they stand in; none is
-// without a value that could be shortened.
+// Shorten divides all durations by one factor, and no duration is zero.
 func TestShorten(t *testing.T) {
 	o, before := DefaultOptions(), DefaultOptions()
 	waits, err := o.Shorten(10)
@@ -42,7 +41,7 @@ func TestShorten(t *testing.T) {
 	}
 	for _, name := range names {
 		if name == "LeaderElectLease" {
-			t.Error("the lease is shortened")
+			t.Error("the lease duration was shortened")
 		}
 	}
 	if o.Policy.AgentDeadline != 90*time.Second || o.BMC.Rest.Max != bmc.DefaultRestMax/10 || o.Timing.PowerSettle != timing.Default().PowerSettle/10 {
@@ -56,7 +55,7 @@ func TestShorten(t *testing.T) {
 	}
 	for _, factor := range []int{0, -1, MaxShorten + 1} {
 		if _, err := o.Shorten(factor); err == nil {
-			t.Errorf("factor %d is taken", factor)
+			t.Errorf("factor %d was accepted", factor)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/uki"
 )
 
-// stub is the least UEFI program that sections can be added to.
+// stub returns a minimal UEFI program that can get sections.
 func stub() []byte {
 	const at, optional = 0x80, 0x80 + 24
 	b := make([]byte, 0x400)
@@ -32,7 +32,7 @@ func stub() []byte {
 	return b
 }
 
-// agentDir has the parts of an image, and what else is given.
+// agentDir writes the files of an agent image and more files.
 func agentDir(t *testing.T, more map[string][]byte) *Options {
 	t.Helper()
 	o := DefaultOptions()
@@ -52,7 +52,7 @@ func agentDir(t *testing.T, more map[string][]byte) *Options {
 	return o
 }
 
-func TestLoadUnified(t *testing.T) {
+func TestLoadUKI(t *testing.T) {
 	pins := []token.Pin{token.PinOf([]byte("a")), token.PinOf([]byte("b"))}
 	image := func(line string) []byte {
 		b, err := uki.Build(uki.Parts{Stub: stub(), Kernel: []byte("k"), Initrd: []byte("i"), CommandLine: line})
@@ -69,21 +69,21 @@ func TestLoadUnified(t *testing.T) {
 		"made":                              {},
 		"no stub":                           {more: map[string][]byte{agentStub: nil}, missing: true},
 		"a stub that is none":               {more: map[string][]byte{agentStub: []byte("x")}, err: "not a UEFI program"},
-		"given":                             {more: map[string][]byte{agentUnified: image("quiet ingot.pin=" + string(pins[0]))}},
-		"given, with the next pin":          {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[1]) + "," + string(pins[0]))}},
-		"given, of another manager":         {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
-		"given, with another's pin as well": {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + "," + string(token.PinOf([]byte("c"))))}, err: "no pin of this manager"},
-		"given, with an empty pin as well":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + ",")}, err: "no pin of this manager"},
-		"given, another's pin comes later":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + " ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
-		"given, another's pin comes first":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(token.PinOf([]byte("c"))) + " ingot.pin=" + string(pins[0]))}, err: "more than once"},
-		"given, another's pin in quotes":    {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + ` "ingot.pin=` + string(token.PinOf([]byte("c"))) + `"`)}, err: "more than once"},
-		"given, without a pin":              {more: map[string][]byte{agentUnified: image("quiet")}, err: "no ingot.pin"},
-		"given, and not an image":           {more: map[string][]byte{agentUnified: []byte("x")}, err: "not a UEFI program"},
-		"given, and no stub to make":        {more: map[string][]byte{agentStub: nil, agentUnified: image("ingot.pin=" + string(pins[0]))}},
+		"given":                             {more: map[string][]byte{agentUKI: image("quiet ingot.pin=" + string(pins[0]))}},
+		"given, with the next pin":          {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(pins[1]) + "," + string(pins[0]))}},
+		"given, of another manager":         {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
+		"given, with another's pin as well": {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(pins[0]) + "," + string(token.PinOf([]byte("c"))))}, err: "not a pin of this manager"},
+		"given, with an empty pin as well":  {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(pins[0]) + ",")}, err: "not a pin of this manager"},
+		"given, another's pin comes later":  {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(pins[0]) + " ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
+		"given, another's pin comes first":  {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(token.PinOf([]byte("c"))) + " ingot.pin=" + string(pins[0]))}, err: "more than once"},
+		"given, another's pin in quotes":    {more: map[string][]byte{agentUKI: image("ingot.pin=" + string(pins[0]) + ` "ingot.pin=` + string(token.PinOf([]byte("c"))) + `"`)}, err: "more than once"},
+		"given, without a pin":              {more: map[string][]byte{agentUKI: image("quiet")}, err: "no ingot.pin"},
+		"given, and not an image":           {more: map[string][]byte{agentUKI: []byte("x")}, err: "not a UEFI program"},
+		"given, and no stub to make":        {more: map[string][]byte{agentStub: nil, agentUKI: image("ingot.pin=" + string(pins[0]))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, files := agentDir(t, tc.more), &pxe.Files{}
-			got, ok, err := loadUnified(o, pins, files)
+			got, ok, err := loadUKI(o, pins, files)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("error %v, want %q", err, tc.err)
@@ -101,15 +101,14 @@ func TestLoadUnified(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer src.Close()
-			if got.file.Name != agentUnified {
+			if got.file.Name != agentUKI {
 				t.Errorf("served as %s", got.file.Name)
 			}
 		})
 	}
 }
 
-// TestPrintUnified: what is printed to be signed is what would be served, and is taken
-// when it comes back.
+// PrintUnified writes the image that would be served, and the signed image is accepted.
 func TestPrintUnified(t *testing.T) {
 	o := agentDir(t, nil)
 	o.AgentKeyDir = t.TempDir()
@@ -127,7 +126,7 @@ func TestPrintUnified(t *testing.T) {
 	if want := "quiet console=ttyS0 ingot.pin=" + string(pin); err != nil || line != want {
 		t.Errorf("command line %q, %v, want %q", line, err, want)
 	}
-	if err := checkUnified(out.Bytes(), []token.Pin{pin}); err != nil {
+	if err := checkUKI(out.Bytes(), []token.Pin{pin}); err != nil {
 		t.Error(err)
 	}
 	o.AgentKeyDir = t.TempDir()

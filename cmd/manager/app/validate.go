@@ -19,17 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Has says whether the process has a role.
+// Has reports whether the process has a role.
 func (o *Options) Has(role string) bool { return slices.Contains(o.Roles, role) }
 
-// servesWebhooks says whether the process answers the API server: the boot role
-// has neither the certificate nor a reason to.
+// servesWebhooks reports whether the process serves webhooks, which only the role controllers does.
 func (o *Options) servesWebhooks() bool { return o.Has(RoleControllers) && o.WebhookPort != 0 }
 
-// passesAgents says whether agents come to this process on their way to another.
-func (o *Options) passesAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleControllers) }
+// forwardsAgents reports whether the process forwards agents to another process.
+func (o *Options) forwardsAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleControllers) }
 
-// Validate names every option that is wrong, its value and the remedy.
+// Validate returns an error with each invalid option, its value and the remedy.
 func (o *Options) Validate() error {
 	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateBootKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateRates(), o.validateMigration(), o.Hooks.validate())
 }
@@ -38,11 +37,11 @@ func (o *Options) validateRoles() error {
 	var errs []error
 	for _, role := range o.Roles {
 		if known := []string{RoleControllers, RoleBoot, RoleHooks}; !slices.Contains(known, role) {
-			errs = append(errs, fmt.Errorf("--roles: %q is no role; choose from %s", role, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("--roles: unknown role %q; use %s", role, strings.Join(known, ", ")))
 		}
 	}
 	if len(o.Roles) == 0 {
-		errs = append(errs, errors.New("--roles: is empty; choose at least one role"))
+		errs = append(errs, errors.New("--roles: is empty; set at least one role"))
 	}
 	return errors.Join(errs...)
 }
@@ -52,32 +51,31 @@ func (o *Options) validateKeys() error {
 	case !o.hasAgents():
 		return nil
 	case (o.AgentKeyDir == "") == (o.AgentKeySecret == ""):
-		return fmt.Errorf("--agent-key-dir: %q and --agent-key-secret: %q; give exactly one of them", o.AgentKeyDir, o.AgentKeySecret)
+		return fmt.Errorf("--agent-key-dir: %q and --agent-key-secret: %q; set exactly one of them", o.AgentKeyDir, o.AgentKeySecret)
 	case o.AgentKeySecret == "":
 		return nil
 	case !o.Has(RoleControllers):
-		return errors.New("--agent-key-secret: a boot server may read no Secret; mount it, and give --agent-key-dir")
+		return errors.New("--agent-key-secret: a boot server cannot read Secrets; mount the Secret, and set --agent-key-dir")
 	}
 	_, err := secretKey("--agent-key-secret", o.AgentKeySecret)
 	return err
 }
 
-// validateBootKeys: only the manager has keys to give.
 func (o *Options) validateBootKeys() error {
 	if o.BootKeySecret == "" {
 		return nil
 	}
 	if !o.Has(RoleControllers) {
-		return fmt.Errorf("--boot-key-secret: %q is for the role controllers; remove it here", o.BootKeySecret)
+		return fmt.Errorf("--boot-key-secret: %q requires the role controllers; remove it", o.BootKeySecret)
 	}
 	_, err := secretKey("--boot-key-secret", o.BootKeySecret)
 	if err == nil && o.BootKeySecret == o.AgentKeySecret {
-		err = fmt.Errorf("--boot-key-secret: %q is --agent-key-secret as well; give one in the boot servers' namespace", o.BootKeySecret)
+		err = fmt.Errorf("--boot-key-secret: %q is also --agent-key-secret; use a Secret in the boot servers' namespace", o.BootKeySecret)
 	}
 	return err
 }
 
-// secretKey reads the value of a flag that names a Secret.
+// secretKey parses the value of a flag that names a Secret.
 func secretKey(flag, value string) (client.ObjectKey, error) {
 	namespace, name, ok := strings.Cut(value, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -92,22 +90,22 @@ func (o *Options) validateAgent() error {
 		errs = append(errs, fmt.Errorf("--agent-listen: %w", err))
 	}
 	if _, err := netip.ParseAddrPort(o.AgentAddress); o.AgentAddress != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; give the address by which servers reach the agent API", o.AgentAddress))
+		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; set the address at which servers reach the agent API", o.AgentAddress))
 	}
 	switch {
-	case o.passesAgents() && !isHostPort(o.AgentUpstream):
-		errs = append(errs, fmt.Errorf("--agent-upstream: %q is not host:port; give that of the manager's agent API", o.AgentUpstream))
-	case !o.passesAgents() && o.AgentUpstream != "":
-		errs = append(errs, fmt.Errorf("--agent-upstream: %q is for the role boot alone; the agent API is in this process", o.AgentUpstream))
+	case o.forwardsAgents() && !isHostPort(o.AgentUpstream):
+		errs = append(errs, fmt.Errorf("--agent-upstream: %q is not host:port; set the address of the manager's agent API", o.AgentUpstream))
+	case !o.forwardsAgents() && o.AgentUpstream != "":
+		errs = append(errs, fmt.Errorf("--agent-upstream: %q requires the role boot without controllers; this process serves the agent API itself", o.AgentUpstream))
 	}
 	if o.AgentProxyProtocol && o.Has(RoleBoot) {
-		errs = append(errs, errors.New("--agent-proxy-protocol: is for the role controllers alone; agents of this process's boot server come by themselves"))
+		errs = append(errs, errors.New("--agent-proxy-protocol: requires the role controllers without boot; agents of this process's boot server connect directly"))
 	}
 	return errors.Join(errs...)
 }
 
-// isHostPort says whether an address can be dialled. $(NAME) cannot: the kubelet leaves
-// it where the Pod was started before the Service whose address it is.
+// isHostPort reports whether an address is a valid host:port. $(NAME) is not: the kubelet does not
+// expand it if the Pod was started before the Service.
 func isHostPort(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -117,34 +115,34 @@ func isHostPort(address string) bool {
 	return err == nil || len(validation.IsDNS1123Subdomain(host)) == 0
 }
 
-// listenPort is the port of a listening address, which may have an empty host.
+// listenPort returns the port of a listen address, whose host may be empty.
 func listenPort(address string) (uint16, error) {
 	_, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not host:port", address)
 	}
-	port, err := net.LookupPort("tcp", text) //nolint:noctx // it reads /etc/services
+	port, err := net.LookupPort("tcp", text) //nolint:noctx // reads /etc/services
 	if err != nil {
 		return 0, fmt.Errorf("%q has no port", address)
 	}
 	return uint16(port), nil
 }
 
-// agentAddress is address:port by which servers reach the agent API; empty where
-// only boot servers know it.
+// agentAddress returns the address:port at which servers reach the agent API, or "" if only boot
+// servers know it.
 func (o *Options) agentAddress() string {
 	if o.AgentAddress != "" || !o.Has(RoleBoot) {
 		return o.AgentAddress
 	}
 	address, addressErr := netip.ParseAddr(o.BootAddress)
 	port, portErr := listenPort(o.AgentListen)
-	if addressErr != nil || portErr != nil { // refused by Validate
+	if addressErr != nil || portErr != nil { // rejected by Validate
 		return ""
 	}
 	return netip.AddrPortFrom(address, port).String()
 }
 
-// bootURL is where BMCs and firmware reach a boot server; empty: not known.
+// bootURL returns the URL at which BMCs and firmware reach a boot server, or "" if it is unknown.
 func (o *Options) bootURL() string {
 	if o.BootURL != "" || !o.Has(RoleBoot) {
 		return strings.TrimSuffix(o.BootURL, "/")
@@ -152,13 +150,13 @@ func (o *Options) bootURL() string {
 	return "http://" + net.JoinHostPort(o.BootAddress, strconv.Itoa(int(o.BootHTTPPort)))
 }
 
-// validateBootURL: the address is written into BMCs, some of which take no query.
+// validateBootURL requires a plain http://host:port, because some BMCs accept no query.
 func (o *Options) validateBootURL() error {
 	u, err := url.Parse(o.bootURL())
 	if o.BootURL == "" || err == nil && u.Scheme == "http" && u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
 		return nil
 	}
-	return fmt.Errorf("--boot-url: %q is not http://host:port; give the address of a boot server's HTTP", o.BootURL)
+	return fmt.Errorf("--boot-url: %q is not http://host:port; set the HTTP address of a boot server", o.BootURL)
 }
 
 func (o *Options) validateBoot() error {
@@ -167,24 +165,24 @@ func (o *Options) validateBoot() error {
 	}
 	var errs []error
 	if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
-		errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; give the address by which servers reach the boot server", o.BootAddress))
+		errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; set the address at which servers reach the boot server", o.BootAddress))
 	}
 	if o.BootIPv6 != "" && o.BootIPv6 != bootIPv6Auto {
 		if a, err := netip.ParseAddr(o.BootIPv6); err != nil || !a.Is6() || a.Is4In6() || !a.IsGlobalUnicast() {
-			errs = append(errs, fmt.Errorf("--boot-ipv6-address: %q is not a global IPv6 address; give one by which servers reach the boot server, auto, or nothing", o.BootIPv6))
+			errs = append(errs, fmt.Errorf("--boot-ipv6-address: %q is not a global IPv6 address; set the address at which servers reach the boot server, auto, or an empty value", o.BootIPv6))
 		}
 	}
 	if o.BootHTTPPort == 0 {
-		errs = append(errs, errors.New("--boot-http-port: 0 is no port that servers could be told; give one, such as 8880"))
+		errs = append(errs, errors.New("--boot-http-port: must not be 0; set a port, such as 8880"))
 	}
 	if port, err := listenPort(o.AgentListen); err == nil && port == 0 && o.AgentAddress == "" {
-		errs = append(errs, fmt.Errorf("--agent-listen: %q has no port that servers could be told; give one, such as 8843", o.AgentListen))
+		errs = append(errs, fmt.Errorf("--agent-listen: %q has no fixed port; set one, such as 8843", o.AgentListen))
 	}
 	if o.ImageCacheGiB < 1 {
-		errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
+		errs = append(errs, fmt.Errorf("--image-cache-gib: %d must be at least 1", o.ImageCacheGiB))
 	}
 	if o.BootClientConnections < 1 {
-		errs = append(errs, fmt.Errorf("--boot-client-connections: %d is too small; give at least 1", o.BootClientConnections))
+		errs = append(errs, fmt.Errorf("--boot-client-connections: %d must be at least 1", o.BootClientConnections))
 	}
 	if _, err := o.Images.client(); err != nil {
 		errs = append(errs, err)
@@ -217,9 +215,8 @@ func (o *Options) validatePolicy() error {
 	return errors.Join(errs...)
 }
 
-// validateRates: client-go and controller-runtime take 0 for a default of their own, which
-// is far from that of the flag, and a negative rate for none. Without a period nothing that
-// was missed would ever be seen.
+// validateRates rejects zero values, which client-go and controller-runtime replace by their own
+// defaults. A negative rate means no limit.
 func (o *Options) validateRates() error {
 	var errs []error
 	for _, option := range []struct {
@@ -241,7 +238,7 @@ func (o *Options) validateRates() error {
 		value float32
 	}{{"kube-api-qps", o.KubeAPIQPS}, {"clustercache-client-qps", o.Workloads.QPS}} {
 		if option.value == 0 {
-			errs = append(errs, fmt.Errorf("--%s: 0 is no rate, and client-go would take one of its own; give one, or -1 for no limit", option.name))
+			errs = append(errs, fmt.Errorf("--%s: must not be 0; set a rate, or -1 for no limit", option.name))
 		}
 	}
 	if o.SyncPeriod <= 0 {
@@ -255,7 +252,7 @@ func (o *Options) validateMigration() error {
 	known := []string{string(crdmigrator.StorageVersionMigrationPhase), string(crdmigrator.CleanupManagedFieldsPhase)}
 	for _, phase := range o.SkipCRDMigrationPhases {
 		if !slices.Contains(known, phase) {
-			errs = append(errs, fmt.Errorf("--skip-crd-migration-phases: %q is no phase; choose from %s", phase, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("--skip-crd-migration-phases: unknown phase %q; use %s", phase, strings.Join(known, ", ")))
 		}
 	}
 	return errors.Join(errs...)

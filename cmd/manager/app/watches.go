@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// sessionMark is by whom BMC sessions are opened: this installation, which its pin
-// names over restarts, and this life of it.
+// sessionMark returns the mark of this process's BMC sessions. Owner identifies the installation by
+// its pin, and Life the process.
 func (id *identity) sessionMark() bmc.Mark {
 	mark := bmc.Mark{Life: uuid.NewString()}
 	if len(id.pins) > 0 {
@@ -28,8 +28,7 @@ func (id *identity) sessionMark() bmc.Mark {
 	return mark
 }
 
-// watchBMCs has the reconciler told of what BMCs tell by themselves, where that is
-// wanted.
+// watchBMCs connects the event streams of BMCs to the host reconciler if --bmc-events is set.
 func watchBMCs(mgr manager.Manager, o *Options, pool *bmc.Pool, hosts *host.Reconciler) error {
 	if !o.BMCEvents {
 		return nil
@@ -44,36 +43,35 @@ func watchBMCs(mgr manager.Manager, o *Options, pool *bmc.Pool, hosts *host.Reco
 	return mgr.Add(watcher{watches})
 }
 
-// watcher ends the streams when the manager stops. Sessions are the closer's.
+// watcher closes the event streams when the manager stops. The closer closes the sessions.
 type watcher struct{ watches *bmc.Watches }
 
-// Start waits for the end.
+// Start implements manager.Runnable.
 func (w watcher) Start(ctx context.Context) error {
 	<-ctx.Done()
 	w.watches.Close()
 	return nil
 }
 
-// NeedLeaderElection: only the leader has any.
+// NeedLeaderElection returns true: only the leader has event streams.
 func (watcher) NeedLeaderElection() bool { return true }
 
-// watchCollector tells how the watches fare.
+// watchCollector exports the state of the event streams.
 type watchCollector struct {
-	counts               func() bmc.WatchCounts
-	watches, told, ended *prometheus.Desc
+	counts                 func() bmc.WatchCounts
+	watches, events, ended *prometheus.Desc
 }
 
-// watchMetrics registers the collector, in the place of an earlier manager's of this
-// process.
+// watchMetrics registers the collector, and replaces that of an earlier manager of this process.
 func watchMetrics(registry prometheus.Registerer, counts func() bmc.WatchCounts) error {
 	collector := &watchCollector{
 		counts:  counts,
-		watches: prometheus.NewDesc("ingot_bmc_watches", "BMCs to be watched for events, by state: live, waiting, unsupported.", []string{"state"}, nil),
-		told:    prometheus.NewDesc("ingot_bmc_events_total", "Events that BMCs told by themselves.", nil, nil),
-		ended:   prometheus.NewDesc("ingot_bmc_watches_ended_total", "Streams of events that ended by themselves.", nil, nil),
+		watches: prometheus.NewDesc("ingot_bmc_watches", "BMCs with event streams, by state: live, waiting, unsupported.", []string{"state"}, nil),
+		events:  prometheus.NewDesc("ingot_bmc_events_total", "Events received from BMCs.", nil, nil),
+		ended:   prometheus.NewDesc("ingot_bmc_watches_ended_total", "Event streams that ended unexpectedly.", nil, nil),
 	}
 	if err := collect.Replace(registry, collector); err != nil {
-		return fmt.Errorf("metrics of watches: %w", err)
+		return fmt.Errorf("register the metrics of BMC event streams: %w", err)
 	}
 	return nil
 }
@@ -81,7 +79,7 @@ func watchMetrics(registry prometheus.Registerer, counts func() bmc.WatchCounts)
 // Describe implements prometheus.Collector.
 func (c *watchCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.watches
-	out <- c.told
+	out <- c.events
 	out <- c.ended
 }
 
@@ -91,6 +89,6 @@ func (c *watchCollector) Collect(out chan<- prometheus.Metric) {
 	for state, count := range map[string]int{"live": n.Live, "waiting": n.Waiting, "unsupported": n.Unsupported} {
 		out <- prometheus.MustNewConstMetric(c.watches, prometheus.GaugeValue, float64(count), state)
 	}
-	out <- prometheus.MustNewConstMetric(c.told, prometheus.CounterValue, float64(n.Events))
+	out <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, float64(n.Events))
 	out <- prometheus.MustNewConstMetric(c.ended, prometheus.CounterValue, float64(n.Ended))
 }

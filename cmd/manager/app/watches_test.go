@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// The watches are counted by state; a later manager of the process takes over.
+// Event streams are counted by state, and a later manager of the process replaces the collector.
 func TestWatchMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for _, live := range []int{1, 7} {
@@ -38,7 +38,7 @@ func TestWatchMetrics(t *testing.T) {
 	}
 }
 
-// A mark is the same installation's in every life, and each life's own.
+// The mark identifies the installation across restarts, and each process.
 func TestSessionMark(t *testing.T) {
 	id := &identity{pins: []token.Pin{token.PinOf([]byte("key")), token.PinOf([]byte("next"))}}
 	one, two := id.sessionMark(), id.sessionMark()
@@ -50,6 +50,6 @@ func TestSessionMark(t *testing.T) {
 		t.Errorf("marks %q and %q", one, other)
 	}
 	if none := (&identity{}).sessionMark(); none.String() != "" {
-		t.Errorf("mark %q of nobody", none)
+		t.Errorf("mark %q without an identity", none)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// I13: what fails is tried again after ever longer, not all at once, and within five
-// minutes however often it failed; a success forgets it.
+// I13: retries of failed reconciles have an exponential backoff with jitter of at most five minutes,
+// which a success resets.
 func TestWorkersRetry(t *testing.T) {
 	options := workers(3)
 	if options.MaxConcurrentReconciles != 3 {
@@ -37,13 +37,13 @@ func TestWorkersRetry(t *testing.T) {
 		waits[limiter.When(other)] = true
 	}
 	if len(waits) < 2 {
-		t.Errorf("twenty that failed together are tried again together: %v", waits)
+		t.Errorf("twenty simultaneous failures are retried simultaneously: %v", waits)
 	}
 	limiter.Forget(item)
 	if got := limiter.When(item); got > 2*retryFirst {
 		t.Errorf("after a success %s", got)
 	}
 	if again := workers(1).RateLimiter.When(item); again > 2*retryFirst {
-		t.Errorf("controllers share their failures: %s", again)
+		t.Errorf("controllers share their backoff: %s", again)
 	}
 }

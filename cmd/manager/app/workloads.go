@@ -16,11 +16,10 @@ import (
 	"github.com/ingot-metal/ingot/controllers/node"
 )
 
-// What workload clusters are reached by: their kubeconfig Secrets, read when a
-// connection is made, and never cached (see plainKubeconfigs).
+// The kubeconfig Secrets of workload clusters are read for each connection and never cached.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 
-// WorkloadOptions are how workload clusters are reached. The flags are those of Cluster
+// WorkloadOptions limits the connections to workload clusters. The flags are those of Cluster
 // API's managers.
 type WorkloadOptions struct {
 	Concurrency int
@@ -28,27 +27,25 @@ type WorkloadOptions struct {
 	Burst       int
 }
 
-// workloadUserAgent is what workload clusters are told.
 const workloadUserAgent = "ingot-manager"
 
-// addWorkloads connects to the workload clusters on Ingot's metal: to read their Nodes,
-// and to label them.
+// addWorkloads adds the connections to Ingot's workload clusters, for reading and labeling Nodes.
 func addWorkloads(ctx context.Context, mgr manager.Manager, o *Options) (clustercache.ClusterCache, error) {
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient:     plainKubeconfigs{mgr.GetAPIReader()},
 		WatchFilterValue: o.WatchFilter,
-		ClusterFilter:    onMetal,
-		Cache:            clustercache.CacheOptions{DefaultTransform: slim, Indexes: node.Indexes()},
+		ClusterFilter:    isIngotCluster,
+		Cache:            clustercache.CacheOptions{DefaultTransform: slimWorkload, Indexes: node.Indexes()},
 		Client:           clustercache.ClientOptions{QPS: o.Workloads.QPS, Burst: o.Workloads.Burst, UserAgent: workloadUserAgent},
 	}, workers(o.Workloads.Concurrency))
 	if err != nil {
-		return nil, fmt.Errorf("workload clusters: %w", err)
+		return nil, fmt.Errorf("set up the cache of workload clusters: %w", err)
 	}
 	return clusters, nil
 }
 
-// slim leaves out of what is kept of workload clusters what nobody here reads.
-func slim(o any) (any, error) {
+// slimWorkload removes unused fields from the cached objects of workload clusters.
+func slimWorkload(o any) (any, error) {
 	o, err := cache.TransformStripManagedFields()(o)
 	if err != nil {
 		return nil, err
@@ -56,8 +53,8 @@ func slim(o any) (any, error) {
 	return node.Transform(o)
 }
 
-// onMetal: the Cluster's infrastructure is Ingot's.
-func onMetal(cluster *clusterv1.Cluster) bool {
+// isIngotCluster reports whether the infrastructure of a Cluster is an IngotCluster.
+func isIngotCluster(cluster *clusterv1.Cluster) bool {
 	ref := cluster.Spec.InfrastructureRef
 	return ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == "IngotCluster"
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package byhand_test
+package bmccli_test
 
 import (
 	"bytes"
@@ -16,15 +16,15 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
-	"github.com/ingot-metal/ingot/cmd/manager/byhand"
+	"github.com/ingot-metal/ingot/cmd/manager/bmccli"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
 
-// canary is the password: nothing that is printed may show it.
+// canary is the password, which must not appear in any output.
 const canary = "canary-7"
 
-// bench is an emulated BMC, its CA, and a file with its password.
+// bench is an emulated BMC with its CA and a password file.
 type bench struct {
 	*labbmc.BMC
 	machine  *labbmc.Bench
@@ -52,14 +52,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// run is the command, with what is typed; its output and its error.
+// run runs a command line with input, and returns output and error.
 func (b *bench) run(t *testing.T, typed string, args ...string) (string, error) {
 	t.Helper()
 	var out, told bytes.Buffer
 	all := append([]string{"--address", b.Address(), "--username", "admin", "--ca", b.ca}, args...)
-	err := byhand.Run(t.Context(), all, redfish.Dial, byhand.Streams{In: strings.NewReader(typed), Out: &out, Err: &told})
+	err := bmccli.Run(t.Context(), all, redfish.Dial, bmccli.Streams{In: strings.NewReader(typed), Out: &out, Err: &told})
 	if text := out.String() + told.String(); strings.Contains(text, canary) || err != nil && strings.Contains(err.Error(), canary) {
-		t.Errorf("the password is shown: %s, %v", text, err)
+		t.Errorf("the output contains the password: %s, %v", text, err)
 	}
 	if n := b.Sessions(); n != 0 {
 		t.Errorf("%d sessions are left open", n)
@@ -67,13 +67,13 @@ func (b *bench) run(t *testing.T, typed string, args ...string) (string, error) 
 	return out.String(), err
 }
 
-// TestVerbs: each does what it says at the BMC, and tells what is there.
-func TestVerbs(t *testing.T) {
+// Each command acts on the BMC or shows its state.
+func TestCommands(t *testing.T) {
 	b := newBench(t)
 	file := []string{"--password-file", b.file}
 	for _, tc := range []struct {
 		words string
-		want  string // a part of what is printed
+		want  string // part of the output
 		check func() bool
 	}{
 		{"identity", "SER123", nil},
@@ -108,11 +108,11 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", tc.words, got, err, tc.want)
 		}
 		if tc.check != nil && !tc.check() {
-			t.Errorf("%s: the BMC does not show it", tc.words)
+			t.Errorf("%s: no effect on the BMC", tc.words)
 		}
 	}
 	if got, err := b.run(t, "", append(file, "eventlog")...); err != nil || strings.Contains(got, "The system has started.") {
-		t.Errorf("after it was cleared the log shows %q, %v", got, err)
+		t.Errorf("after clearing, the log contains %q, %v", got, err)
 	}
 	writes := len(b.Writes())
 	if _, err := b.run(t, "", append(file, "settings", "reset")...); err != nil || len(b.Writes()) != writes+3 { // with login and logout
@@ -129,33 +129,32 @@ func inserted(b *bench) bool {
 	return false
 }
 
-// TestRefused: what is wrong with the command line is said before the BMC is asked, and
-// what the BMC refuses, after.
-func TestRefused(t *testing.T) {
+// An invalid command line fails before the BMC is contacted.
+func TestInvalidCommandLines(t *testing.T) {
 	b := newBench(t)
 	for _, tc := range []struct {
 		name string
 		args []string
 		want string
 	}{
-		{"no verb", nil, "no verb"},
-		{"another verb", []string{"dance"}, `no verb "dance"`},
-		{"too much", []string{"health", "now"}, "want: health"},
-		{"too little", []string{"media", "insert", "CD"}, "want: media insert"},
-		{"no such action", []string{"--password-file", b.file, "power", "sideways"}, "no power action"},
-		{"no such boot target", []string{"--password-file", b.file, "boot", "tape"}, "no boot target"},
-		{"no such way to boot", []string{"--password-file", b.file, "boot", "PXE", "http://192.0.2.1/x"}, "write once or always"},
-		{"no such lamp", []string{"--password-file", b.file, "identify", "blink"}, "on or off"},
-		{"no count", []string{"--password-file", b.file, "eventlog", "all"}, "a number from 1"},
-		{"no such drive", []string{"--password-file", b.file, "media", "insert", "Tape", "http://192.0.2.1/x"}, "no kind of drive"},
-		{"no such setting", []string{"--password-file", b.file, "settings", "Moon"}, `no setting "Moon"`},
-		{"two ways to trust", []string{"--insecure-skip-verify", "power"}, "give one of"},
-		{"a file of certificates", []string{"--ca", "/etc/ca.crt", "power"}, "not the name of a file"},
+		{"no command", nil, "no command"},
+		{"another verb", []string{"dance"}, `unknown command "dance"`},
+		{"too much", []string{"health", "now"}, "usage: health"},
+		{"too little", []string{"media", "insert", "CD"}, "usage: media insert"},
+		{"no such action", []string{"--password-file", b.file, "power", "sideways"}, "unknown power action"},
+		{"no such boot target", []string{"--password-file", b.file, "boot", "tape"}, "unknown boot target"},
+		{"no such way to boot", []string{"--password-file", b.file, "boot", "PXE", "http://192.0.2.1/x"}, "use once or always"},
+		{"no such lamp", []string{"--password-file", b.file, "identify", "blink"}, "use on or off"},
+		{"no count", []string{"--password-file", b.file, "eventlog", "all"}, "must be from 1"},
+		{"no such drive", []string{"--password-file", b.file, "media", "insert", "Tape", "http://192.0.2.1/x"}, "unknown drive kind"},
+		{"no such setting", []string{"--password-file", b.file, "settings", "Moon"}, `unknown setting "Moon"`},
+		{"two ways to trust", []string{"--insecure-skip-verify", "power"}, "use only one of"},
+		{"a file of certificates", []string{"--ca", "/etc/ca.crt", "power"}, "not a file name"},
 		{"no time", []string{"--timeout", "0s", "power"}, "--timeout"},
 		{"no file", []string{"--password-file", b.file + "-none", "power"}, "no such file"},
-		{"no password", []string{"power"}, "--password-file is missing"},
+		{"no password", []string{"power"}, "--password-file is required"},
 		{"an empty password", []string{"--password-file", "-", "power"}, "first line is empty"},
-		{"no account", []string{"--username", "", "--password-file", b.file, "power"}, "--username is missing"},
+		{"no account", []string{"--username", "", "--password-file", b.file, "power"}, "--username is required"},
 		{"console", []string{"--password-file", b.file, "console"}, "ipmi://"},
 	} {
 		if _, err := b.run(t, "", tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -165,10 +164,10 @@ func TestRefused(t *testing.T) {
 	if _, err := b.run(t, "wrong\n", "--password-file", "-", "power"); !errors.Is(err, bmc.ErrUnauthorized) {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, err := b.run(t, strings.Repeat("x", 5000), "--password-file", "-", "power"); err == nil || !strings.Contains(err.Error(), "no password") {
+	if _, err := b.run(t, strings.Repeat("x", 5000), "--password-file", "-", "power"); err == nil || !strings.Contains(err.Error(), "is longer than") {
 		t.Errorf("a file on standard input: %v", err)
 	}
-	if err := byhand.Run(t.Context(), []string{"power"}, redfish.Dial, byhand.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}); err == nil || !strings.Contains(err.Error(), "--address") {
+	if err := bmccli.Run(t.Context(), []string{"power"}, redfish.Dial, bmccli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}); err == nil || !strings.Contains(err.Error(), "--address") {
 		t.Errorf("no address: %v", err)
 	}
 	if _, err := b.run(t, canary+"\r\n", "--password-file", "-", "power"); err != nil {
@@ -179,7 +178,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// terminal is a BMC whose console, or log, a test has the other end of.
+// terminal is a BMC whose console or log the test controls.
 type terminal struct {
 	bmc.Conn
 	port net.Conn
@@ -192,11 +191,10 @@ func (terminal) Close(context.Context) error                               { ret
 func (c terminal) dial(context.Context, bmc.Target) (bmc.Conn, error)      { return c, nil }
 func (c terminal) run(in io.Reader, out io.Writer, verb string, t *testing.T) error {
 	t.Helper()
-	return byhand.Run(t.Context(), []string{"--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", verb}, c.dial, byhand.Streams{In: in, Out: out, Err: io.Discard})
+	return bmccli.Run(t.Context(), []string{"--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", verb}, c.dial, bmccli.Streams{In: in, Out: out, Err: io.Discard})
 }
 
-// TestConsole: what follows the password goes to the server, and what it says comes back,
-// until the person or the server ends it.
+// The console connects input and output to the server until one of them ends.
 func TestConsole(t *testing.T) {
 	for _, tc := range []struct {
 		name, typed, want string
@@ -223,7 +221,7 @@ func TestConsole(t *testing.T) {
 				t.Errorf("the server got %q, want %q", typed, tc.want)
 			}
 			if out.text != "login: " {
-				t.Errorf("the person saw %q", out.text)
+				t.Errorf("the user saw %q", out.text)
 			}
 		})
 	}
@@ -241,7 +239,7 @@ func TestConsole(t *testing.T) {
 	})
 }
 
-// waiting tells when the first was written.
+// waiting signals the first write.
 type waiting struct {
 	text  string
 	first chan struct{}
@@ -255,7 +253,7 @@ func (w *waiting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// after reads once something has happened.
+// after is a reader that waits for a signal.
 type after struct {
 	happened <-chan struct{}
 	io.Reader
@@ -266,8 +264,8 @@ func (a after) Read(p []byte) (int, error) {
 	return a.Reader.Read(p)
 }
 
-// TestNothingMovesTheCursor: a BMC cannot write to the person's terminal what it likes.
-func TestNothingMovesTheCursor(t *testing.T) {
+// Text of a BMC cannot control the terminal.
+func TestOutputHasNoControlCharacters(t *testing.T) {
 	var out bytes.Buffer
 	c := terminal{log: []bmc.LogEntry{{Message: "fan\x1b[2J failed\u202e\nOK everything is well"}}}
 	if err := c.run(strings.NewReader("pw\n"), &out, "eventlog", t); err != nil {

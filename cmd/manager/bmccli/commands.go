@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package byhand
+package bmccli
 
 import (
 	"context"
@@ -20,40 +20,38 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// defaultEntries of an event log are shown, newest first, and maxEntries at most.
+// Numbers of event log entries to show.
 const (
 	defaultEntries = 50
 	maxEntries     = 1000
 )
 
-// verb is one thing to do. Its words are the beginning of the command line; what follows
-// them are least to most arguments.
-type verb struct {
-	words       string
-	arguments   string
-	least, most int
-	help        string
-	do          func(ctx context.Context, conn bmc.Conn, c *call) error
+// command is a command of "manager bmc". name consists of one or two words.
+type command struct {
+	name             string
+	arguments        string
+	minArgs, maxArgs int
+	help             string
+	run              func(ctx context.Context, conn bmc.Conn, c *call) error
 }
 
-// verbs in the order in which they are explained. Of those that begin alike the longer
-// words come first.
-func verbs() []verb {
-	return []verb{
-		{"identity", "", 0, 0, "which server it is", identity},
-		{"power", "[ACTION]", 0, 1, "tell the power state, or change it: " + strings.Join(actions(), ", "), power},
-		{"boot", "[TARGET [once|always] [UEFI|BIOS] [URL]]", 0, 4, "tell the boot override, or set it for the next boot or for all: " + strings.Join(bootTargets(), ", ") + "; a URL is for HTTP", boot},
-		{"identify", "[on|off]", 0, 1, "tell whether the lamp by which a person finds the server is lit, or switch it", identify},
+// commands lists the commands in the order of the help text. A longer name precedes its prefix.
+func commands() []command {
+	return []command{
+		{"identity", "", 0, 0, "show system, serial number and firmware", identity},
+		{"power", "[ACTION]", 0, 1, "show the power state, or change it: " + strings.Join(actions(), ", "), power},
+		{"boot", "[TARGET [once|always] [UEFI|BIOS] [URL]]", 0, 4, "show the boot override, or set it for the next boot or for all boots: " + strings.Join(bootTargets(), ", ") + "; HTTP takes a URL", boot},
+		{"identify", "[on|off]", 0, 1, "show the state of the indicator LED, or switch it", identify},
 		{"eventlog clear", "", 0, 0, "clear the event log", clearLog},
 		{"eventlog", "[COUNT]", 0, 1, "show the event log, newest first", eventLog},
-		{"health", "", 0, 0, "show fans, supplies, drives and sensors", health},
-		{"console", "", 0, 0, "open the serial console (ipmi:// addresses); ~. at the beginning of a line ends it", console},
-		{"media insert", "CD|DVD|USBStick URL", 2, 2, "put the image at a URL into a virtual drive", insertMedia},
-		{"media eject", "DRIVE", 1, 1, "empty a virtual drive", ejectMedia},
+		{"health", "", 0, 0, "show fans, power supplies, drives and sensors", health},
+		{"console", "", 0, 0, "open the serial console (ipmi:// addresses); ~. at the beginning of a line closes it", console},
+		{"media insert", "CD|DVD|USBStick URL", 2, 2, "insert the image at a URL into a virtual drive", insertMedia},
+		{"media eject", "DRIVE", 1, 1, "eject the image from a virtual drive", ejectMedia},
 		{"media", "", 0, 0, "list the virtual drives", media},
-		{"settings reset", "", 0, 0, "have all BIOS settings as the factory had them, from the next boot on", resetSettings},
-		{"settings", "[NAME...]", 0, 100, "show BIOS settings, with what the next boot changes", settings},
-		{"firmware", "", 0, 0, "list the firmware", firmware},
+		{"settings reset", "", 0, 0, "reset all BIOS settings to factory defaults at the next boot", resetSettings},
+		{"settings", "[NAME...]", 0, 100, "show BIOS settings, and their values after the next boot", settings},
+		{"firmware", "", 0, 0, "list firmware versions", firmware},
 	}
 }
 
@@ -64,35 +62,35 @@ func actions() []string {
 	}
 }
 
-// find the verb and its arguments.
-func find(args []string) (verb, []string, error) {
-	for _, v := range verbs() {
-		words := strings.Fields(v.words)
+// find returns the command and its arguments.
+func find(args []string) (command, []string, error) {
+	for _, cmd := range commands() {
+		words := strings.Fields(cmd.name)
 		if len(args) < len(words) || !slices.Equal(args[:len(words)], words) {
 			continue
 		}
 		rest := args[len(words):]
-		if len(rest) < v.least || len(rest) > v.most {
-			return verb{}, nil, fmt.Errorf("want: %s", strings.TrimSpace(v.words+" "+v.arguments))
+		if len(rest) < cmd.minArgs || len(rest) > cmd.maxArgs {
+			return command{}, nil, fmt.Errorf("usage: %s", strings.TrimSpace(cmd.name+" "+cmd.arguments))
 		}
-		return v, rest, nil
+		return cmd, rest, nil
 	}
-	return verb{}, nil, fmt.Errorf("no verb %q; --help lists them", args[0])
+	return command{}, nil, fmt.Errorf("unknown command %q; --help lists the commands", args[0])
 }
 
 func usage(out io.Writer, flags *flag.FlagSet) {
-	_, _ = fmt.Fprintln(out, "Usage: manager bmc [flags] VERB [arguments]\n\nWhat a person does at one BMC. Ingot is not told.")
+	_, _ = fmt.Fprintln(out, "Usage: manager bmc [flags] COMMAND [arguments]\n\nRuns a command on one BMC. Ingot does not record it.")
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	for _, v := range verbs() {
-		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(v.words+" "+v.arguments), v.help)
+	for _, cmd := range commands() {
+		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(cmd.name+" "+cmd.arguments), cmd.help)
 	}
 	_ = table.Flush()
 	_, _ = fmt.Fprintln(out)
 	flags.PrintDefaults()
 }
 
-// shown is a BMC's text without what would move a terminal's cursor.
-func shown(text string) string {
+// printable replaces the characters of a BMC's text that could control the terminal.
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
 			return ' '
@@ -106,7 +104,7 @@ func (c *call) table(rows [][]string) error {
 	t := tabwriter.NewWriter(c.out, 0, 8, 2, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = shown(row[i])
+			row[i] = printable(row[i])
 		}
 		if _, err := fmt.Fprintln(t, strings.Join(row, "\t")); err != nil {
 			return err
@@ -115,8 +113,8 @@ func (c *call) table(rows [][]string) error {
 	return t.Flush()
 }
 
-func (c *call) say(format string, args ...any) error {
-	_, err := fmt.Fprintln(c.out, shown(fmt.Sprintf(format, args...)))
+func (c *call) printf(format string, args ...any) error {
+	_, err := fmt.Fprintln(c.out, printable(fmt.Sprintf(format, args...)))
 	return err
 }
 
@@ -136,11 +134,11 @@ func power(ctx context.Context, conn bmc.Conn, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.say("%s", state)
+		return c.printf("%s", state)
 	}
 	i := slices.IndexFunc(actions(), func(a string) bool { return strings.EqualFold(a, c.args[0]) })
 	if i < 0 {
-		return fmt.Errorf("no power action %q; there are %s", c.args[0], strings.Join(actions(), ", "))
+		return fmt.Errorf("unknown power action %q; use %s", c.args[0], strings.Join(actions(), ", "))
 	}
 	return conn.SetPower(ctx, bmc.PowerAction(actions()[i]))
 }
@@ -149,7 +147,6 @@ func bootTargets() []string {
 	return []string{string(bmc.BootPXE), string(bmc.BootDisk), string(bmc.BootHTTP), string(bmc.BootCD), string(bmc.BootSetup), string(bmc.BootNone)}
 }
 
-// boot prints the boot override or sets it.
 func boot(ctx context.Context, conn bmc.Conn, c *call) error {
 	if len(c.args) > 0 {
 		override, err := overrideOf(c.args)
@@ -166,14 +163,14 @@ func boot(ctx context.Context, conn bmc.Conn, c *call) error {
 	if override.Target != bmc.BootNone {
 		words = append(words, map[bool]string{true: "always", false: "once"}[override.Persistent], string(override.Mode), override.HTTPBootURI)
 	}
-	return c.say("%s", strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
+	return c.printf("%s", strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
 }
 
-// overrideOf reads the arguments of boot: a target, and then what else there is in any order.
+// overrideOf parses the arguments of boot: a target, and the others in any order.
 func overrideOf(args []string) (bmc.BootOverride, error) {
 	i := slices.IndexFunc(bootTargets(), func(t string) bool { return strings.EqualFold(t, args[0]) })
 	if i < 0 {
-		return bmc.BootOverride{}, fmt.Errorf("no boot target %q; there are %s", args[0], strings.Join(bootTargets(), ", "))
+		return bmc.BootOverride{}, fmt.Errorf("unknown boot target %q; use %s", args[0], strings.Join(bootTargets(), ", "))
 	}
 	override := bmc.BootOverride{Target: bmc.BootTarget(bootTargets()[i])}
 	for _, word := range args[1:] {
@@ -189,7 +186,7 @@ func overrideOf(args []string) (bmc.BootOverride, error) {
 		case override.Target == bmc.BootHTTP && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")):
 			override.HTTPBootURI = word
 		default:
-			return override, fmt.Errorf("%q after the boot target %s; write once or always, UEFI or BIOS, and for HTTP a URL", word, override.Target)
+			return override, fmt.Errorf("unexpected %q after the boot target %s; use once or always, UEFI or BIOS, and for HTTP a URL", word, override.Target)
 		}
 	}
 	return override, nil
@@ -198,7 +195,7 @@ func overrideOf(args []string) (bmc.BootOverride, error) {
 func identify(ctx context.Context, conn bmc.Conn, c *call) error {
 	if len(c.args) > 0 {
 		if c.args[0] != "on" && c.args[0] != "off" {
-			return fmt.Errorf("the lamp is on or off, not %q", c.args[0])
+			return fmt.Errorf("invalid state %q; use on or off", c.args[0])
 		}
 		return conn.SetIndicator(ctx, c.args[0] == "on")
 	}
@@ -206,7 +203,7 @@ func identify(ctx context.Context, conn bmc.Conn, c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.say("%s", map[bool]string{true: "on", false: "off"}[lit])
+	return c.printf("%s", map[bool]string{true: "on", false: "off"}[lit])
 }
 
 func eventLog(ctx context.Context, conn bmc.Conn, c *call) error {
@@ -214,7 +211,7 @@ func eventLog(ctx context.Context, conn bmc.Conn, c *call) error {
 	if len(c.args) > 0 {
 		n, err := strconv.Atoi(c.args[0])
 		if err != nil || n < 1 || n > maxEntries {
-			return fmt.Errorf("the count is a number from 1 to %d, not %q", maxEntries, c.args[0])
+			return fmt.Errorf("the count must be from 1 to %d, not %q", maxEntries, c.args[0])
 		}
 		count = n
 	}
@@ -235,8 +232,8 @@ func eventLog(ctx context.Context, conn bmc.Conn, c *call) error {
 
 func clearLog(ctx context.Context, conn bmc.Conn, _ *call) error { return conn.ClearEventLog(ctx) }
 
-// all reads to the end what a slow BMC tells in several calls, each of which gets further.
-func all[T any](ctx context.Context, c *call, read func(context.Context) (T, error)) (T, error) {
+// readAll repeats a read until it is complete: slow BMCs need several calls.
+func readAll[T any](ctx context.Context, c *call, read func(context.Context) (T, error)) (T, error) {
 	for {
 		answer, err := read(ctx)
 		if !errors.Is(err, bmc.ErrUnfinished) {
@@ -249,7 +246,7 @@ func all[T any](ctx context.Context, c *call, read func(context.Context) (T, err
 }
 
 func health(ctx context.Context, conn bmc.Conn, c *call) error {
-	report, err := all(ctx, c, conn.Health)
+	report, err := readAll(ctx, c, conn.Health)
 	if err != nil {
 		return err
 	}
@@ -283,13 +280,13 @@ func media(ctx context.Context, conn bmc.Conn, c *call) error {
 func insertMedia(ctx context.Context, conn bmc.Conn, c *call) error {
 	kind := bmc.MediaKind(c.args[0])
 	if !slices.Contains([]bmc.MediaKind{bmc.MediaCD, bmc.MediaDVD, bmc.MediaUSB}, kind) {
-		return fmt.Errorf("no kind of drive %q; there are CD, DVD and USBStick", c.args[0])
+		return fmt.Errorf("unknown drive kind %q; use CD, DVD or USBStick", c.args[0])
 	}
 	slot, err := conn.InsertMedia(ctx, kind, c.args[1])
 	if err != nil {
 		return err
 	}
-	return c.say("%s", slot.ID)
+	return c.printf("%s", slot.ID)
 }
 
 func ejectMedia(ctx context.Context, conn bmc.Conn, c *call) error {
@@ -313,7 +310,7 @@ func settings(ctx context.Context, conn bmc.Conn, c *call) error {
 	for _, name := range names {
 		value, known := values[name]
 		if !known {
-			return fmt.Errorf("there is no setting %q", name)
+			return fmt.Errorf("unknown setting %q", name)
 		}
 		row := []string{name, value.String()}
 		if next, is := pending[name]; is && next != value {
@@ -327,7 +324,7 @@ func settings(ctx context.Context, conn bmc.Conn, c *call) error {
 func resetSettings(ctx context.Context, conn bmc.Conn, _ *call) error { return conn.ResetSettings(ctx) }
 
 func firmware(ctx context.Context, conn bmc.Conn, c *call) error {
-	items, err := all(ctx, c, conn.FirmwareInventory)
+	items, err := readAll(ctx, c, conn.FirmwareInventory)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package byhand_test
+package bmccli_test
 
 import (
 	"bufio"
@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc/ipmi"
-	"github.com/ingot-metal/ingot/cmd/manager/byhand"
+	"github.com/ingot-metal/ingot/cmd/manager/bmccli"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// TestConsoleByIPMI: a person logs in at the serial port of a server, over the network.
+// A user logs in at the serial console over IPMI.
 func TestConsoleByIPMI(t *testing.T) {
 	ours, port := net.Pipe()
 	b, err := labipmi.Start(labipmi.Config{
@@ -28,7 +28,7 @@ func TestConsoleByIPMI(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	typed := make(chan string, 1)
-	go func() { // the server: what is written before the console is open is lost
+	go func() { // output before the console is open is lost
 		in := bufio.NewReader(ours)
 		first, _ := in.ReadString('\r')
 		_, _ = io.WriteString(ours, "hello "+strings.TrimSpace(first)+"\r\n")
@@ -45,7 +45,7 @@ func TestConsoleByIPMI(t *testing.T) {
 		_, _ = io.WriteString(person, "~.")
 	}()
 	args := []string{"--address", b.Address(), "--username", "admin", "--password-file", "-", "console"}
-	if err := byhand.Run(t.Context(), args, ipmi.Dial, byhand.Streams{In: keyboard, Out: out, Err: io.Discard}); err != nil {
+	if err := bmccli.Run(t.Context(), args, ipmi.Dial, bmccli.Streams{In: keyboard, Out: out, Err: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-typed; got != "ls\r" {
@@ -54,7 +54,7 @@ func TestConsoleByIPMI(t *testing.T) {
 	_ = ours.Close()
 }
 
-// screen tells when a text was shown.
+// screen signals when it has received a text.
 type screen struct {
 	text, wanted string
 	shown        chan struct{}

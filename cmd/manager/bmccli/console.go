@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package byhand
+package bmccli
 
 import (
 	"context"
@@ -12,44 +12,43 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// console joins the terminal to the server's serial port, until either ends, or the person
-// writes "~." at the beginning of a line, as with ssh.
+// console connects the terminal to the server's serial port, until one of them ends or the user types
+// "~." at the beginning of a line, as in ssh.
 func console(ctx context.Context, conn bmc.Conn, c *call) error {
 	stream, err := conn.OpenConsole(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
-		return fmt.Errorf("%w; an address of the form ipmi://HOST has one", err)
+		return fmt.Errorf("%w; use an address of the form ipmi://HOST", err)
 	}
 	if err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
-	// Whoever waits for the terminal does so until the process ends, or the terminal.
-	typed := make(chan error, 1)
-	go func() { typed <- typeInto(stream, c.in) }()
-	heard := make(chan error, 1)
+	// A read from the terminal ends only with the process or the terminal.
+	input := make(chan error, 1)
+	go func() { input <- copyInput(stream, c.in) }()
+	output := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(c.out, stream)
-		heard <- err
+		output <- err
 	}()
 	select {
-	case err = <-typed:
+	case err = <-input:
 		err = errors.Join(err, stream.Close())
-		<-heard //nolint:errcheck // it ends with the stream, whatever the error
-	case err = <-heard:
+		<-output //nolint:errcheck // it ends with the stream
+	case err = <-output:
 		err = errors.Join(err, stream.Close())
 	}
 	if ctx.Err() != nil {
-		return nil // the person has ended it
+		return nil // interrupted by the user
 	}
 	return err
 }
 
-// typeInto copies what is typed, up to its end or "~." at the beginning of a line; "~~" there
-// is one "~".
-func typeInto(out io.Writer, in io.ByteReader) error {
-	const begin, tilde, middle = 0, 1, 2
-	state := begin
+// copyInput copies the input until its end or "~." at the beginning of a line. "~~" there writes "~".
+func copyInput(out io.Writer, in io.ByteReader) error {
+	const lineStart, tilde, middle = 0, 1, 2
+	state := lineStart
 	for {
 		b, err := in.ReadByte()
 		if errors.Is(err, io.EOF) {
@@ -60,7 +59,7 @@ func typeInto(out io.Writer, in io.ByteReader) error {
 		}
 		text := []byte{b}
 		switch {
-		case state == begin && b == '~':
+		case state == lineStart && b == '~':
 			state = tilde
 			continue
 		case state == tilde && b == '.':
@@ -70,7 +69,7 @@ func typeInto(out io.Writer, in io.ByteReader) error {
 		}
 		state = middle
 		if b == '\r' || b == '\n' {
-			state = begin
+			state = lineStart
 		}
 		if _, err := out.Write(text); err != nil {
 			return err
