@@ -139,35 +139,20 @@ func failuref(reason, format string, args ...any) *Failure {
 	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// The reasons of a Failure.
+// Reasons of a Failure, in addition to those of package agentapi, which do not count against
+// the host.
 const (
-	// ReasonDiskNotFound and ReasonDiskAmbiguous: no disk, or several disks, match.
-	ReasonDiskNotFound  = agentapi.FailureDiskNotFound
+	// ReasonDiskAmbiguous: several disks match a reference.
 	ReasonDiskAmbiguous = "DiskAmbiguous"
 	// ReasonDiskOwnedByOther: the marker names an instance that was not released.
 	ReasonDiskOwnedByOther = "DiskOwnedByOther"
-	// ReasonDiskTooSmall: the decoded image does not fit on the disk.
-	ReasonDiskTooSmall = agentapi.FailureDiskTooSmall
 	// ReasonDiskFailed: a disk could not be read or written, or returned other data than
 	// was written.
 	ReasonDiskFailed = "DiskFailed"
-	// The next three reasons blame the image.
-	ReasonImageUnavailable = agentapi.FailureImageUnavailable
-	ReasonChecksumMismatch = agentapi.FailureChecksumMismatch
-	ReasonImageInvalid     = agentapi.FailureImageInvalid
 	// ReasonTransferFailed: the image server was unreachable or silent for too long.
 	ReasonTransferFailed = "TransferFailed"
-	// ReasonMirrorRefused: the chosen disks cannot form one mirror.
-	ReasonMirrorRefused = agentapi.FailureMirrorRefused
-	// ReasonSectorsDiffer: the image's partition table is for another sector size.
-	ReasonSectorsDiffer = agentapi.FailureSectorsDiffer
-	// ReasonOldSystem: another disk holds the system of a released instance.
-	ReasonOldSystem = agentapi.FailureOldSystem
 	// ReasonSeedFailed: the first-boot data could not be written into the installed system.
 	ReasonSeedFailed = "SeedFailed"
-	// ReasonLiveRefused: the live system is at fault: it is too large, or this kernel
-	// cannot start it.
-	ReasonLiveRefused = agentapi.FailureLiveRefused
 	// ReasonLiveFailed: the live system could not be loaded or started.
 	ReasonLiveFailed = "LiveSystemFailed"
 	ReasonWipeFailed = "WipeFailed"

@@ -41,7 +41,7 @@ func (s *session) checkNoOldSystem(to target, released []string) error {
 	for _, disk := range s.found {
 		chosen := slices.ContainsFunc(to.disks, func(t agentapi.Disk) bool { return t.Ref() == disk.Ref() && t.Path == disk.Path })
 		if m := disk.Marker; !chosen && m != nil && m.Complete && m.InstanceID != s.order.InstanceID && slices.Contains(released, m.InstanceID) {
-			return failuref(ReasonOldSystem, "%s (serial %q) still holds the bootable system of released instance %s: clean this disk before the install", disk.Name, disk.Serial, m.InstanceID)
+			return failuref(agentapi.FailureOldSystem, "%s (serial %q) still holds the bootable system of released instance %s: clean this disk before the install", disk.Name, disk.Serial, m.InstanceID)
 		}
 	}
 	return nil

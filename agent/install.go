@@ -107,7 +107,7 @@ func pickDisk(disks []agentapi.Disk, ref agentapi.DiskRef) (agentapi.Disk, error
 	case 1:
 		return matching[0], nil
 	case 0:
-		return agentapi.Disk{}, failuref(ReasonDiskNotFound, "no disk of %d matches %s", len(disks), describe(ref))
+		return agentapi.Disk{}, failuref(agentapi.FailureDiskNotFound, "no disk of %d matches %s", len(disks), describe(ref))
 	default:
 		return agentapi.Disk{}, failuref(ReasonDiskAmbiguous, "%d disks match %s", len(matching), describe(ref))
 	}
@@ -164,7 +164,7 @@ func (s *session) imageRequest(ordered string) (image.Request, func(), error) {
 	resolve := func() (string, error) { return imageURL(s.client.endpoints.fileServer(), ordered) }
 	source, err := resolve()
 	if err != nil {
-		return image.Request{}, nil, failure(ReasonImageUnavailable, err)
+		return image.Request{}, nil, failure(agentapi.FailureImageUnavailable, err)
 	}
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
@@ -206,14 +206,14 @@ func imageFailure(err error) error {
 		err    error
 		reason string
 	}{
-		{image.ErrChecksum, ReasonChecksumMismatch},
-		{image.ErrUnavailable, ReasonImageUnavailable},
+		{image.ErrChecksum, agentapi.FailureChecksumMismatch},
+		{image.ErrUnavailable, agentapi.FailureImageUnavailable},
 		{image.ErrUnreachable, ReasonTransferFailed},
-		{image.ErrFormat, ReasonImageInvalid},
-		{image.ErrReserved, ReasonImageInvalid},
-		{image.ErrSectors, ReasonSectorsDiffer},
-		{image.ErrTooLarge, ReasonDiskTooSmall},
-		{raid.ErrMembers, ReasonMirrorRefused},
+		{image.ErrFormat, agentapi.FailureImageInvalid},
+		{image.ErrReserved, agentapi.FailureImageInvalid},
+		{image.ErrSectors, agentapi.FailureSectorsDiffer},
+		{image.ErrTooLarge, agentapi.FailureDiskTooSmall},
+		{raid.ErrMembers, agentapi.FailureMirrorRefused},
 	} {
 		if errors.Is(err, known.err) {
 			return failure(known.reason, err)
@@ -240,7 +240,7 @@ func (s *session) seed(ctx context.Context, to target, checksum string) error {
 		return err
 	}
 	if to.mirrored() && data.Format == agentapi.FormatIgnition {
-		return failure(ReasonImageInvalid, fmt.Errorf("%s: %w", to, seed.ErrIgnition))
+		return failure(agentapi.FailureImageInvalid, fmt.Errorf("%s: %w", to, seed.ErrIgnition))
 	}
 	if err := s.checkUnchanged(ctx, disk); err != nil { // the seeder opens the disk by name
 		return err
@@ -252,12 +252,12 @@ func (s *session) seed(ctx context.Context, to target, checksum string) error {
 	return nil
 }
 
-// seedReason returns ReasonImageInvalid for errors that the image would cause on every
+// seedReason returns agentapi.FailureImageInvalid for errors that the image would cause on every
 // server.
 func seedReason(err error) string {
 	for _, fault := range []error{seed.ErrNoRoot, seed.ErrFormat, seed.ErrNoAssembly, seed.ErrIgnition, seed.ErrImage} {
 		if errors.Is(err, fault) {
-			return ReasonImageInvalid
+			return agentapi.FailureImageInvalid
 		}
 	}
 	return ReasonSeedFailed

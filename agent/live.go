@@ -72,11 +72,11 @@ func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agenta
 		return report, err
 	}
 	if n := len(boot.CommandLine); n > agentapi.MaxCommandLine {
-		return report, failuref(ReasonLiveRefused, "the kernel command line has %d bytes with the address of the data, the limit is %d: shorten live.commandLine", n, agentapi.MaxCommandLine)
+		return report, failuref(agentapi.FailureLiveRefused, "the kernel command line has %d bytes with the address of the data, the limit is %d: shorten live.commandLine", n, agentapi.MaxCommandLine)
 	}
 	if err := s.cfg.Kernels.Load(kernel, initrd, boot.CommandLine); err != nil {
 		if errors.Is(err, ErrKernelRefused) {
-			return report, failure(ReasonLiveRefused, err)
+			return report, failure(agentapi.FailureLiveRefused, err)
 		}
 		return report, failure(ReasonLiveFailed, err)
 	}
@@ -110,7 +110,7 @@ func (s *session) fetchFile(ctx context.Context, name string, file agentapi.Live
 	}, to)
 	switch {
 	case errors.Is(err, image.ErrTooMuch):
-		return nil, failure(ReasonLiveRefused, fmt.Errorf(
+		return nil, failure(agentapi.FailureLiveRefused, fmt.Errorf(
 			"%s: %w: kernel and initrd may use a third of the %d MiB of memory; select larger hosts by hostSelector.minimum.memoryGiB", name, err, s.memory>>20))
 	case err != nil:
 		return nil, imageFailure(fmt.Errorf("%s: %w", name, err))

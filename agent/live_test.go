@@ -133,28 +133,28 @@ func TestLiveFailuresAreReported(t *testing.T) {
 		want    string
 		written bool
 	}{
-		"no such disk": {want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
+		"no such disk": {want: agentapi.FailureDiskNotFound, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
 			m.Order.Install.RootDisk.Serial = "Z"
 		}},
 		"a disk of another instance": {want: agent.ReasonDiskOwnedByOther, disks: []agentapi.Disk{
 			{Serial: "A", Marker: &agentapi.Marker{InstanceID: "other", Complete: true}}, {Serial: "B"},
 		}},
-		"another kernel": {want: agent.ReasonChecksumMismatch, change: func(m *agenttest.Manager, _, initrd *agenttest.Images) {
+		"another kernel": {want: agentapi.FailureChecksumMismatch, change: func(m *agenttest.Manager, _, initrd *agenttest.Images) {
 			m.Order.Install.Live.Kernel.Checksum = initrd.Checksum()
 		}},
-		"another initrd": {want: agent.ReasonChecksumMismatch, change: func(m *agenttest.Manager, kernel, _ *agenttest.Images) {
+		"another initrd": {want: agentapi.FailureChecksumMismatch, change: func(m *agenttest.Manager, kernel, _ *agenttest.Images) {
 			m.Order.Install.Live.Initrd.Checksum = kernel.Checksum()
 		}},
-		"no kernel there": {want: agent.ReasonImageUnavailable, change: func(_ *agenttest.Manager, kernel, _ *agenttest.Images) { kernel.Status = 404 }},
-		"relative, and no boot server": {want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
+		"no kernel there": {want: agentapi.FailureImageUnavailable, change: func(_ *agenttest.Manager, kernel, _ *agenttest.Images) { kernel.Status = 404 }},
+		"relative, and no boot server": {want: agentapi.FailureImageUnavailable, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
 			m.Order.Install.Live.Initrd.URL = "/images/x"
 		}},
-		"kernel too large":              {want: agent.ReasonLiveRefused, memory: 1 << 20},
-		"initrd too large":              {want: agent.ReasonLiveRefused, memory: 3 << 20},
-		"too large for kernel's memory": {want: agent.ReasonLiveRefused, memory: 64 << 30, kernels: &kernels{memory: func() int64 { return 3 << 20 }}},
-		"kernel is refused":             {want: agent.ReasonLiveRefused, kernels: &kernels{refuse: fmt.Errorf("%w: exec format error", agent.ErrKernelRefused)}, written: true},
+		"kernel too large":              {want: agentapi.FailureLiveRefused, memory: 1 << 20},
+		"initrd too large":              {want: agentapi.FailureLiveRefused, memory: 3 << 20},
+		"too large for kernel's memory": {want: agentapi.FailureLiveRefused, memory: 64 << 30, kernels: &kernels{memory: func() int64 { return 3 << 20 }}},
+		"kernel is refused":             {want: agentapi.FailureLiveRefused, kernels: &kernels{refuse: fmt.Errorf("%w: exec format error", agent.ErrKernelRefused)}, written: true},
 		"kexec fails":                   {want: agent.ReasonLiveFailed, kernels: &kernels{refuse: errors.New("not implemented")}, written: true},
-		"a command line too long": {want: agent.ReasonLiveRefused, written: true, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
+		"a command line too long": {want: agentapi.FailureLiveRefused, written: true, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {
 			m.Live.CommandLine += agentapi.Sensitive(strings.Repeat("x", agentapi.MaxCommandLine))
 		}},
 	} {
@@ -227,7 +227,7 @@ func TestLiveRefusesARenamedDisk(t *testing.T) {
 	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return closing{dev, func() { closed++ }} }
 	action, err := runLive(s, m, &kernels{}, 0)
 	got := m.Reports()
-	if action != agentapi.PowerOff || err != nil || len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || closed != 1 || !s.untouched(0) || !s.untouched(1) {
+	if action != agentapi.PowerOff || err != nil || len(got) != 1 || got[0].Reason != agentapi.FailureDiskNotFound || closed != 1 || !s.untouched(0) || !s.untouched(1) {
 		t.Errorf("%s, %v, closed %d times, reports %+v", action, err, closed, got)
 	}
 }

@@ -131,26 +131,26 @@ func TestInstallMirrorFails(t *testing.T) {
 		// written: the disks may have changed.
 		written bool
 	}{
-		{name: "the second member is not there", disks: []agentapi.Disk{{Serial: "A"}}, reason: agent.ReasonDiskNotFound, message: `"B"`},
+		{name: "the second member is not there", disks: []agentapi.Disk{{Serial: "A"}}, reason: agentapi.FailureDiskNotFound, message: `"B"`},
 		{name: "one disk twice", disks: twoDisks, reason: agent.ReasonDiskAmbiguous, message: "two members",
 			change: func(_ *server, m *agenttest.Manager) { m.Order.Install.MirrorDisks[0] = agentapi.DiskRef{WWN: "0xa"} }},
 		{name: "the second member is another instance's", reason: agent.ReasonDiskOwnedByOther, message: "disk1",
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", Marker: other}}},
-		{name: "the second member is too small", reason: agent.ReasonDiskTooSmall, message: "the image has",
+		{name: "the second member is too small", reason: agentapi.FailureDiskTooSmall, message: "the image has",
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", SizeBytes: 5*mib + 4096}}},
-		{name: "the second member is no disk for it", reason: agent.ReasonMirrorRefused, message: "smallest",
+		{name: "the second member is no disk for it", reason: agentapi.FailureMirrorRefused, message: "smallest",
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", SizeBytes: mib}}},
 		{name: "the second member fails", disks: twoDisks, reason: agent.ReasonDiskFailed, message: "disk1: ", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.failing = "B" }},
-		{name: "an image without mdadm", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "no mdadm", written: true,
+		{name: "an image without mdadm", disks: twoDisks, reason: agentapi.FailureImageInvalid, message: "no mdadm", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("look: %w", seed.ErrNoAssembly) }},
-		{name: "an image without a root", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "no root", written: true,
+		{name: "an image without a root", disks: twoDisks, reason: agentapi.FailureImageInvalid, message: "no root", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("%w: 0 partitions", seed.ErrNoRoot) }},
-		{name: "an image for Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "remove softwareRAID", written: true,
+		{name: "an image for Ignition", disks: twoDisks, reason: agentapi.FailureImageInvalid, message: "remove softwareRAID", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = seed.ErrIgnition }},
 		{name: "a disk that cannot be examined", disks: twoDisks, reason: agent.ReasonSeedFailed, message: "input/output", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = errors.New("mount: input/output error") }},
-		{name: "Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "remove softwareRAID", written: true,
+		{name: "Ignition", disks: twoDisks, reason: agentapi.FailureImageInvalid, message: "remove softwareRAID", written: true,
 			change: func(_ *server, m *agenttest.Manager) { m.Bootstrap.Format = agentapi.FormatIgnition }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

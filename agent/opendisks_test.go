@@ -251,7 +251,7 @@ func TestWipeRefusesARenamedDisk(t *testing.T) {
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)
 	}
-	if got := m.Reports(); len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || !s.untouched(0) || !s.untouched(1) {
+	if got := m.Reports(); len(got) != 1 || got[0].Reason != agentapi.FailureDiskNotFound || !s.untouched(0) || !s.untouched(1) {
 		t.Errorf("reports %+v", got)
 	}
 }
@@ -275,7 +275,7 @@ func TestInstallRefusesARenamedDisk(t *testing.T) {
 					t.Fatalf("%s, %v", action, err)
 				}
 				got := m.Reports()
-				if len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || !s.untouched(2) || wrote.Load() != (after == "the image is written") {
+				if len(got) != 1 || got[0].Reason != agentapi.FailureDiskNotFound || !s.untouched(2) || wrote.Load() != (after == "the image is written") {
 					t.Errorf("wrote %t, reports %+v", wrote.Load(), got)
 				}
 				if len(s.looked) > 0 {

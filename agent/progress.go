@@ -13,30 +13,25 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-type progressOptions struct {
-	orderID  string
-	interval time.Duration
-	// callOff cancels the work and gives the reason.
-	callOff context.CancelCauseFunc
-}
-
 // progress reports to the manager concurrently with the work, so that a slow manager does
 // not delay the disks. A step that ends before its report is due is not reported.
 type progress struct {
-	opts   progressOptions
-	client *client
-	notify chan struct{}
-	done   chan struct{}
+	client   *client
+	interval time.Duration
+	// callOff cancels the work and gives the reason.
+	callOff context.CancelCauseFunc
+	notify  chan struct{}
+	done    chan struct{}
 
 	mu     sync.Mutex
 	latest agentapi.Progress
 }
 
 // startProgress reports until the context ends; wait returns when that has stopped.
-func startProgress(ctx context.Context, c *client, opts progressOptions) *progress {
+func startProgress(ctx context.Context, c *client, orderID string, interval time.Duration, callOff context.CancelCauseFunc) *progress {
 	p := &progress{
-		opts: opts, client: c, notify: make(chan struct{}, 1), done: make(chan struct{}),
-		latest: agentapi.Progress{OrderID: opts.orderID, Step: agentapi.StepStarted},
+		client: c, interval: interval, callOff: callOff, notify: make(chan struct{}, 1), done: make(chan struct{}),
+		latest: agentapi.Progress{OrderID: orderID, Step: agentapi.StepStarted},
 	}
 	go p.run(ctx)
 	return p
@@ -50,8 +45,10 @@ func (p *progress) set(step agentapi.Step, percent int, bytes int64) {
 }
 
 func (p *progress) put(now agentapi.Progress) {
-	now.OrderID = p.opts.orderID
-	p.change(func(latest *agentapi.Progress) { *latest = now })
+	p.change(func(latest *agentapi.Progress) {
+		now.OrderID = latest.OrderID
+		*latest = now
+	})
 }
 
 func (p *progress) change(update func(*agentapi.Progress)) {
@@ -86,7 +83,7 @@ func (p *progress) run(ctx context.Context) {
 	var sent agentapi.Progress
 	var at time.Time
 	// The beat reports even if nothing changed: the reply may stop the work.
-	beat := time.NewTimer(p.opts.interval)
+	beat := time.NewTimer(p.interval)
 	defer beat.Stop()
 	for {
 		select {
@@ -95,9 +92,9 @@ func (p *progress) run(ctx context.Context) {
 		case <-p.notify:
 		case <-beat.C:
 		}
-		for p.current().Step == sent.Step && time.Since(at) < p.opts.interval {
+		for p.current().Step == sent.Step && time.Since(at) < p.interval {
 			// A change of the step ends this wait early.
-			timer := time.NewTimer(p.opts.interval - time.Since(at))
+			timer := time.NewTimer(p.interval - time.Since(at))
 			select {
 			case <-ctx.Done():
 				timer.Stop()
@@ -113,10 +110,10 @@ func (p *progress) run(ctx context.Context) {
 		}
 		sent, at = now, time.Now()
 		if err := p.send(ctx, sent); err != nil {
-			p.opts.callOff(err)
+			p.callOff(err)
 			return
 		}
-		beat.Reset(p.opts.interval)
+		beat.Reset(p.interval)
 	}
 }
 

@@ -139,9 +139,7 @@ func (s *session) openSession(ctx context.Context) (time.Duration, error) {
 // report: the manager called the order off, or the context ended.
 func (s *session) work(ctx context.Context, interval time.Duration) (agentapi.Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.progress = startProgress(ctx, s.client, progressOptions{
-		orderID: s.order.ID, interval: interval, callOff: cancel,
-	})
+	s.progress = startProgress(ctx, s.client, s.order.ID, interval, cancel)
 	report, err := s.execute(ctx)
 	cause := context.Cause(ctx)
 	cancel(nil)

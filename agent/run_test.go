@@ -113,13 +113,13 @@ func TestInstallFailures(t *testing.T) {
 		// written: the disk may have changed.
 		written bool
 	}{
-		{name: "no such disk", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "no such disk", want: agentapi.FailureDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.RootDisk = agentapi.DiskRef{Serial: "Z"}
 		}},
-		{name: "empty reference", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "empty reference", want: agentapi.FailureDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.RootDisk = agentapi.DiskRef{SizeBytes: 8 * mib}
 		}},
-		{name: "another size: a swapped disk", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "another size: a swapped disk", want: agentapi.FailureDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.RootDisk.SizeBytes = 9 * mib
 		}},
 		{name: "two disks with one serial", want: agent.ReasonDiskAmbiguous, disks: []agentapi.Disk{{Serial: "A"}, {Serial: "A"}}},
@@ -132,46 +132,46 @@ func TestInstallFailures(t *testing.T) {
 			disks: []agentapi.Disk{{Serial: "A", Marker: &agentapi.Marker{InstanceID: "other"}}},
 		},
 		{
-			name: "the system of a released instance on another disk", want: agent.ReasonOldSystem,
+			name: "the system of a released instance on another disk", want: agentapi.FailureOldSystem,
 			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", Marker: &agentapi.Marker{InstanceID: "other", Complete: true}}},
 			change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 				m.Order.Install.ReleasedInstances = []string{"other"}
 			},
 		},
-		{name: "checksum", want: agent.ReasonChecksumMismatch, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "checksum", want: agentapi.FailureChecksumMismatch, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Checksum = "sha256:" + strings.Repeat("00", 32)
 		}},
-		{name: "invalid checksum", want: agent.ReasonChecksumMismatch, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "invalid checksum", want: agentapi.FailureChecksumMismatch, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Checksum = "sha256:"
 		}},
-		{name: "image not there", want: agent.ReasonImageUnavailable, change: func(_ *agenttest.Manager, i *agenttest.Images, _ *server) {
+		{name: "image not there", want: agentapi.FailureImageUnavailable, change: func(_ *agenttest.Manager, i *agenttest.Images, _ *server) {
 			i.Status = 404
 		}},
-		{name: "relative image URL without a boot server", want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "relative image URL without a boot server", want: agentapi.FailureImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.ImageURL = "/images/x"
 		}},
-		{name: "image from a file", want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "image from a file", want: agentapi.FailureImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.ImageURL = "file:///etc/passwd"
 		}},
-		{name: "wrong compression", want: agent.ReasonImageInvalid, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+		{name: "wrong compression", want: agentapi.FailureImageInvalid, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Compression = "zstd"
 		}},
-		{name: "disk too small", want: agent.ReasonDiskTooSmall, disks: []agentapi.Disk{{Serial: "A", SizeBytes: 4 * mib}}},
+		{name: "disk too small", want: agentapi.FailureDiskTooSmall, disks: []agentapi.Disk{{Serial: "A", SizeBytes: 4 * mib}}},
 		{name: "seed", want: agent.ReasonSeedFailed, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = errors.New("the disk cannot be read")
 		}},
-		{name: "an image without a system", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+		{name: "an image without a system", want: agentapi.FailureImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("look for the system: %w", seed.ErrNoRoot)
 		}},
-		{name: "an image that cannot be mounted", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+		{name: "an image that cannot be mounted", want: agentapi.FailureImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: mount disk0p1 as xfs: %w", seed.ErrImage, syscall.EINVAL)
 		}},
-		{name: "another sector size", want: agent.ReasonSectorsDiffer, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
+		{name: "another sector size", want: agentapi.FailureSectorsDiffer, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
 			copy(i.Content[512:], "EFI PART")
 			m.Order.Install.Checksum = i.Checksum()
 			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return sectored{dev, 4096} }
 		}},
-		{name: "unknown bootstrap format", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+		{name: "unknown bootstrap format", want: agentapi.FailureImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: kickstart", seed.ErrFormat)
 		}},
 		{name: "the marker", want: agent.ReasonDiskFailed, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {

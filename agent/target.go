@@ -133,7 +133,7 @@ func (s *session) checkUnchanged(ctx context.Context, disk agentapi.Disk) error 
 		return now.Name == disk.Name && now.Ref() == disk.Ref() && now.Path == disk.Path
 	}
 	if !slices.ContainsFunc(all, same) {
-		return failuref(ReasonDiskNotFound, "%s is no longer the chosen disk: %s", disk.Name, describe(disk.Ref()))
+		return failuref(agentapi.FailureDiskNotFound, "%s is no longer the chosen disk: %s", disk.Name, describe(disk.Ref()))
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func checkSameName(ref agentapi.DiskRef, before, after string) error {
 	if before == after {
 		return nil
 	}
-	return failuref(ReasonDiskNotFound, "%s changed its name from %s to %s while it was being opened", describe(ref), before, after)
+	return failuref(agentapi.FailureDiskNotFound, "%s changed its name from %s to %s while it was being opened", describe(ref), before, after)
 }
 
 func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {

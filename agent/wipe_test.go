@@ -62,7 +62,7 @@ func TestWipeFailures(t *testing.T) {
 		change func(*agentapi.WipeOrder)
 		want   string
 	}{
-		{"disk not there", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "Z" }, agent.ReasonDiskNotFound},
+		{"disk not there", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "Z" }, agentapi.FailureDiskNotFound},
 		{"disk of another instance", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "C" }, agent.ReasonDiskOwnedByOther},
 		{"another mode for one disk", func(w *agentapi.WipeOrder) { w.Modes = []string{"Full", "None"} }, agent.ReasonOrderNotUnderstood},
 		{"modes for other disks", func(w *agentapi.WipeOrder) { w.Modes = []string{"Full"} }, agent.ReasonOrderNotUnderstood},

@@ -3,6 +3,8 @@
 
 package agentapi
 
+import "strings"
+
 // DHCP options (site specific, RFC 3942) that give the agent's own DHCP client the values of
 // ArgServer, ArgPin, ArgToken and ArgFiles. The server sends them only to VendorClass, only
 // while an order waits, and only if the client requests them (option 55).
@@ -27,4 +29,14 @@ const VendorClass = "IngotAgent"
 type BootOptions struct {
 	Server, Pin, Files string
 	Token              Sensitive
+}
+
+// purposeElement is the index of the purpose among the slash-separated elements of a token.
+const purposeElement = 3
+
+// ForStranger reports whether a token is for an unknown server. It does not verify the
+// token: an agent with such a token does less than any other.
+func ForStranger(token Sensitive) bool {
+	elements := strings.Split(token.Reveal(), "/")
+	return len(elements) > purposeElement && elements[purposeElement] == string(Discover)
 }

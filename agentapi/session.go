@@ -227,9 +227,8 @@ const (
 	StepSeed       Step = "Seeding"
 	// StepMirror: the members of a mirror are compared, and changes by the first-boot data
 	// are copied.
-	StepMirror    Step = "Mirroring"
-	StepWipe      Step = "Wiping"
-	StepReporting Step = "Reporting"
+	StepMirror Step = "Mirroring"
+	StepWipe   Step = "Wiping"
 	// StepLoad: the files of a live system are fetched. StepLive: it is being started.
 	StepLoad Step = "Loading"
 	StepLive Step = "StartingLiveSystem"

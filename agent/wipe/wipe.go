@@ -30,8 +30,8 @@ var ErrUnreadable = errors.New("partition tables or RAID superblocks are unreada
 // ZFS labels. The end contains the second GPT, md 0.90 and 1.0, vendor RAID, and two ZFS
 // labels. Btrfs has copies of its superblock at 64 MiB and 256 GiB. Ceph's BlueStore (since
 // Squid) has copies of its label at 1, 10, 100 and 1000 GiB (bdev_label_positions), from which
-// it recovers. These areas are as large as the start, since a logical volume shifts them by
-// the 1 MiB or 4 MiB before its data.
+// it recovers. The areas for these labels are as large as the start, since a logical volume
+// shifts them by the 1 MiB or 4 MiB before its data.
 const (
 	headSize  = 5 << 20
 	tailSize  = 1 << 20

@@ -153,7 +153,7 @@ func (r *recorder) host(now time.Time, host *infrav1.IngotHost, on []time.Time) 
 		}
 	}
 	if o := host.Status.Operation; o != nil && o.Kind == infrav1.OrderInstall &&
-		slices.Contains([]agentapi.Step{agentapi.StepVerify, agentapi.StepSeed, agentapi.StepReporting}, agentapi.Step(o.Step)) {
+		slices.Contains([]agentapi.Step{agentapi.StepVerify, agentapi.StepSeed}, agentapi.Step(o.Step)) {
 		r.reach(id, "image", now)
 	}
 	if claim.State == infrav1.ClaimProvisioned {
