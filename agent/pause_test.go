@@ -63,7 +63,7 @@ func pauseAt(m *agenttest.Manager, s *server, at int32) *pausing {
 func (p *pausing) stopped(t *testing.T) {
 	t.Helper()
 	if len(p.orders) != 2+refusals {
-		t.Fatalf("the order was asked for %d times, want %d", len(p.orders), 2+refusals)
+		t.Fatalf("the order was requested %d times, want %d", len(p.orders), 2+refusals)
 	}
 	for i, writes := range p.orders[1:] {
 		if writes != p.at {

@@ -87,19 +87,6 @@ func TestInstall(t *testing.T) {
 	s.noSecrets(m, err)
 }
 
-// A relative image URL refers to the boot server.
-func TestRelativeImageURL(t *testing.T) {
-	m, _ := installOrder(t)
-	base, path, _ := strings.Cut(m.Order.Install.ImageURL, "/images/")
-	m.Order.Install.ImageURL = "/images/" + path
-	s := newServer(t, twoDisks...)
-	cfg := s.config(m, m.Start(t))
-	cfg.Files = base
-	if action, err := agent.Run(t.Context(), cfg); action != agentapi.BootDisk || err != nil {
-		t.Fatalf("%s, %v\n%s", action, err, strings.Join(s.lines, "\n"))
-	}
-}
-
 func stepOrder(p agentapi.Progress) int {
 	return slices.Index([]agentapi.Step{agentapi.StepStarted, agentapi.StepWrite, agentapi.StepVerify, agentapi.StepSeed, agentapi.StepMirror}, p.Step)
 }

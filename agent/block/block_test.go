@@ -77,7 +77,7 @@ func TestZeroIsWrittenWithoutDeviceSupport(t *testing.T) {
 	want := bytes.Repeat([]byte{7}, 3<<20)
 	clear(want[10 : 10+2<<20+5])
 	if !bytes.Equal(p.content, want) {
-		t.Error("not zeroed as asked")
+		t.Error("the range is not zero")
 	}
 	p.fail = true
 	if err := block.Zero(t.Context(), p, 0, 1); err == nil {

@@ -47,9 +47,9 @@ type flash struct {
 	securely   bool
 	zeroNative bool
 
-	// lies are the methods without effect. fails are the opcodes refused.
-	lies  map[string]bool
-	fails map[byte]bool
+	// noEffect are the methods without effect. fails are the opcodes refused.
+	noEffect map[string]bool
+	fails    map[byte]bool
 	// failsOnce are the opcodes refused the first time.
 	failsOnce map[byte]bool
 	// writesFailAt is the offset of a bad sector.
@@ -75,7 +75,7 @@ func (f *flash) called(command byte) {
 }
 
 func newFlash() *flash {
-	f := &flash{content: make([]byte, 16*mib), lies: map[string]bool{}, fails: map[byte]bool{}, failsOnce: map[byte]bool{}, calls: map[byte]int{}}
+	f := &flash{content: make([]byte, 16*mib), noEffect: map[string]bool{}, fails: map[byte]bool{}, failsOnce: map[byte]bool{}, calls: map[byte]int{}}
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(f.content)
 	return f
 }
@@ -98,7 +98,7 @@ func (f *flash) WriteAt(p []byte, off int64) (int, error) {
 	if f.nvme && f.state == 3 {
 		return 0, errors.New("sanitize failed")
 	}
-	if f.ignoreWrites || f.lies["write"] && len(p) > 4096 {
+	if f.ignoreWrites || f.noEffect["write"] && len(p) > 4096 {
 		return len(p), nil
 	}
 	f.written += int64(len(p))
@@ -114,7 +114,7 @@ func (f *flash) Zero(off, n int64) error {
 	if !f.zeroNative {
 		return block.ErrNotSupported
 	}
-	if !f.lies["zero"] {
+	if !f.noEffect["zero"] {
 		clear(f.content[off : off+n])
 	}
 	return nil
@@ -126,7 +126,7 @@ func (f *flash) Size() int64      { return int64(len(f.content)) }
 func (f *flash) Close() error     { return nil }
 
 func (f *flash) wipe(how string, fill byte) {
-	if !f.lies[how] {
+	if !f.noEffect[how] {
 		copy(f.content, bytes.Repeat([]byte{fill}, len(f.content)))
 	}
 }
@@ -174,7 +174,7 @@ func (f *flash) NVMe(_ context.Context, c erase.NVMeCommand) error {
 			f.wipe("sanitize", 0x5a)
 		}
 		f.state, f.polls = 2, 3
-		if f.lies["sanitize fails"] {
+		if f.noEffect["sanitize fails"] {
 			f.state = 3
 		}
 	case 0x80:
@@ -255,7 +255,7 @@ func (f *flash) Discard(_ context.Context, r erase.DiscardRange) error {
 	switch {
 	case r.Secure && !f.securely, !r.Secure && !f.discards:
 		return erase.ErrNotSupported
-	case r.Secure && !f.lies["discard"]:
+	case r.Secure && !f.noEffect["discard"]:
 		clear(f.content[r.Off : r.Off+r.Len])
 	}
 	return nil
@@ -278,13 +278,13 @@ func runOn(ctx context.Context, f *flash, on disk, rotational bool) (erase.Resul
 		name = "/dev/nvme0n1"
 	}
 	var mu sync.Mutex
-	var told []erase.Progress
+	var reported []erase.Progress
 	now := time.Unix(0, 0)
 	result, err := erase.Disk(ctx, erase.Target{
 		Device: on, Commands: on, JournalKey: "secret", CutOff: f.cutOff,
 		Disk: agentapi.Disk{Name: name, Serial: "S1", Rotational: rotational},
 	}, erase.Options{
-		OnProgress: func(p erase.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() },
+		OnProgress: func(p erase.Progress) { mu.Lock(); reported = append(reported, p); mu.Unlock() },
 		Now:        func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			mu.Lock()
@@ -295,7 +295,7 @@ func runOn(ctx context.Context, f *flash, on disk, rotational bool) (erase.Resul
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	return result, told, err
+	return result, reported, err
 }
 
 func TestMethods(t *testing.T) {
@@ -320,11 +320,11 @@ func TestMethods(t *testing.T) {
 			want: erase.Overwrite, failed: "other namespaces",
 		},
 		{
-			name: "NVMe whose sanitize has no effect", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs = true, 2, 2; f.lies["sanitize"] = true },
+			name: "NVMe whose sanitize has no effect", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs = true, 2, 2; f.noEffect["sanitize"] = true },
 			want: erase.NVMeFormat, sent: []string{"sanitize", "format"}, failed: "still has its old content",
 		},
 		{
-			name: "NVMe whose sanitize fails", disk: func(f *flash) { f.nvme, f.sanitize = true, 2; f.lies["sanitize fails"] = true },
+			name: "NVMe whose sanitize fails", disk: func(f *flash) { f.nvme, f.sanitize = true, 2; f.noEffect["sanitize fails"] = true },
 			want: erase.Overwrite, sent: []string{"sanitize", "sanitize", "exit"}, failed: "status 3",
 		},
 		{name: "NVMe during an earlier sanitize", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.polls = true, 2, 2, 4 }, want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"}},
@@ -357,13 +357,13 @@ func TestMethods(t *testing.T) {
 			want: erase.Overwrite, sent: []string{"set", "prepare", "disable"}, failed: "sense key 0xb",
 		},
 		{
-			name: "ATA whose erase has no effect", disk: func(f *flash) { f.security = 1; f.lies["erase"] = true }, rotational: true,
+			name: "ATA whose erase has no effect", disk: func(f *flash) { f.security = 1; f.noEffect["erase"] = true }, rotational: true,
 			want: erase.Overwrite, sent: []string{"set", "prepare", "erase"}, failed: "still has its old content",
 		},
 		{name: "flash that discards securely", disk: func(f *flash) { f.securely = true }, want: erase.SecureDiscard},
 		{name: "flash that discards", disk: func(f *flash) { f.discards, f.zeroNative = true, true }, want: erase.DiscardAndZero},
 		{
-			name: "flash whose zeroing has no effect", disk: func(f *flash) { f.discards, f.zeroNative = true, true; f.lies["zero"] = true },
+			name: "flash whose zeroing has no effect", disk: func(f *flash) { f.discards, f.zeroNative = true, true; f.noEffect["zero"] = true },
 			want: "", failed: "still has its old content",
 		},
 		{name: "flash without commands", disk: func(*flash) {}, want: erase.Overwrite},
@@ -373,7 +373,7 @@ func TestMethods(t *testing.T) {
 			f := newFlash()
 			c.disk(f)
 			old := bytes.Clone(f.content)
-			result, told, err := run(t.Context(), f, c.rotational)
+			result, reported, err := run(t.Context(), f, c.rotational)
 			if c.want == "" {
 				if !errors.Is(err, erase.ErrNotErased) || !strings.Contains(err.Error(), c.failed) {
 					t.Errorf("%+v, error %v", result, err)
@@ -401,7 +401,7 @@ func TestMethods(t *testing.T) {
 			if f.password != "" {
 				t.Errorf("the drive keeps the password %q", f.password)
 			}
-			for _, p := range told {
+			for _, p := range reported {
 				if p.Percent < 0 || p.Percent > 100 || p.Bytes > 16*mib {
 					t.Errorf("progress %+v", p)
 				}
@@ -412,13 +412,13 @@ func TestMethods(t *testing.T) {
 
 func TestNotErased(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		disk func(f *flash)
-		says string
+		name    string
+		disk    func(f *flash)
+		message string
 	}{
 		{"a bad sector", func(f *flash) { f.writesFailAt = 9 * mib }, "medium error"},
 		{"writes are dropped", func(f *flash) { f.ignoreWrites = true }, "does not return the data written"},
-		{"large writes are dropped", func(f *flash) { f.lies["write"] = true }, "still has its old content"},
+		{"large writes are dropped", func(f *flash) { f.noEffect["write"] = true }, "still has its old content"},
 		{"locked and frozen", func(f *flash) { f.security, f.password = 15, erase.ATAPassword }, "frozen its security until the next power loss"},
 		{"locked, too many wrong passwords", func(f *flash) { f.security, f.password = 0x17, "theirs" }, "too many wrong passwords"},
 		{"frozen with a password", func(f *flash) { f.security, f.password = 11, erase.ATAPassword }, "frozen the drive's security; a retry"},
@@ -431,8 +431,8 @@ func TestNotErased(t *testing.T) {
 			f := newFlash()
 			c.disk(f)
 			result, _, err := run(t.Context(), f, true)
-			if !errors.Is(err, erase.ErrNotErased) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%+v, error %v, want %q", result, err, c.says)
+			if !errors.Is(err, erase.ErrNotErased) || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%+v, error %v, want %q", result, err, c.message)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func TestForgedJournalIsIgnored(t *testing.T) {
 				t.Fatalf("%+v, %v", result, err)
 			}
 			if !block.IsZero(disk.content[:reservedFrom]) || !block.IsZero(disk.content[reservedTo:]) {
-				t.Error("something of the tenant is left on a disk that is told to be erased")
+				t.Error("the disk counts as erased but still has old content")
 			}
 		})
 	}

@@ -113,7 +113,7 @@ func TestSanitizeSurvivesLostQueries(t *testing.T) {
 			w := &working{flash: newFlash()}
 			w.nvme, w.sanitize, w.oacs = true, 3, 2
 			c.disk(w)
-			result, told, err := runOn(t.Context(), w.flash, w, false)
+			result, reported, err := runOn(t.Context(), w.flash, w, false)
 			if c.want == "" && (!errors.Is(err, erase.ErrNotErased) || !strings.Contains(err.Error(), c.failed)) || c.want != "" && err != nil {
 				t.Errorf("error %v, want %q", err, c.failed)
 			}
@@ -126,8 +126,8 @@ func TestSanitizeSurvivesLostQueries(t *testing.T) {
 			if diff := cmp.Diff(c.sent, w.sent); diff != "" {
 				t.Error(diff)
 			}
-			if len(slices.Compact(slices.Clone(told))) < w.looks-5 { // unchanged progress looks like a hanging agent
-				t.Errorf("%d looks, told %+v", w.looks, told)
+			if len(slices.Compact(slices.Clone(reported))) < w.looks-5 { // unchanged progress looks like a hanging agent
+				t.Errorf("%d looks, reported %+v", w.looks, reported)
 			}
 		})
 	}

@@ -92,7 +92,7 @@ func TestQcow2Refused(t *testing.T) {
 		content    []byte
 		disksize   int64
 		err        error
-		says       string
+		message    string
 	}{
 		{"declared as raw", image.Raw, good, 12 * mib, image.ErrFormat, "set the image's format to qcow2"},
 		{"declared as raw, compressed", image.Raw, compress(t, "zstd", good), 12 * mib, image.ErrFormat, "set the image's format to qcow2"},
@@ -106,8 +106,8 @@ func TestQcow2Refused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dev, path := oldDisk(t, c.disksize)
 			_, err := writeAs(t, dev, &agenttest.Images{Content: c.content}, c.disk, image.Options{})
-			if !errors.Is(err, c.err) || !strings.Contains(fmt.Sprint(err), c.says) {
-				t.Errorf("error %v, want %v with %q", err, c.err, c.says)
+			if !errors.Is(err, c.err) || !strings.Contains(fmt.Sprint(err), c.message) {
+				t.Errorf("error %v, want %v with %q", err, c.err, c.message)
 			}
 			notBootable(t, path, raw)
 		})
@@ -141,7 +141,7 @@ func TestXZBounds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		content []byte
-		says    string
+		message string
 	}{
 		{"4 GiB of memory", change(16, 40), "MiB of memory"},
 		{"another filter", change(14, 0x04), "in place of LZMA2"},
@@ -151,8 +151,8 @@ func TestXZBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := image.Open(t.Context(), request((&agenttest.Images{Content: c.content}).Start(t)),
 				image.Format{Checksum: (&agenttest.Images{Content: c.content}).Checksum()})
-			if !errors.Is(err, image.ErrFormat) || !strings.Contains(fmt.Sprint(err), c.says) {
-				t.Errorf("error %v, want %q", err, c.says)
+			if !errors.Is(err, image.ErrFormat) || !strings.Contains(fmt.Sprint(err), c.message) {
+				t.Errorf("error %v, want %q", err, c.message)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func TestDiskEndIsWrittenLast(t *testing.T) {
 				t.Fatalf("error %v, want %v", err, c.err)
 			}
 			if err == nil && (result.Bytes != size || last != size) {
-				t.Errorf("%d bytes, %d told", result.Bytes, last)
+				t.Errorf("%d bytes, %d reported", result.Bytes, last)
 			}
 			if err == nil {
 				compare(t, path, wanted(c.of, size))
@@ -72,20 +72,20 @@ func TestTablesAreReported(t *testing.T) {
 	raw := rawImage(9 * mib)
 	server := &agenttest.Images{Content: agenttest.Qcow2{ClusterBits: 12}.Image(t, raw)}
 	dev, _ := oldDisk(t, 12*mib)
-	var told []int64
+	var reported []int64
 	wrote := false
 	_, err := writeAs(t, dev, server, image.Qcow2, image.Options{
 		OnTables: func(n int64) {
-			if len(told) > 0 && n <= told[len(told)-1] || wrote {
-				t.Errorf("%d bytes after %v, written: %t", n, told, wrote)
+			if len(reported) > 0 && n <= reported[len(reported)-1] || wrote {
+				t.Errorf("%d bytes after %v, written: %t", n, reported, wrote)
 			}
-			told = append(told, n)
+			reported = append(reported, n)
 		},
 		OnWrite: func(int64, int) { wrote = true },
 	})
 	// A first table of 5 entries and 5 second-level tables.
-	if want := int64(5*8 + 5*4096); err != nil || len(told) != 6 || told[5] != want {
-		t.Errorf("%v, told %v, want %d at last", err, told, want)
+	if want := int64(5*8 + 5*4096); err != nil || len(reported) != 6 || reported[5] != want {
+		t.Errorf("%v, reported %v, want %d at last", err, reported, want)
 	}
 }
 

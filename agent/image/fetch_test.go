@@ -61,7 +61,7 @@ func TestFetchVerifiesTheFile(t *testing.T) {
 				t.Errorf("%d bytes were written, at most %d may be", got.Len(), tc.limit)
 			}
 			if tc.want == nil && (n != int64(len(content)) || !bytes.Equal(got.Bytes(), content) || last != n) {
-				t.Errorf("%d bytes, %d of them told, %d wanted", n, last, len(content))
+				t.Errorf("%d bytes, %d of them reported, %d wanted", n, last, len(content))
 			}
 		})
 	}

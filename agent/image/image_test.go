@@ -358,27 +358,27 @@ func TestZeroesAreReportedWhenWritten(t *testing.T) {
 	server := &agenttest.Images{Content: compress(t, "zstd", raw)}
 	inner, _ := oldDisk(t, 160*mib)
 	dev := &counted{Device: inner}
-	var told []int64
+	var reported []int64
 	const ends = 4 * mib // the cleared end and the head held back
 	_, err := write(t.Context(), dev, server, server.Start(t), image.Options{OnWrite: func(n int64, _ int) {
 		if n > dev.done+ends {
-			t.Errorf("told %d MiB, done %d MiB", n/mib, dev.done/mib)
+			t.Errorf("reported %d MiB, done %d MiB", n/mib, dev.done/mib)
 		}
-		if len(told) == 0 || told[len(told)-1] != n {
-			told = append(told, n)
+		if len(reported) == 0 || reported[len(reported)-1] != n {
+			reported = append(reported, n)
 		}
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	late := 0
-	for _, n := range told {
+	for _, n := range reported {
 		if n > 20*mib {
 			late++
 		}
 	}
-	if late < 3 || told[len(told)-1] != int64(len(raw)) {
-		t.Errorf("told %v", told)
+	if late < 3 || reported[len(reported)-1] != int64(len(raw)) {
+		t.Errorf("reported %v", reported)
 	}
 }
 

@@ -20,16 +20,6 @@ import (
 	"github.com/ingot-metal/ingot/agent/image"
 )
 
-func TestSourceGivesUpOnASilentServer(t *testing.T) {
-	server := &agenttest.Images{Content: rawImage(3 * mib), Status: http.StatusBadGateway}
-	req := request(server.Start(t))
-	req.Patience = time.Nanosecond
-	_, err := image.Open(t.Context(), req, image.Format{Checksum: server.Checksum()})
-	if !errors.Is(err, image.ErrUnavailable) {
-		t.Errorf("error %v", err)
-	}
-}
-
 // The source waits for a boot server that fetches the image, up to Busy, and up to Patience
 // for one that reports a problem.
 func TestSourceWaitsForABusyServer(t *testing.T) {
@@ -39,32 +29,34 @@ func TestSourceWaitsForABusyServer(t *testing.T) {
 		patience time.Duration
 		busy     time.Duration
 		want     error
-		says     string
+		message  string
 	}{
 		{name: "fetching", server: &agenttest.Images{Busy: 3}},
 		{name: "problem", server: &agenttest.Images{Busy: 3, Problem: "image source § not allowed"}, patience: time.Nanosecond,
-			want: image.ErrUnavailable, says: "HTTP status 503: image source ? not allowed; no progress for"},
+			want: image.ErrUnavailable, message: "HTTP status 503: image source ? not allowed; no progress for"},
 		{name: "resolved problem", server: &agenttest.Images{Busy: 3, Problem: "status 500"}},
-		{name: "fetching without end", server: &agenttest.Images{Busy: 1 << 30}, busy: time.Millisecond, want: image.ErrUnavailable, says: "HTTP status 503; no progress for"},
+		{name: "fetching without end", server: &agenttest.Images{Busy: 1 << 30}, busy: time.Millisecond, want: image.ErrUnavailable, message: "HTTP status 503; no progress for"},
+		{name: "proxy failure", server: &agenttest.Images{Status: http.StatusBadGateway}, patience: time.Nanosecond,
+			want: image.ErrUnavailable, message: "HTTP status 502; no progress for"},
 		{name: "another failure", server: &agenttest.Images{Status: http.StatusBadGateway, Problem: strings.Repeat("x", 1000)}, patience: time.Nanosecond,
-			want: image.ErrUnavailable, says: "HTTP status 502: " + strings.Repeat("x", 300) + ";"},
+			want: image.ErrUnavailable, message: "HTTP status 502: " + strings.Repeat("x", 300) + ";"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := tc.server
 			server.Content = rawImage(3 * mib)
 			req := request(server.Start(t))
 			req.Patience, req.Busy = tc.patience, tc.busy
-			told := 0
-			req.OnBusy = func(time.Duration) { told++ }
+			calls := 0
+			req.OnBusy = func(time.Duration) { calls++ }
 			img, err := image.Open(t.Context(), req, image.Format{Checksum: server.Checksum()})
 			if err == nil {
 				_ = img.Close()
 			}
-			if !errors.Is(err, tc.want) || err != nil && !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("error %v, want %v with %q", err, tc.want, tc.says)
+			if !errors.Is(err, tc.want) || err != nil && !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("error %v, want %v with %q", err, tc.want, tc.message)
 			}
-			if server.Busy > 0 && told < min(server.Busy, 1) {
-				t.Errorf("told %d times that the server is busy", told)
+			if server.Busy > 0 && calls < min(server.Busy, 1) {
+				t.Errorf("OnBusy called %d times", calls)
 			}
 		})
 	}
@@ -117,7 +109,8 @@ type slow struct {
 }
 
 type slowAnswer struct {
-	// length it says, cut where it breaks off, and silent where it says nothing more.
+	// length is the Content-Length (-1: none), cut and silent are the bytes after which the
+	// connection breaks or the server falls silent (0: never).
 	length, cut, silent int
 }
 
@@ -162,37 +155,37 @@ func TestSourceRepeatsWithoutRanges(t *testing.T) {
 	whole := slowAnswer{length: size}
 	for name, tc := range map[string]struct {
 		answers  []slowAnswer
-		told     time.Duration // minimum time reported without new bytes
+		busy     time.Duration // minimum value of OnBusy
 		requests int           // 0: any number
 		err      error
-		says     string
+		message  string
 	}{
-		"for longer than a connection may be silent": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, whole}, told: 5 * time.Minute, requests: 2},
-		"and it falls silent":                        {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size, silent: 5 * chunk}, whole}, told: 8 * time.Minute, requests: 3},
-		"for longer than its patience":               {answers: []slowAnswer{{length: size, cut: 35 * chunk}, {length: size, cut: 30 * chunk}, whole}, told: 30 * time.Minute, requests: 3},
-		"and never further": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size, cut: 5 * chunk}}, told: 115 * time.Minute,
-			err: image.ErrUnreachable, says: "connection lost while repeating the first 10"},
-		"of another size": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size + 1}}, requests: 2,
-			err: image.ErrUnavailable, says: "size changed from 40000 to 40001"},
-		"which does not say its size now": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: -1, cut: 20 * chunk}, {length: size - 1}}, requests: 3,
-			err: image.ErrUnavailable, says: "size changed from 40000 to 39999"},
-		"which said no size before": {answers: []slowAnswer{{length: -1, cut: 10 * chunk}, whole}, told: 5 * time.Minute, requests: 2},
-		"which never says its size": {answers: []slowAnswer{{length: -1, cut: 10 * chunk}, {length: -1}}, told: 5 * time.Minute, requests: 2},
+		"longer than Stall":            {answers: []slowAnswer{{length: size, cut: 10 * chunk}, whole}, busy: 5 * time.Minute, requests: 2},
+		"silent during the repetition": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size, silent: 5 * chunk}, whole}, busy: 8 * time.Minute, requests: 3},
+		"longer than Patience":         {answers: []slowAnswer{{length: size, cut: 35 * chunk}, {length: size, cut: 30 * chunk}, whole}, busy: 30 * time.Minute, requests: 3},
+		"never further": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size, cut: 5 * chunk}}, busy: 115 * time.Minute,
+			err: image.ErrUnreachable, message: "connection lost while repeating the first 10"},
+		"another size": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: size + 1}}, requests: 2,
+			err: image.ErrUnavailable, message: "size changed from 40000 to 40001"},
+		"another size after an unknown one": {answers: []slowAnswer{{length: size, cut: 10 * chunk}, {length: -1, cut: 20 * chunk}, {length: size - 1}}, requests: 3,
+			err: image.ErrUnavailable, message: "size changed from 40000 to 39999"},
+		"size unknown at first": {answers: []slowAnswer{{length: -1, cut: 10 * chunk}, whole}, busy: 5 * time.Minute, requests: 2},
+		"size unknown":          {answers: []slowAnswer{{length: -1, cut: 10 * chunk}, {length: -1}}, busy: 5 * time.Minute, requests: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				server := &slow{content: rawImage(2 * mib)[:size], answers: tc.answers}
-				var told time.Duration
+				var busy time.Duration
 				source := image.OpenSource(t.Context(), image.Request{Client: &http.Client{Transport: server}, URL: "http://images",
-					OnBusy: func(d time.Duration) { told = d }})
+					OnBusy: func(d time.Duration) { busy = d }})
 				got, err := io.ReadAll(source)
 				_ = source.Close()
-				if told < tc.told {
-					t.Errorf("told for %s that it gives nothing new, want %s", told, tc.told)
+				if busy < tc.busy {
+					t.Errorf("OnBusy got %s, want at least %s", busy, tc.busy)
 				}
-				if !errors.Is(err, tc.err) || err != nil && !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("error %v, want %v with %q", err, tc.err, tc.says)
+				if !errors.Is(err, tc.err) || err != nil && !strings.Contains(err.Error(), tc.message) {
+					t.Errorf("error %v, want %v with %q", err, tc.err, tc.message)
 				}
 				if err == nil && !bytes.Equal(got, server.content) {
 					t.Errorf("%d bytes, not the %d of the server", len(got), size)

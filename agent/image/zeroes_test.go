@@ -26,18 +26,18 @@ func (v *void) Zero(_, n int64) error {
 // since the manager gives up an agent without progress.
 func TestLongRunsOfZeroesAreReported(t *testing.T) {
 	const size, each = 5 << 29, 16 << 20
-	dev, told := &void{}, int64(0)
-	w := &writer{dev: dev, percent: func() int { return 0 }, opts: Options{OnWrite: func(n int64, _ int) { told = n }}}
+	dev, reported := &void{}, int64(0)
+	w := &writer{dev: dev, percent: func() int { return 0 }, opts: Options{OnWrite: func(n int64, _ int) { reported = n }}}
 	zeroes := make([]byte, each)
 	for off := int64(0); off < size; off += each {
 		if err := w.write(t.Context(), chunk{off: off, data: zeroes}); err != nil {
 			t.Fatal(err)
 		}
-		if behind := off + each - told; behind > zeroMost {
-			t.Fatalf("%d MiB are not told of at %d MiB", behind>>20, off>>20)
+		if behind := off + each - reported; behind > zeroMost {
+			t.Fatalf("%d MiB are unreported at %d MiB", behind>>20, off>>20)
 		}
 	}
-	if err := w.flushZero(t.Context()); err != nil || dev.zeroed != size-headSize || told != size {
-		t.Errorf("%v, %d bytes zeroed, %d told", err, dev.zeroed, told)
+	if err := w.flushZero(t.Context()); err != nil || dev.zeroed != size-headSize || reported != size {
+		t.Errorf("%v, %d bytes zeroed, %d reported", err, dev.zeroed, reported)
 	}
 }

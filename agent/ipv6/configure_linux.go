@@ -38,7 +38,7 @@ const (
 	maxDelay = time.Second
 	// noteTimeout bounds the exchange that only informs the boot server about the agent.
 	noteTimeout = 2 * time.Second
-	// onLink is the prefix length if no router announces one.
+	// onLink is the prefix length if no router announces one, the same as firmware uses.
 	onLink = 64
 )
 

@@ -264,7 +264,7 @@ func TestMatchCopiesDifferences(t *testing.T) {
 		t.Error("the members differ")
 	}
 	if bytes.Equal(a[9*mib:], b[9*mib:]) {
-		t.Error("copied more than was asked for")
+		t.Error("copied more than requested")
 	}
 	stopped, stop := context.WithCancelCause(t.Context())
 	stop(errStopped)

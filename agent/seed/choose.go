@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-
-	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // ErrNoRoot reports that all partitions were readable, and that not exactly one is the root
@@ -79,22 +77,14 @@ func findTarget(parts []partition, to target, visit visitFunc) (partition, error
 // checkAssembly checks that the root file system contains mdadm. If root or mdadm is missing,
 // it returns ErrIgnition for a system that Ignition configures.
 func checkAssembly(parts []partition, visit visitFunc) error {
-	to, err := targetFor(agentapi.Bootstrap{})
-	if err != nil {
-		return err
-	}
-	root, err := findTarget(parts, to, visit)
+	root, err := findTarget(parts, cloudInit, visit)
 	if err == nil {
 		err = visit(root, checkMDADM)
 	}
 	if !errors.Is(err, ErrNoRoot) && !errors.Is(err, ErrNoAssembly) {
 		return err
 	}
-	ignition, other := targetFor(agentapi.Bootstrap{Format: agentapi.FormatIgnition})
-	if other == nil {
-		_, other = findTarget(parts, ignition, visit)
-	}
-	if other == nil {
+	if _, other := findTarget(parts, ignition, visit); other == nil {
 		return ErrIgnition
 	}
 	return err

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-
-	"github.com/ingot-metal/ingot/agentapi"
 )
 
 var unmounted = []string{"!"}
@@ -78,15 +76,11 @@ func TestFindTarget(t *testing.T) {
 		"none, one is unreadable":         {parts: [][]string{boot, broken}, err: errUnread, not: ErrNoRoot},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to, err := targetFor(agentapi.Bootstrap{})
-			if err != nil {
-				t.Fatal(err)
-			}
 			var parts []partition
 			for i := range c.parts {
 				parts = append(parts, partition{number: i + 1, isRoot: c.typed == i+1})
 			}
-			got, err := findTarget(parts, to, diskOf(t, c.parts...))
+			got, err := findTarget(parts, cloudInit, diskOf(t, c.parts...))
 			if got.number != c.want || !errors.Is(err, c.err) || c.not != nil && errors.Is(err, c.not) {
 				t.Errorf("partition %d, %v; want %d, %v", got.number, err, c.want, c.err)
 			}

@@ -37,18 +37,22 @@ type target struct {
 	name   string
 }
 
+var (
+	cloudInit = target{matches: isCloudInitRoot, write: Write, onRoot: true, name: "with cloud-init"}
+	ignition  = target{matches: isIgnitionBoot, write: writeIgnition, name: "with ignition.firstboot"}
+)
+
 func targetFor(data agentapi.Bootstrap) (target, error) {
-	switch data.Format {
-	case "", agentapi.FormatCloudConfig:
-		return target{matches: isCloudInitRoot, write: Write, onRoot: true, name: "with cloud-init"}, nil
-	case agentapi.FormatIgnition:
-		if data.NetworkConfig != "" {
-			return target{}, fmt.Errorf("%w: networkData works with cloud-init only; with Ignition configure the network there and remove networkData", ErrFormat)
-		}
-		return target{matches: isIgnitionBoot, write: writeIgnition, name: "with ignition.firstboot"}, nil
+	switch {
+	case data.Format == "" || data.Format == agentapi.FormatCloudConfig:
+		return cloudInit, nil
+	case data.Format != agentapi.FormatIgnition:
+		return target{}, fmt.Errorf("%w: format %.40q, this agent supports %s and %s",
+			ErrFormat, data.Format, agentapi.FormatCloudConfig, agentapi.FormatIgnition)
+	case data.NetworkConfig != "":
+		return target{}, fmt.Errorf("%w: networkData works with cloud-init only; with Ignition configure the network there and remove networkData", ErrFormat)
 	}
-	return target{}, fmt.Errorf("%w: format %.40q, this agent supports %s and %s",
-		ErrFormat, data.Format, agentapi.FormatCloudConfig, agentapi.FormatIgnition)
+	return ignition, nil
 }
 
 // Paths below the boot file system. The boot loader of Fedora CoreOS and its relatives

@@ -198,21 +198,6 @@ func TestGPTTypes(t *testing.T) {
 	}
 }
 
-func TestIsCloudInitRoot(t *testing.T) {
-	root, dir := openRoot(t)
-	if isCloudInitRoot(root) {
-		t.Error("an empty file system counts as a system")
-	}
-	for _, d := range []string{"etc/cloud", "var/lib"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !isCloudInitRoot(root) {
-		t.Error("a system is not recognized")
-	}
-}
-
 func TestCheckMDADM(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string

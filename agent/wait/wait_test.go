@@ -21,7 +21,7 @@ func TestForEndsByTimeOrContext(t *testing.T) {
 	}
 	cancel(canceled)
 	if err := wait.For(ctx, 24*time.Hour); !errors.Is(err, canceled) {
-		t.Errorf("called off: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 }
 
