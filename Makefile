@@ -34,6 +34,9 @@ BENCHFLAGS ?=
 # More flags for go test, for example: make test TESTFLAGS='-v -run TestClaim'
 TESTFLAGS ?=
 
+# A tool or program that a test misses fails it here, and only skips it in a plain go test (test/needs).
+export INGOT_STRICT := 1
+
 CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # All packages, those of the module in api included, but test/qemu, which has its own step. Others that boot QEMU (test/nodeimage,
 # test/cluster) are among them, and skip without the variables that their targets set.
@@ -43,7 +46,7 @@ PACKAGES = $$(go list $(MODULES) | grep -v '/test/qemu')
 # which part to run for which change.
 FULL_PARTS = verify host inventory controllers admission drivers boot lab lifecycle site move rollout \
   other fuzz restore gitops storm boot-storm rest qemu-agent qemu-install qemu-network
-FULL = env INGOT_CAPI=1 INGOT_FULL=1
+FULL = env INGOT_FULL=1
 RACE = $(FULL) go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
 # These measure, and need the machine to themselves, without the race detector.
 ALONE = $(FULL) go test -count=1 -timeout 60m -v $(TESTFLAGS)
@@ -110,7 +113,7 @@ e2e-clusterctl: packages-e2e-clusterctl tools tools-e2e agent-image ## As root: 
 .PHONY: conformance
 conformance: packages-test tools ## Check every rule of the Cluster API contracts, one line each.
 	@dir=$$(mktemp -d); status=0; \
-	INGOT_CAPI=1 INGOT_CONFORMANCE=$$dir/report go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./test/conformance >$$dir/log 2>&1 || status=$$?; \
+	INGOT_CONFORMANCE=$$dir/report go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./test/conformance >$$dir/log 2>&1 || status=$$?; \
 	[ $$status = 0 ] || cat $$dir/log; \
 	[ ! -e $$dir/report ] || cat $$dir/report; \
 	rm -r $$dir; exit $$status
@@ -144,7 +147,7 @@ conformance-mutants: packages-test tools ## Break the product, rule by rule; the
 .PHONY: test-tenant
 test-tenant: packages-test tools ## Attack as a tenant by API, BMCs, boot network, agents, images and webhooks. Ends "tenant: N of N attacks refused".
 	@log=$$(mktemp); status=0; \
-	go test -count=1 -timeout $(TEST_TIMEOUT) -v $(TESTFLAGS) -run 'TestLifecycle/Tenant' ./test/lifecycle >$$log 2>&1 || status=$$?; \
+	INGOT_FULL=1 go test -count=1 -timeout $(TEST_TIMEOUT) -v $(TESTFLAGS) -run 'TestLifecycle/Tenant' ./test/lifecycle >$$log 2>&1 || status=$$?; \
 	[ $$status = 0 ] || grep -v '^=== ' $$log; \
 	grep -o 'tenant: .*' $$log; \
 	rm $$log; exit $$status
@@ -287,7 +290,7 @@ vet:
 
 .PHONY: unit
 unit: agent-image
-	INGOT_CAPI=1 go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+	go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: storm
 storm: test-full-storm ## Run 500 hosts with failing BMCs against the manager; needs the machine to itself.

@@ -20,7 +20,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/cluster-api/util/contract"
 
-	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const caAnnotation = "cert-manager.io/inject-ca-from"
@@ -28,10 +28,7 @@ const caAnnotation = "cert-manager.io/inject-ca-from"
 // render builds config/default as for an installation.
 func render(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	set, err := tools.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := needs.Tools(t, "kubectl")
 	kubectl, err := set.Binary("kubectl")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ package ipmi_test
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // virtual adapts pyghmi's server to the suite. The server does not report its sessions.
@@ -45,9 +45,7 @@ func (v virtual) Boots() []bmc.BootTarget {
 
 func pyghmiRig(t *testing.T) bmctest.Rig {
 	t.Helper()
-	if _, err := os.Stat(labipmi.PyghmiModule); err != nil {
-		t.Skip("pyghmi is not installed; hack/packages.sh installs it")
-	}
+	needs.File(t, labipmi.PyghmiModule)
 	const password = "canary-14-byte" // testWrongPassword adds six
 	p, err := labipmi.StartPyghmi(t.TempDir(), username, password)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const (
@@ -102,9 +102,7 @@ func (r *rig) dial(t *testing.T) bmc.Conn {
 // newSim starts ipmi_sim with an optional serial line.
 func newSim(t *testing.T, line *serial) (*labipmi.Sim, bmc.Target) {
 	t.Helper()
-	if _, err := exec.LookPath(labipmi.SimProgram); err != nil {
-		t.Skip("ipmi_sim is not installed; hack/packages.sh installs it")
-	}
+	needs.Program(t, labipmi.SimProgram)
 	// Its configuration cannot express a quote.
 	password := strings.ReplaceAll(canary, `"`, "'")
 	cfg := labipmi.SimConfig{Dir: t.TempDir(), Username: username, Password: password, System: system(), Sensors: sensors()}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // metal is a yard with a real driver, pool and handshake before an emulated BMC, and
@@ -79,15 +79,11 @@ func newMetal(t *testing.T, on *ground, maker string, changes ...func(*infrav1.I
 	return m
 }
 
-// full says whether all cases are run (make test-full); otherwise it is a sample, the same
-// each time, with every kind of case in it: all of them take minutes.
-func full() bool { return os.Getenv("INGOT_FULL") != "" }
-
 // deathsApart is how far apart the calls are at which a test has the process die. 13 is odd,
 // so that it dies before and after calls, and has no part in common with the calls of
 // one reconcile.
 func deathsApart() int {
-	if full() {
+	if needs.IsFull() {
 		return 1
 	}
 	return 13

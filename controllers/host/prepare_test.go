@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // The wishes of these tests: what no maker's emulated server has at the factory.
@@ -288,7 +289,7 @@ func testFirmware(t *testing.T, on *ground) {
 		"standard": "BIOS", "dell-idrac9": "bios",
 		"supermicro-x11": "BIOS", // it tells no task
 	}
-	if full() {
+	if needs.IsFull() {
 		makers["hpe-ilo6"], makers["lenovo-xcc"], makers["ami"] = "BIOS", "BIOS", "BIOS"
 	}
 	for maker, component := range makers {
@@ -325,7 +326,7 @@ func testFirmware(t *testing.T, on *ground) {
 // spec, or a person's inspect, tries again.
 func testFirmwareFails(t *testing.T, on *ground) {
 	t.Run("busy", func(t *testing.T) { testFirmwareBusy(t, on) })
-	if full() {
+	if needs.IsFull() {
 		t.Run("image", func(t *testing.T) { testFirmwareImage(t, on) })
 	}
 	url := images(t)
@@ -343,7 +344,7 @@ func testFirmwareFails(t *testing.T, on *ground) {
 		"no file to check": {"standard", url + "/nothing", good, "404", 0},
 		"another version":  {"standard", url + "/BIOS-8.8", "", "another version", 3},
 	} {
-		if !full() && name != "not this file" && name != "another version" {
+		if !needs.IsFull() && name != "not this file" && name != "another version" {
 			continue // minutes under the race detector
 		}
 		t.Run(name, func(t *testing.T) {

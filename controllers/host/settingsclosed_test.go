@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // A BMC that answers but keeps its settings to itself holds up no work, is asked for them
@@ -32,7 +33,7 @@ func testPrepareClosed(t *testing.T, on *ground) {
 		"write conflict": {Match: writes, Status: http.StatusConflict},
 		"write too soon": {Match: writes, Status: http.StatusServiceUnavailable},
 	} {
-		if rare := name == "write refused" || name == "write too soon"; rare && !full() {
+		if rare := name == "write refused" || name == "write too soon"; rare && !needs.IsFull() {
 			continue // as the conflict is
 		}
 		t.Run(name, func(t *testing.T) {

@@ -6,14 +6,18 @@ package release
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const testVersion = "v0.1.0"
@@ -21,11 +25,43 @@ const testVersion = "v0.1.0"
 // root is the top directory of the source tree.
 const root = "../.."
 
-// write writes the manifests of this source tree to a test directory.
+// released is the release of this source tree without images, written once: rendering takes
+// seconds. writtenIn is its directory, which TestMain removes.
+var (
+	writtenIn string
+	released  = sync.OnceValues(func() (*Release, error) {
+		return Write(context.Background(), Options{Root: root, Version: testVersion, Out: writtenIn, NoImages: true})
+	})
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if writtenIn, err = os.MkdirTemp("", "ingot-release-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(writtenIn)
+	os.Exit(code)
+}
+
+// write returns a copy of the release in a directory of the test.
 func write(t *testing.T) *Release {
 	t.Helper()
-	r, err := Write(t.Context(), Options{Root: root, Version: testVersion, Out: t.TempDir(), NoImages: true})
+	needs.Tools(t, "kubectl")
+	first, err := released()
 	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(writtenIn)); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := json.Marshal(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Release{}
+	if err := json.Unmarshal(bytes.ReplaceAll(paths, []byte(writtenIn), []byte(dir)), r); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -91,7 +127,11 @@ func TestChecksums(t *testing.T) {
 }
 
 func TestManifestsAreTheSameTwice(t *testing.T) {
-	first, second := write(t), write(t)
+	first := write(t)
+	second, err := Write(t.Context(), Options{Root: root, Version: testVersion, Out: t.TempDir(), NoImages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	top := func(r *Release) string { return filepath.Dir(filepath.Dir(r.Dir)) }
 	for _, path := range append(first.Files(), first.Checksums) {
 		again := filepath.Join(top(second), strings.TrimPrefix(path, top(first)))

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,14 +28,13 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // Cluster API's webhooks and topology controller accept the templates. Ingot's manager does not
 // run.
 func TestClusterAPITakesTheTemplates(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" {
-		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
-	}
+	needs.ClusterAPI(t)
 	r := write(t)
 	c := management(t)
 	// The last flavor's class needs the runtime extension, which test/hooks runs.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -132,7 +133,37 @@ func TestBuildOnce(t *testing.T) {
 	}
 }
 
-// Node and control plane programs have the same Kubernetes version.
+// TestOneVersionOfEachModule compares the pins of Cluster API's programs with Ingot's own. Equal
+// versions let both builds share their packages in the build cache, which saves minutes of
+// make test from nothing.
+func TestOneVersionOfEachModule(t *testing.T) {
+	s := &Set{root: filepath.Join("..", "..")}
+	ours, theirs := requirements(t, filepath.Join(s.root, "go.mod")), requirements(t, filepath.Join(s.source("capi"), "go.mod"))
+	for module, version := range theirs {
+		if own := ours[module]; own != "" && own != version {
+			t.Errorf("%s: hack/tools/capi requires %s, go.mod requires %s; run go get %[1]s@%[3]s in hack/tools/capi", module, version, own)
+		}
+	}
+}
+
+// requirements returns the version of each module that a go.mod requires.
+func requirements(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:require)?\s+(\S+/\S+) (v\S+)`).FindAllStringSubmatch(string(data), -1) {
+		versions[m[1]] = m[2]
+	}
+	if len(versions) < 50 {
+		t.Fatalf("%s requires %d modules, want at least 50", path, len(versions))
+	}
+	return versions
+}
+
+// TestOneKubernetes fails if the programs of nodes and of the control plane have different versions.
 func TestOneKubernetes(t *testing.T) {
 	set, err := Open()
 	if err != nil {

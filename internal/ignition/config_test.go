@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/cloudinit"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/ignition"
 
-	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -34,11 +34,7 @@ var additions = Additions{
 // validate has Ignition's own validator read a configuration, as strictly as it can.
 func validate(t *testing.T, config []byte) error {
 	t.Helper()
-	set, err := tools.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := set.Binary("ignition-validate")
+	program, err := needs.Tools(t, "ignition-validate").Binary("ignition-validate")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,10 @@ package lifecycle
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/ingot-metal/ingot/inventory/rules"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // harmOf walks once. A condition may guard what the rules below it read: that they
@@ -23,15 +23,11 @@ func harmOf(l ladder, seed uint64) (harm string) {
 	return harm
 }
 
-// full says whether all cases are run (make test-full, INGOT_FULL); otherwise it is a sample
-// by fixed strides, the same each time: all of them take minutes under the race detector.
-func full() bool { return os.Getenv("INGOT_FULL") != "" }
-
 // mutantsApart is the stride through the guards in the order of the ladder: rules and
 // conditions of each of its groups are among those that are left, and the guards that a
 // run does not take away are taken away by the full one.
 func mutantsApart() int {
-	if full() {
+	if needs.IsFull() {
 		return 1
 	}
 	return 4

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/rules"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // stats counts what the walks have seen.
@@ -384,7 +385,7 @@ func mustBe(so bool, otherwise string) string {
 // its seed divided by small numbers (startFirmware and others); 11 divides none of them
 // and is divided by none, so that each kind of walk is among those that are left.
 func walksApart() uint64 {
-	if full() {
+	if needs.IsFull() {
 		return 1
 	}
 	return 11
@@ -397,12 +398,12 @@ func TestWalk(t *testing.T) {
 	walks, length, every := uint64(5000), 120, walksApart()
 	l, st := hostLadder(), newStats()
 	seed := uint64(0)
-	for ; seed < walks || full() && seed < mutantWalks && len(unvisited(st)) > 0; seed += every {
+	for ; seed < walks || needs.IsFull() && seed < mutantWalks && len(unvisited(st)) > 0; seed += every {
 		if trail, violation := walk(l, seed, length, st); violation != "" {
 			t.Fatalf("walk %d: %s\nafter:\n%s", seed, violation, strings.Join(trail[max(0, len(trail)-40):], "\n"))
 		}
 	}
-	if never := unvisited(st); full() && len(never) > 0 {
+	if never := unvisited(st); needs.IsFull() && len(never) > 0 {
 		t.Errorf("%d walks never came to %s", seed/every, strings.Join(never, ", "))
 	}
 	faults := 0

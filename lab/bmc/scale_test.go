@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // cost is what the process holds: live bytes of heap and stacks, and goroutines.
@@ -36,7 +36,7 @@ func measure() cost {
 // connection, and after the client has gone. make test-full has 5,000 of them.
 func TestCostOfManyBMCs(t *testing.T) {
 	n := 200
-	if os.Getenv("INGOT_FULL") != "" {
+	if needs.IsFull() {
 		n = 5000
 	}
 	ca, err := bmc.NewAuthority()

@@ -4,7 +4,6 @@
 package controlplane_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // The infrastructure kinds of this test: schemaless, with no controller.
@@ -30,9 +30,7 @@ var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io
 // One control plane for all that needs Cluster API's managers: its start is
 // most of the time.
 func TestClusterAPI(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" {
-		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
-	}
+	needs.ClusterAPI(t)
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

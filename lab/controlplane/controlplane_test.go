@@ -19,10 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/audit"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/process"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 func TestStartAndStop(t *testing.T) {
@@ -54,11 +54,7 @@ func TestStartAndStop(t *testing.T) {
 	}
 
 	// By the kubeconfig file alone, as from a user's shell.
-	set, err := tools.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl, err := set.Binary("kubectl")
+	kubectl, err := needs.Tools(t).Binary("kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@
 package controlplane_test
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 
@@ -13,20 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // TestSnapshot: a control plane that is restored, and a copy of it, have what was there when
 // etcd was saved and nothing later.
 func TestSnapshot(t *testing.T) {
-	set, err := tools.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := set.Binary("etcdutl"); errors.Is(err, tools.ErrNotBuilt) {
-		t.Skip("run \"make test-restore\", which builds the tools of etcd")
-	}
+	needs.ControlPlane(t)
+	needs.Built(t, "etcdutl", "make test-restore")
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/ipmi"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const username, password = "admin", "secret"
@@ -44,9 +45,7 @@ func start(t *testing.T, change func(*ipmi.Config)) (*ipmi.BMC, *bmc.Bench) {
 // tool runs ipmitool, an independent client, against a BMC.
 func tool(t *testing.T, address, suite string, args ...string) (string, error) {
 	t.Helper()
-	if _, err := exec.LookPath("ipmitool"); err != nil {
-		t.Skip("ipmitool is not installed; hack/packages.sh installs it")
-	}
+	needs.Program(t, "ipmitool")
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(address, "ipmi://"))
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +167,7 @@ func TestConfig(t *testing.T) {
 
 // TestSim shows that ipmi_sim starts, follows its configuration, and stops.
 func TestSim(t *testing.T) {
-	if _, err := exec.LookPath(ipmi.SimProgram); err != nil {
-		t.Skip("ipmi_sim is not installed; hack/packages.sh installs it")
-	}
+	needs.Program(t, ipmi.SimProgram)
 	sim, err := ipmi.StartSim(ipmi.SimConfig{Dir: t.TempDir(), Username: username, Password: password, System: system()})
 	if err != nil {
 		t.Fatal(err)

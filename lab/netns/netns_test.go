@@ -6,37 +6,18 @@ package netns_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"runtime"
-	"strconv"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ingot-metal/ingot/lab/netns"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // here names the network namespace of the calling thread.
 func here() (string, error) { return os.Readlink("/proc/thread-self/ns/net") }
 
 func TestDoIsThereAndNowhereElse(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root may enter network namespaces")
-	}
-	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		if errors.Is(err, os.ErrPermission) {
-			t.Skipf("no right to make network namespaces: %v", err)
-		}
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // "signal: killed"
-	}()
-	path := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"
+	path := needs.Namespace(t)
 	want, err := os.Readlink(path)
 	if err != nil {
 		t.Fatal(err)

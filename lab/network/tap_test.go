@@ -4,51 +4,22 @@
 package network_test
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ingot-metal/ingot/lab/netns"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
-
-// newNamespace creates a network namespace until the end of the test.
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root may make network namespaces")
-	}
-	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		if errors.Is(err, os.ErrPermission) {
-			t.Skipf("no right to make network namespaces: %v", err)
-		}
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // "signal: killed"
-	})
-	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
-}
 
 // TestTapJoinsANamespace connects the kernel's stack behind the tap and a user-space stack with TCP.
 func TestTapJoinsANamespace(t *testing.T) {
-	namespace := newNamespace(t)
+	namespace := needs.Namespace(t)
 	sw := network.NewSwitch()
 	defer sw.Close()
 	tap := network.Tap{NetNS: namespace, Interface: "prov0", Address: netip.MustParsePrefix("192.168.0.1/16")}

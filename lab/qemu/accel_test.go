@@ -6,10 +6,11 @@ package qemu
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // fakeQEMU is a program that stands in for QEMU.
@@ -61,9 +62,7 @@ func TestProbeWithoutQEMU(t *testing.T) {
 
 // TestProbeKnowsRealFirmware keeps the texts that the probe waits for true.
 func TestProbeKnowsRealFirmware(t *testing.T) {
-	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
-		t.Skip("QEMU is not installed")
-	}
+	needs.Program(t, "qemu-system-x86_64")
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}

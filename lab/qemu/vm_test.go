@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const patience = 3 * time.Minute
@@ -25,9 +25,7 @@ const patience = 3 * time.Minute
 // newVM makes a BIOS server with an empty disk and a card without a network.
 func newVM(t *testing.T) *VM {
 	t.Helper()
-	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
-		t.Skip("QEMU is not installed")
-	}
+	needs.Program(t, "qemu-system-x86_64")
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}

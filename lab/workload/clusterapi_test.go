@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -30,15 +29,15 @@ import (
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/lab/workload"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // TestKubeadmControlPlane shows that the real controllers of Cluster API work with a cluster on a
 // plane. The infrastructure consists of kinds without a schema, whose machines boot as soon as they
 // have bootstrap data.
 func TestKubeadmControlPlane(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does; make test runs test/site, which needs all of this")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	s := newStage(t)
 	s.create(t, "Cluster", s.cluster())
 	s.create(t, "KubeadmControlPlane", s.controlPlane(1))

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 func image(t *testing.T, program, file []byte) []byte {
@@ -69,9 +71,7 @@ func TestGolden(t *testing.T) {
 
 // TestFilesRead: mtools find both files in the FAT that the El Torito catalogue names.
 func TestFilesRead(t *testing.T) {
-	if _, err := exec.LookPath("mcopy"); err != nil {
-		t.Skip("mtools are not installed")
-	}
+	needs.Program(t, "mcopy")
 	for name, size := range map[string]int{"small": 100, "a kernel's size": 18<<20 + 7, "large": 150 << 20} {
 		t.Run(name, func(t *testing.T) {
 			want := program(size)

@@ -5,13 +5,8 @@ package tftp
 
 import (
 	"encoding/binary"
-	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
-	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ingot-metal/ingot/lab/netns"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // That a packet was too long for a router on its way is a loss as any other: the socket
@@ -76,21 +72,7 @@ func TestTooLong(t *testing.T) {
 // may remember a path's MTU for.
 func emptyNetwork(t *testing.T) string {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root may make network namespaces")
-	}
-	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	if err := cmd.Start(); errors.Is(err, os.ErrPermission) {
-		t.Skipf("no right to make network namespaces: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // "signal: killed"
-	})
-	path := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"
+	path := needs.Namespace(t)
 	check(t, netns.Do(path, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {

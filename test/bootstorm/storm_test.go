@@ -4,11 +4,12 @@
 package bootstorm
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // TestStorm: all clients boot at once, through every protocol, and none fails.
 func TestStorm(t *testing.T) {
 	count := fewClients
-	if os.Getenv("INGOT_FULL") != "" {
+	if needs.IsFull() {
 		count = manyClients
 	}
 	srv := start(t, setup{Hosts: count, Dir: served(t), Cache: t.TempDir(), HTTP: "127.0.0.1:0"})

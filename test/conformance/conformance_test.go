@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 var update = flag.Bool("update", false, "write the table of rules into "+contractPath)
@@ -53,7 +54,7 @@ const (
 // steps after it are made all the same.
 func TestConformance(t *testing.T) {
 	shipped := shipOnce(t)
-	if os.Getenv(noRunVar) != "" || reportPath() == "" && os.Getenv("INGOT_FULL") != "1" {
+	if os.Getenv(noRunVar) != "" || reportPath() == "" && !needs.IsFull() {
 		judgeAll(t, shipped, nil)
 		return
 	}

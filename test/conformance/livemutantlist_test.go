@@ -104,7 +104,7 @@ var runMutants2 = []goMutant{
 
 var runMutants3 = []goMutant{
 	mutates("M27", "controllers/machine/health.go", "case host.Status.Power == infrav1.PowerStateOff:", "case host.Status.Power == \"Broken\":"),
-	mutates("M49", waitFile, "if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {", "if s.ingotCluster == nil {"),
+	mutates("M49", waitFile, "if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {", "if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, true) {"),
 	mutates("M50", waitFile, "if s.owner.Spec.Bootstrap.DataSecretName == nil {", "if s.owner.Name == \"\" {"),
 	mutates("M51", claimFile, "		s.fail(message)\n	}\n	r.refuse(s, reason, message)", "		s.fail(message)\n	}\n	r.refuse(s, reason, \"\")"),
 	mutates("C16", "controllers/cluster/endpoint.go", "metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint,", "metav1.ConditionTrue, infrav1.ReasonWaitingForEndpoint,"),

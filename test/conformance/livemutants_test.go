@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // A goMutant is the product with a rule broken by a change of Go code. The rule must find it,
@@ -61,15 +62,23 @@ func TestGoMutants(t *testing.T) {
 	fmt.Printf("mutants: %d of %d found\n", found, all)
 }
 
-// The mutants of rules that are checked in a run, or by calls, are enough, and fit the source.
+// TestGoMutantsFit fails if a mutant of Go code no longer fits the source or does not compile, or if
+// too few rules have one.
 func TestGoMutantsFit(t *testing.T) {
 	rules, seen := map[string]Rule{}, map[string]bool{}
 	for _, rule := range Rules() {
 		rules[rule.ID] = rule
 	}
 	for _, group := range mutantGroups {
-		if _, err := group.overlay(t.TempDir()); err != nil {
+		overlay, err := group.overlay(t.TempDir())
+		if err != nil {
 			t.Errorf("%s: %v", group.name, err)
+			continue
+		}
+		build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-overlay=" + overlay}, group.packages()...)...)
+		build.Dir = needs.Tools(t).Root()
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Errorf("%s does not compile: %v\n%s", group.name, err, out)
 		}
 		for _, m := range group.mutants {
 			for _, id := range append(slices.Clone(m.also), m.rule) {
@@ -84,6 +93,18 @@ func TestGoMutantsFit(t *testing.T) {
 	if len(seen) < least {
 		t.Errorf("%d rules have a mutant in Go, want %d", len(seen), least)
 	}
+}
+
+// packages returns the directories that the group's mutants change, each as ./DIR.
+func (g mutantGroup) packages() []string {
+	var dirs []string
+	for _, m := range g.mutants {
+		for _, e := range m.edits {
+			dirs = append(dirs, "./"+filepath.Dir(e.file))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // overlay writes the changed files into a directory, and returns the file that tells the go
@@ -140,7 +161,7 @@ func (g mutantGroup) find(t *testing.T) int {
 	check(t, err)
 	suite.Dir = set.Root()
 	// The manager of the run is built by the suite, from the same overlay.
-	suite.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay), reportVar+"="+report, waitVar+"=3m", "INGOT_CAPI=1")
+	suite.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay), reportVar+"="+report, waitVar+"=3m")
 	if !g.live {
 		suite.Env = append(suite.Env, noRunVar+"=1")
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/test/eventually"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // patience bounds every wait; nothing takes nearly as long.
@@ -214,13 +215,7 @@ func (s *safeBuffer) String() string {
 // run starts a program and ends it with the test.
 func run(t *testing.T, r *segment.Room, name string, args ...string) *program {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if path, err = exec.LookPath("/usr/sbin/" + name); err != nil {
-			t.Skipf("%s is not installed (hack/packages.sh test)", name)
-		}
-	}
-	p := &program{cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	p := &program{cmd: exec.Command(needs.Program(t, name), args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.Env = append(os.Environ(), "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 	p.cmd.WaitDelay = time.Second

@@ -6,7 +6,7 @@
 // controller-runtime's package of that name and adds where the programs and
 // the definitions are.
 //
-// It never skips: without the programs a test fails and says "make tools".
+// Without the programs a test skips and names the command that builds them (package needs).
 // There is no controller manager and no Cluster API controller in it; for those
 // see lab/controlplane.
 //

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	crenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // Start starts etcd and kube-apiserver on loopback, installs the custom
@@ -28,13 +28,9 @@ func Start(t testing.TB, crdDirs ...string) *rest.Config {
 // for example webhooks.
 func Environment(t testing.TB, crdDirs ...string) *crenvtest.Environment {
 	t.Helper()
-	assets, err := open(t).Assets()
-	if err != nil {
-		t.Fatalf("envtest: %v", err)
-	}
 	existing := false // never the cluster of somebody's kubeconfig, whatever the environment says
 	return &crenvtest.Environment{
-		BinaryAssetsDirectory: assets,
+		BinaryAssetsDirectory: needs.ControlPlane(t),
 		CRDDirectoryPaths:     crdDirs,
 		ErrorIfCRDPathMissing: true,
 		UseExistingCluster:    &existing,
@@ -65,7 +61,7 @@ func StartEnvironment(t testing.TB, env *crenvtest.Environment) *rest.Config {
 // resource definitions.
 func IngotCRDs(t testing.TB) string {
 	t.Helper()
-	return filepath.Join(open(t).Root(), "config", "crd", "bases")
+	return filepath.Join(needs.Tools(t).Root(), "config", "crd", "bases")
 }
 
 // ClusterAPICRDs returns the directory of the core Cluster API custom resource
@@ -74,18 +70,9 @@ func IngotCRDs(t testing.TB) string {
 // storage version, v1beta2, can be used.
 func ClusterAPICRDs(t testing.TB) string {
 	t.Helper()
-	dir, err := open(t).ModuleDir(t.Context(), "capi", "sigs.k8s.io/cluster-api")
+	dir, err := needs.Tools(t).ModuleDir(t.Context(), "capi", "sigs.k8s.io/cluster-api")
 	if err != nil {
 		t.Fatalf("envtest: %v", err)
 	}
 	return filepath.Join(dir, "core", "config", "crd", "bases")
-}
-
-func open(t testing.TB) *tools.Set {
-	t.Helper()
-	set, err := tools.Open()
-	if err != nil {
-		t.Fatalf("envtest: %v", err)
-	}
-	return set
 }

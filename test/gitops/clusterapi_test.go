@@ -6,7 +6,6 @@ package gitops
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/test/lifecycle"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -28,9 +27,8 @@ import (
 // controllers of Cluster, KubeadmControlPlane, MachineDeployment and Machine, and the nodes of
 // the workload clusters are real to these.
 func TestClusterAPI(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || !lifecycle.Full() {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make gitops does")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	scenes := []struct {
 		name string
 		play func(*testing.T, *estate)

@@ -11,5 +11,5 @@
 // applies the remedy.
 //
 //	go test ./test/gitops
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -v ./test/gitops
+//	INGOT_FULL=1 go test -v ./test/gitops
 package gitops

@@ -22,12 +22,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/test/eventually"
 	"github.com/ingot-metal/ingot/test/lifecycle"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 func TestGitOps(t *testing.T) {
 	plane := lifecycle.NewPlaneWith(t, lifecycle.PlaneOptions{AdmissionPlugins: []string{"OwnerReferencesPermissionEnforcement"}})
 	t.Run("Prune", func(t *testing.T) { testPrune(t, plane) })
-	if !lifecycle.Full() {
+	if !needs.IsFull() {
 		t.Log("the other parts run with INGOT_FULL=1")
 		return
 	}

@@ -5,7 +5,6 @@ package hooks_test
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,15 +14,14 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/runtimehooks/lifecycle"
 	"github.com/ingot-metal/ingot/test/hooks"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // A Cluster of the class ingot-runtime is held for want of an image and then of hosts,
 // is built with what the catalogue has and with its hosts promised, and its deletion is
 // held while it is retained; another one's upgrade is held for want of an image.
 func TestRuntimeExtension(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" {
-		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
-	}
+	needs.ClusterAPI(t)
 	s := hooks.Start(t)
 	cluster, templates := s.Built(t)
 	for _, template := range templates {

@@ -6,7 +6,6 @@ package hooks_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -17,15 +16,15 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/test/hooks"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
 // TestOnServers is of simulated servers, Ingot's manager and Cluster API's own controllers,
 // which call the extension.
 func TestOnServers(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	world := site.NewWorld(t, site.WorldConfig{Racks: 2, ServersPerRack: 4})
 	s := site.Start(t, site.Config{World: world, FeatureGates: []string{"RuntimeSDK", "InPlaceUpdates"}, ManagerArgs: []string{"--agent-deadline=2m"}})
 	extension := hooks.Extend(t, s.Kubeconfig(), s.Client, nil)

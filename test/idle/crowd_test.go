@@ -23,6 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/management"
 	"github.com/ingot-metal/ingot/test/lifecycle"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -49,7 +50,7 @@ type crowd struct {
 // manager as shipped. Free hosts are the worst case: provisioned ones are polled less.
 func TestCrowdAtRest(t *testing.T) {
 	hosts, minutes := asked("INGOT_REST_HOSTS", crowdHosts), asked("INGOT_REST_MINUTES", crowdMinutes)
-	if os.Getenv("INGOT_FULL") == "" && hosts == crowdHosts {
+	if !needs.IsFull() && hosts == crowdHosts {
 		t.Skip("set INGOT_FULL=1, as make test-full does, or INGOT_REST_HOSTS=100 for fewer hosts")
 	}
 	c := newCrowd(t, hosts)

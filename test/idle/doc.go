@@ -13,6 +13,6 @@
 //
 // A crowd of hosts rests too, with BMCs in the test's process and no clusters.
 //
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -timeout 60m -v ./test/idle # half an hour; prints what was counted
+//	INGOT_FULL=1 go test -timeout 60m -v ./test/idle # half an hour; prints what was counted
 //	INGOT_REST_HOSTS=100 INGOT_REST_MINUTES=2 go test -timeout 60m -v -run Crowd ./test/idle
 package idle

@@ -6,7 +6,6 @@ package idle
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/test/framework"
 
 	"github.com/ingot-metal/ingot/lab/management"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -45,9 +45,8 @@ type yard struct {
 // TestAtRest lets 50 hosts and two clusters rest, and then removes owner references
 // and finalizers.
 func TestAtRest(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	y := newYard(t)
 	y.Await(t, "silence", y.Silent(settled))
 

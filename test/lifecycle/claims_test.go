@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/datacenter"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // late by a random time, and as many machines as there are hosts (I1).
 func testClaims(t *testing.T, plane *Plane) {
 	seeds := shortClaimSeeds
-	if Full() {
+	if needs.IsFull() {
 		seeds = claimSeeds
 	}
 	for seed := range seeds {

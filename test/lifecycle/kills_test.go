@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 // end is what would be there without kills (I1, I3, I4, I17).
 func testKills(t *testing.T, plane *Plane) {
 	seeds := shortKillSeeds
-	if Full() {
+	if needs.IsFull() {
 		seeds = killSeeds
 	}
 	var names []string
@@ -164,7 +166,7 @@ func covered(t *testing.T, stage string, writes []Point, shots map[string]Point)
 	}
 	// A host that other hosts' kills made repeat a step writes other things than the
 	// undisturbed one did, so not every point can be met to the letter.
-	if Full() && before+after < len(labels) {
+	if needs.IsFull() && before+after < len(labels) {
 		t.Errorf("%s: of %d different writes only %d were hit before and %d after", stage, len(labels), before, after)
 	}
 	t.Logf("%s: of %d different writes %d were hit before and %d between write and reply", stage, len(labels), before, after)

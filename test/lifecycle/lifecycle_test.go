@@ -3,22 +3,41 @@
 
 package lifecycle
 
-import "testing"
+import (
+	"testing"
 
-// TestLifecycle runs the scenes on one management cluster, one after the other.
+	"github.com/ingot-metal/ingot/test/needs"
+)
+
+// TestLifecycle runs scenes one after the other on one management cluster. Without INGOT_FULL it
+// runs those that need all of Ingot at once; packages below cover the rest with smaller tests.
 func TestLifecycle(t *testing.T) {
 	plane := NewPlane(t)
-	// First: its manager sees all namespaces, and the servers of each site have the same MAC
-	// addresses.
-	t.Run("Tenant", func(t *testing.T) { testTenant(t, plane) })
-	t.Run("Claims", func(t *testing.T) { testClaims(t, plane) })
-	t.Run("StatusLost", func(t *testing.T) { testStatusLost(t, plane) })
-	t.Run("Secrets", func(t *testing.T) { testSecrets(t, plane) })
-	t.Run("Upgraded", func(t *testing.T) { testUpgraded(t, plane) })
-	t.Run("Paused", func(t *testing.T) { testPaused(t, plane) })
-	t.Run("Mirror", func(t *testing.T) { testMirror(t, plane) })
-	t.Run("Live", func(t *testing.T) { testLive(t, plane) })
-	t.Run("Protocols", func(t *testing.T) { testProtocols(t, plane) })
-	t.Run("IPv6", func(t *testing.T) { testIPv6(t, plane) })
-	t.Run("Kills", func(t *testing.T) { testKills(t, plane) })
+	for _, scene := range []struct {
+		name   string
+		run    func(*testing.T, *Plane)
+		always bool // also in make test
+	}{
+		// Tenant is first: its manager sees all namespaces, and the servers of each site have the
+		// same MAC addresses.
+		{name: "Tenant", run: testTenant},
+		{name: "Claims", run: testClaims},
+		{name: "StatusLost", run: testStatusLost},
+		{name: "Secrets", run: testSecrets, always: true},
+		{name: "Upgraded", run: testUpgraded},
+		{name: "Paused", run: testPaused},
+		{name: "Mirror", run: testMirror},
+		{name: "Live", run: testLive},
+		{name: "Protocols", run: testProtocols},
+		{name: "IPv6", run: testIPv6},
+		{name: "Kills", run: testKills, always: true},
+		{name: "Log", run: testLog, always: true},
+	} {
+		t.Run(scene.name, func(t *testing.T) {
+			if !scene.always {
+				needs.Full(t)
+			}
+			scene.run(t, plane)
+		})
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/management"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // A Plane is a management cluster with Ingot's manifests and the definitions of
@@ -65,6 +66,7 @@ func NewPlaneWith(t *testing.T, o PlaneOptions) *Plane {
 		}
 		t.Logf("logs are kept in %s", dir)
 	})
+	needs.ControlPlane(t)
 	p := &Plane{dir: dir, program: filepath.Join(dir, "lab")}
 	began := time.Now()
 	set, err := tools.Open()
@@ -113,9 +115,6 @@ func (p *Plane) Kubectl(t *testing.T, args ...string) []byte {
 	check(t, err)
 	return out
 }
-
-// Full says whether the full counts are asked for (make test-full).
-func Full() bool { return os.Getenv("INGOT_FULL") == "1" }
 
 func check(t testing.TB, err error) {
 	t.Helper()

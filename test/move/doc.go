@@ -16,5 +16,5 @@
 // and of an inspection, five minutes of silence, and back.
 //
 //	go test ./test/move
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -v -timeout 60m -run TestMoveWithMetal ./test/move
+//	INGOT_FULL=1 go test -v -timeout 60m -run TestMoveWithMetal ./test/move
 package move

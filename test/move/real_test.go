@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -42,9 +43,8 @@ const (
 // hosts first, and both hold from the start of the command. Both ways it is silent
 // until five minutes after clusterctl has ended and the target's manager is ready.
 func TestMoveWithMetal(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	j := newJourney(t)
 	j.refused()
 

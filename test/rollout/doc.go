@@ -13,6 +13,6 @@
 // It decides nothing of what Ingot does, and measures nothing: the durations that
 // it prints are for people.
 //
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -timeout 120m -v ./test/rollout
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -timeout 120m -v -run TestScenes/surge ./test/rollout
+//	INGOT_FULL=1 go test -timeout 120m -v ./test/rollout
+//	INGOT_FULL=1 go test -timeout 120m -v -run TestScenes/surge ./test/rollout
 package rollout

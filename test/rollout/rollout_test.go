@@ -5,20 +5,19 @@ package rollout
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
 // TestScenes plays the scenes, each in a row of servers of its own.
 func TestScenes(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	scenes := []struct {
 		name string
 		play func(*testing.T, *scene)

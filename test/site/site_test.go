@@ -5,7 +5,6 @@ package site_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/management"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/objecthistory"
 	"github.com/ingot-metal/ingot/test/site"
 )
@@ -22,9 +22,7 @@ import (
 // TestCluster is a cluster's life by the release's own template: a control plane of
 // three over three racks with two workers, one worker less, and its end.
 func TestCluster(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" {
-		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
-	}
+	needs.ClusterAPI(t)
 	world := site.NewWorld(t, site.WorldConfig{Racks: 3, ServersPerRack: 2})
 	s := site.Start(t, site.Config{World: world})
 	h := s.Record(t, &infrav1.IngotHostList{}, &clusterv1.MachineList{})

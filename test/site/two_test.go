@@ -4,19 +4,18 @@
 package site_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
 // TestTwoSites: two management clusters on one world, each with hosts of its own,
 // and a clusterctl that reaches both.
 func TestTwoSites(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
-		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
-	}
+	needs.Full(t)
+	needs.ClusterAPI(t)
 	world := site.NewWorld(t, site.WorldConfig{Racks: 2})
 	a := site.Start(t, site.Config{World: world, Name: "a"})
 	b := site.Start(t, site.Config{World: world, Name: "b", Namespace: "elsewhere"})

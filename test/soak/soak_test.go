@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-metal/ingot/test/lifecycle"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // A size is how big a storm is.
@@ -33,7 +33,7 @@ type size struct {
 // sizes: a short storm has few hosts, and so more of them have faults.
 func sizes() size {
 	s := size{hosts: 30, share: 40, factor: 20, length: 10 * time.Second, patience: 3 * time.Minute, memory: 250}
-	if lifecycle.Full() {
+	if needs.IsFull() {
 		s = size{hosts: 500, share: 20, factor: 10, length: 4 * time.Minute, patience: 15 * time.Minute, memory: 400}
 	}
 	if n := number("INGOT_STORM_HOSTS"); n > 0 {
@@ -59,7 +59,7 @@ func number(variable string) uint64 {
 
 // TestStorm is the whole of it, see the package.
 func TestStorm(t *testing.T) {
-	if !lifecycle.Full() && number("INGOT_STORM_HOSTS") == 0 {
+	if !needs.IsFull() && number("INGOT_STORM_HOSTS") == 0 {
 		t.Skip("set INGOT_FULL=1, as make test-full does, or INGOT_STORM_HOSTS=30 for a small storm")
 	}
 	s, seed := sizes(), seed()

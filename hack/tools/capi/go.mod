@@ -2,7 +2,7 @@ module github.com/ingot-metal/ingot/hack/tools/capi
 
 go 1.26.0
 
-require sigs.k8s.io/cluster-api v1.14.2
+require sigs.k8s.io/cluster-api v1.14.2 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -115,7 +115,7 @@ require (
 	go4.org v0.0.0-20201209231011-d4a079459e60 // indirect
 	golang.org/x/crypto v0.56.0 // indirect
 	golang.org/x/exp v0.0.0-20251219203646-944ab1f22d93 // indirect
-	golang.org/x/net v0.57.0 // indirect
+	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
