@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # The steps of a target build on each other, and each uses all cores by itself.
 .NOTPARALLEL:
 
-# Time for each fuzz target: of `make fuzz`, and of `make test`.
+# Time for each fuzz target: of `make fuzz`, and of `make test-full-fuzz`.
 FUZZTIME ?= 1m
 SHORT_FUZZTIME ?= 2s
 # Ceiling for one package's tests; a hang shows as a stack dump, not as silence.
@@ -36,6 +36,9 @@ TESTFLAGS ?=
 
 # A tool or program that a test misses fails it here, and only skips it in a plain go test (test/needs).
 export INGOT_STRICT := 1
+
+# All builds share one build cache with the tools, which are built so.
+export GOFLAGS += -trimpath
 
 CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # All packages, those of the module in api included, but test/qemu, which has its own step. Others that boot QEMU (test/nodeimage,
@@ -92,7 +95,7 @@ demo: packages-demo tools agent-image test-image ## Show the whole line in a vir
 	go run ./cmd/lab demo
 
 .PHONY: test
-test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
+test: packages-test tools verify unit qemu-bios ## Run what a commit must pass: checks, vet, race tests on a real API server, one BIOS boot line.
 
 .PHONY: test-full
 test-full: packages-test-full $(addprefix test-full-,$(FULL_PARTS)) ## Run all tests, hours of them, part by part; make test-full-PART for one part.
@@ -290,7 +293,7 @@ vet:
 
 .PHONY: unit
 unit: agent-image
-	go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+	go test -race -vet=all -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: storm
 storm: test-full-storm ## Run 500 hosts with failing BMCs against the manager; needs the machine to itself.
@@ -301,10 +304,6 @@ gitops: packages-test tools ## Delete, prune and replace as Argo CD, Flux and pe
 
 .PHONY: rest
 rest: test-full-rest ## Count requests and writes of 1,000 hosts at rest; needs the machine to itself.
-
-.PHONY: fuzz-short
-fuzz-short:
-	hack/fuzz.sh $(SHORT_FUZZTIME)
 
 # Firmware in software emulation is slow enough without the race detector, and
 # a boot is never taken from the test cache: it depends on images and QEMU.

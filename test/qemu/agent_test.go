@@ -120,7 +120,7 @@ func TestAgentLine(t *testing.T) {
 		// without is a driver that the kernel does not load, for the controller with ID blind.
 		without, blind string
 	}{
-		{"BIOS and virtio", "bios", qemu.BIOS, "BIOS", qemu.NIC{}, qemu.VirtioBlk, "", ""},
+		{"BIOS and virtio", "all", qemu.BIOS, "BIOS", qemu.NIC{}, qemu.VirtioBlk, "", ""},
 		{"UEFI, e1000e and NVMe", "all", qemu.UEFI, "UEFI", qemu.NIC{Model: qemu.E1000E}, qemu.NVMe, "", ""},
 		{"no driver for NVMe", "all", qemu.BIOS, "BIOS", qemu.NIC{}, qemu.NVMe, "nvme", "1b36:0010"},
 	} {

@@ -126,7 +126,7 @@ func TestLocalDisk(t *testing.T) {
 		reaches string
 		want    []string
 	}{
-		{"BIOS with iPXE in the ROM", "bios", qemu.BIOS, qemu.NIC{}, diskBoots, []string{"Ack iPXE", "Script LocalDisk"}},
+		{"BIOS with iPXE in the ROM", "all", qemu.BIOS, qemu.NIC{}, diskBoots, []string{"Ack iPXE", "Script LocalDisk"}},
 		// The disk holds no EFI program: that UEFI tries it shows that it did
 		// not stop in its menu.
 		{"UEFI with its own PXE driver", "all", qemu.UEFI, qemu.NIC{NoROM: true}, "UEFI Misc Device", []string{"Offer UEFI x64", "Ack UEFI x64"}},

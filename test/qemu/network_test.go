@@ -261,11 +261,11 @@ type line struct {
 
 var lines = []line{
 	{
-		name: "BIOS with iPXE in the ROM", level: "bios", firmware: qemu.BIOS,
+		name: "BIOS with iPXE in the ROM", level: "all", firmware: qemu.BIOS,
 		want: []string{"Offer iPXE", "Ack iPXE", "Script Agent", "File vmlinuz", "File proof.cpio"},
 	},
 	{
-		name: "BIOS, the boot server upgraded meanwhile", level: "bios", firmware: qemu.BIOS, upgraded: true,
+		name: "BIOS, the boot server upgraded meanwhile", level: "all", firmware: qemu.BIOS, upgraded: true,
 		want: []string{"Script Agent", "File vmlinuz", "Script Agent", "File vmlinuz", "File proof.cpio"},
 	},
 	{
