@@ -79,14 +79,14 @@ func newMetal(t *testing.T, on *ground, maker string, changes ...func(*infrav1.I
 	return m
 }
 
-// deathsApart is how far apart the calls are at which a test has the process die. 13 is odd,
+// deathsApart is how far apart the calls are at which a test has the process die. 31 is odd,
 // so that it dies before and after calls, and has no part in common with the calls of
 // one reconcile.
 func deathsApart() int {
 	if needs.IsFull() {
 		return 1
 	}
-	return 13
+	return 31
 }
 
 // restart makes a new process, which dies at its n-th call; 0: it lives.

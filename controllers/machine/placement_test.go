@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // rollout is one MachineDeployment on racks that each have a spare host. It takes the
@@ -132,7 +133,7 @@ func TestRolloutKeepsTheSpreadOverRacks(t *testing.T) {
 		"twice the racks, one smaller one": {replicas: 6, smallRack: "r1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(50) {
+			for seed := range needs.Sample(50) {
 				r := newRollout(t, seed, racks, (test.replicas+2)/3+1, test.smallRack)
 				for range test.replicas {
 					r.add("old")
@@ -151,7 +152,7 @@ func TestRolloutKeepsTheSpreadOverRacks(t *testing.T) {
 
 func TestReplacementTakesTheRackOfTheMachineThatLeaves(t *testing.T) {
 	racks := []string{"r1", "r2", "r3"}
-	for seed := range uint64(60) {
+	for seed := range needs.Sample(60) {
 		r := newRollout(t, seed, racks, 2, "r2")
 		for range 3 {
 			r.add("set")

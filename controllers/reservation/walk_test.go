@@ -27,6 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory/allocation"
+	"github.com/ingot-metal/ingot/test/needs"
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
@@ -158,7 +159,7 @@ func (w *world) promised() []string {
 // it waits. At no moment are both promised.
 func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 	won := map[string]int{}
-	for seed := range uint64(40) {
+	for seed := range needs.Sample(40) {
 		w := newWorld(t, seed, 3)
 		answers := map[string]allocation.PromisePlan{}
 		ask := func(cluster, replica string) actor {
@@ -200,7 +201,7 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 // hosts: what is promised stays there to claim.
 func TestClaimsRaceWithPromises(t *testing.T) {
 	promised, blocked, claims := 0, 0, 0
-	for seed := range uint64(20) {
+	for seed := range needs.Sample(20) {
 		w := newWorld(t, seed, 4)
 		for i := range 3 {
 			w.machine("z", fmt.Sprintf("z%d", i+1))
@@ -243,7 +244,7 @@ func TestClaimsRaceWithPromises(t *testing.T) {
 // A Cluster that was promised hosts claims all of them, whoever else wants some; the
 // promise shrinks to nothing.
 func TestThePromisedClusterGetsItsHosts(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range needs.Sample(10) {
 		w := newWorld(t, seed, 4)
 		if plan, err := w.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 3)); err != nil || !plan.Satisfied {
 			t.Fatalf("%+v, %v", plan, err)

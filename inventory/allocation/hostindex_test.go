@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // Whatever was asked before, plans that share an index are those of the list, and what the
 // index keeps is bounded.
 func TestHostIndexPlansAsTheList(t *testing.T) {
 	satisfied, blocked := 0, 0
-	for seed := range uint64(400) {
+	for seed := range needs.Sample(400) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		l := randomLot(r)
 		index := NewHostIndex("metal", l.snapshot.Candidates)

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // lot is a small random inventory with promises and a demand.
@@ -130,7 +131,7 @@ func allGroups(t *testing.T, l lot, needs []int, spec *infrav1.IngotReservationS
 // The plan is the one that trying everything finds, whatever order the hosts come in.
 func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 	satisfied, blocked := 0, 0
-	for seed := range uint64(1500) {
+	for seed := range needs.Sample(1500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := randomLot(r)
 		plan, err := PlanPromise(l.request, l.snapshot)
@@ -189,7 +190,7 @@ func goWithout(groups []group, own, h int, candidates []Candidate) (before, afte
 // promises, or of those for upgrades.
 func TestKeeperAgainstBruteForce(t *testing.T) {
 	allowed, refused, forUpgrades := 0, 0, 0
-	for seed := range uint64(1500) {
+	for seed := range needs.Sample(1500) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		l := randomLot(r)
 		machine := worker("other0", []string{"a", "b", "elsewhere"}[r.IntN(3)], "")
@@ -255,7 +256,7 @@ func goWithoutAny(groups []group, candidates []Candidate) (without, of int) {
 
 // What hosts look like to groups is all that decides: hosts of one kind suit the same.
 func TestKindsSuitAlike(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range needs.Sample(500) {
 		l := randomLot(rand.New(rand.NewPCG(seed, 3)))
 		l.snapshot.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
 		spec := l.request.reservation()

@@ -382,13 +382,13 @@ func mustBe(so bool, otherwise string) string {
 }
 
 // walksApart is the stride through the seeds. What a walk is like goes by what is left of
-// its seed divided by small numbers (startFirmware and others); 11 divides none of them
+// its seed divided by small numbers (startFirmware and others); 23 divides none of them
 // and is divided by none, so that each kind of walk is among those that are left.
 func walksApart() uint64 {
 	if needs.IsFull() {
 		return 1
 	}
-	return 11
+	return 23
 }
 
 // TestWalk walks and prints what it has visited. A sample is too few walks for the rarest

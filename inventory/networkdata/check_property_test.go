@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // fourPorts is a host that has all that randomData names.
@@ -83,7 +84,7 @@ func randomData(r *rand.Rand) *infrav1.NetworkData {
 // have: nobody waits for a host that there cannot be.
 func TestWhatIsAdmittedResolves(t *testing.T) {
 	admitted, vlans := 0, 0
-	for seed := range uint64(5000) {
+	for seed := range needs.Sample(5000) {
 		data := randomData(rand.New(rand.NewPCG(seed, 1)))
 		if len(Check(field.NewPath("net"), data)) > 0 {
 			continue

@@ -122,6 +122,15 @@ func Full(t testing.TB) {
 // IsFull reports whether tests run all their cases (make test-full) and not a fixed sample.
 func IsFull() bool { return os.Getenv("INGOT_FULL") != "" }
 
+// Sample returns the number of cases that a random walk runs: n with INGOT_FULL, and a quarter of n
+// without it.
+func Sample(n uint64) uint64 {
+	if IsFull() {
+		return n
+	}
+	return max(1, n/4)
+}
+
 func missing(t testing.TB, message string) {
 	t.Helper()
 	if os.Getenv("INGOT_STRICT") != "" {
