@@ -11,14 +11,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/ttlset"
 )
 
-// BindingLifetime is how long a DHCP exchange counts as evidence. A boot asks for its script,
-// and its agent opens its session, within seconds of an exchange.
+// BindingLifetime is how long a DHCP exchange proves which NIC has an address. A boot fetches
+// its script, and its agent opens its session, within seconds of the exchange.
 const BindingLifetime = time.Hour
 
-// AddressBindings remembers which boot NIC took which IPv4 address in a DHCP exchange
-// that another server answered (mode Proxy). An address belongs to the NIC that took it
-// last. The zero value is ready and a nil pointer knows nothing. It is safe for
-// concurrent use.
+// AddressBindings remembers which boot NIC got which IPv4 address from another DHCP server
+// (mode Proxy). The NIC of the latest exchange owns the address. The zero value is ready
+// to use, and a nil pointer has no bindings. It is safe for concurrent use.
 type AddressBindings struct {
 	// Now is the clock; nil means time.Now. Set it before the first use.
 	Now func() time.Time
@@ -26,8 +25,8 @@ type AddressBindings struct {
 	at ttlset.Map[netip.Addr, [6]byte]
 }
 
-// Bind notes that the NIC took the address. It does nothing for a MAC address of another
-// length than Ethernet's, or when ttlset.DefaultMax addresses are remembered.
+// Bind records that the NIC got the address. It ignores MAC addresses that are not 6 bytes
+// long, and new addresses once ttlset.DefaultMax are stored.
 func (b *AddressBindings) Bind(address netip.Addr, mac net.HardwareAddr) {
 	if b == nil || len(mac) != 6 || !address.IsValid() {
 		return
@@ -35,7 +34,7 @@ func (b *AddressBindings) Bind(address netip.Addr, mac net.HardwareAddr) {
 	b.at.Put(address, [6]byte(mac), b.now(), BindingLifetime)
 }
 
-// At returns the NIC that took the address; nil: no exchange showed one.
+// At returns the NIC that got the address, or nil if no exchange showed the address.
 func (b *AddressBindings) At(address netip.Addr) net.HardwareAddr {
 	if b == nil {
 		return nil

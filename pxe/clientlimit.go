@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// ClientLimit bounds how many connections one client address has at once. It is safe for
-// concurrent use.
+// ClientLimit limits the simultaneous connections of each client address to Max. It is safe
+// for concurrent use.
 type ClientLimit struct {
 	Max int
 
@@ -17,7 +17,7 @@ type ClientLimit struct {
 	current map[netip.Addr]int
 }
 
-// Enter counts a connection, unless the client has Max already.
+// Enter counts a new connection and reports whether the client may have it.
 func (l *ClientLimit) Enter(client netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,6 @@ func (l *ClientLimit) Enter(client netip.Addr) bool {
 	return true
 }
 
-// Leave ends a connection that Enter counted.
 func (l *ClientLimit) Leave(client netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +39,6 @@ func (l *ClientLimit) Leave(client netip.Addr) {
 	}
 }
 
-// Len returns how many clients have connections.
 func (l *ClientLimit) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,36 +8,32 @@ import (
 	"net/netip"
 )
 
-// Stranger is a machine that asks and that the Directory does not know.
+// Stranger describes a request of a machine that the Directory does not know.
 type Stranger struct {
 	MAC net.HardwareAddr
-	// Relay passed its request on, and Link is an address of the network that it says the
-	// machine asks from; zero: there is no relay, and it asks from a segment with the
-	// subnets Here.
+	// Relay forwarded the request, and Link is an address of the client's network according to the
+	// relay. Both are zero for a client on a directly attached segment, whose subnets are in Here.
 	Relay, Link netip.Addr
 	Here        []netip.Prefix
-	// Server is the boot server's own address, which is nobody else's.
+	// Server is the boot server's own address, which no client may get.
 	Server netip.Addr
-	// Client is the address that it speaks from, where it asks for its boot script;
-	// zero: it asks for an address.
+	// Client is the source address of a boot script request, and zero for a DHCP request.
 	Client netip.Addr
-	// Agent: it is Ingot's agent that asks, not firmware.
+	// Agent is true if Ingot's agent sent the request, and false for firmware.
 	Agent bool
-	// Takes is the address that it says it takes; zero: it looks for one. Elsewhere:
-	// it takes another server's.
+	// Takes is the address that the client requests; zero means DHCPDISCOVER. Elsewhere is
+	// true if the client accepts another server's offer.
 	Takes     netip.Addr
 	Elsewhere bool
-	// Declines is the address that it was lent and found to be another's; zero: it does
-	// not. It gets no answer.
+	// Declines is the address that the client found in use (DHCPDECLINE); zero means none.
+	// A decline gets no answer.
 	Declines netip.Addr
 }
 
-// Discoverer is a Directory that has machines boot which it does not know. It
-// remembers whom it has lent an address, answers from memory, and never blocks;
-// what it remembers is bounded, whoever asks.
+// Discoverer is a Directory that also boots unknown clients. It answers from memory, never
+// blocks, and its memory for address leases is bounded.
 type Discoverer interface {
-	// Discover returns what the stranger is given. False: nothing; the boot server
-	// stays silent. Only for firmware and the agent is it asked: whatever else looks
-	// for an address is none of Ingot's.
+	// Discover returns what an unknown client gets. False means that the boot server stays
+	// silent. The boot server calls Discover only for firmware and for Ingot's agent.
 	Discover(Stranger) (Host, bool)
 }

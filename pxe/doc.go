@@ -1,14 +1,13 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pxe is the vocabulary of the boot server: what it knows of a host,
-// what a host is to be given when it boots, and whom it tells. The servers
-// themselves are the packages below: dhcp, tftp, httpd, script; bootserver puts
-// them together.
+// Package pxe holds the types that the boot server's packages share: what a host is, what
+// it boots, and the events of a boot. The servers are the packages below: dhcp, dhcp6, ra,
+// tftp, httpd and script. Package bootserver combines them.
 //
-// The boot server answers from memory, never waits and writes nothing. It
-// must not know Kubernetes, BMCs or the life of a host: all it sees is a
-// Directory, which somebody else keeps current.
+// The boot server answers from memory, never waits, and writes nothing. It must not know
+// Kubernetes, BMCs or the lifecycle of a host: it only reads a Directory, which its owner
+// keeps current.
 //
 //	dir := pxe.Table{
 //		"52:54:00:12:34:56": {

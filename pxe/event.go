@@ -10,81 +10,75 @@ import (
 	"time"
 )
 
-// Stage is how far a boot has come.
 type Stage string
 
-// The stages, in the order in which a boot passes them.
+// The stages, in boot order.
 const (
-	// StageOffer: a DHCPOFFER went out. Detail names the firmware.
+	// StageOffer: the server sent a DHCPOFFER. Detail is the firmware.
 	StageOffer Stage = "Offer"
-	// StageAck: a DHCPACK went out.
+	// StageAck: the server sent a DHCPACK.
 	StageAck Stage = "Ack"
-	// StageNak: a DHCPNAK went out. Detail says which address was refused.
+	// StageNak: the server sent a DHCPNAK. Detail names the refused address.
 	StageNak Stage = "Nak"
-	// StageSilent: a known host asked and was deliberately not answered.
-	// Detail says why.
+	// StageSilent: the server ignored a request of a known host on purpose. Detail is the reason.
 	StageSilent Stage = "Silent"
-	// StageConflict: the host declined its address, since somebody else uses
-	// it.
+	// StageConflict: the host declined its address because another machine uses it.
 	StageConflict Stage = "AddressConflict"
-	// StageMisplaced: a known host asked from another network than its own.
-	// Detail says from where.
+	// StageMisplaced: a known host sent a request from a network that is not its own.
+	// Detail names that network.
 	StageMisplaced Stage = "WrongNetwork"
-	// StageOtherServer: another DHCP server answers the host. Detail names it
-	// and what it gives.
+	// StageOtherServer: another DHCP server answers the host. Detail names the server and
+	// its offer.
 	StageOtherServer Stage = "OtherDHCPServer"
-	// StageLoader: a file was sent by TFTP. Detail is its name.
+	// StageLoader: the host fetched a file by TFTP. Detail is the file name.
 	StageLoader Stage = "Loader"
-	// StageScript: the boot script was fetched. Detail is the plan.
+	// StageScript: the host fetched its boot script. Detail is the plan.
 	StageScript Stage = "Script"
-	// StageFile: a kernel or initramfs was fetched. Detail is its name.
+	// StageFile: the host fetched a kernel or initramfs. Detail is the file name.
 	StageFile Stage = "File"
-	// StageImage: an OS image was fetched. Detail is its checksum.
+	// StageImage: the host fetched an OS image. Detail is the checksum.
 	StageImage Stage = "Image"
-	// StageFailed: something asked for could not be given. Detail says what
-	// and why.
+	// StageFailed: the server could not deliver something. Detail names it and the cause.
 	StageFailed Stage = "Failed"
 )
 
 // BootEvent is one step of one boot. It carries no secret.
 type BootEvent struct {
-	// MAC is the host's, where the protocol tells it: DHCP and scripts. Nil for
-	// TFTP and files, which know Client only.
+	// MAC is the boot NIC. It is nil for TFTP and files, whose requests only show Client.
 	MAC net.HardwareAddr
-	// Client is the address that the host speaks from; zero before it has one.
+	// Client is the host's source address; zero before the host has one.
 	Client netip.Addr
-	// Host is "namespace/name" of the host, where it is known.
+	// Host is "namespace/name"; empty if unknown.
 	Host   string
 	Stage  Stage
 	Detail string
-	// Firmware is what asked, as DHCP knows it; empty for other events. FromAgent: it
-	// is Ingot's agent. FromSystem: it is an operating system.
+	// Firmware is the firmware type according to DHCP; empty for other events. FromAgent
+	// is true for Ingot's agent, FromSystem for an operating system.
 	Firmware              string
 	FromAgent, FromSystem bool
-	// Plan is what the host is to boot; known for DHCP.
+	// Plan is what the host is to boot; set for DHCP only.
 	Plan PlanKind
-	// Address is what DHCP gives the host; zero for other events.
+	// Address is the address in the DHCP answer; zero for other events.
 	Address netip.Addr
-	// Port is where the host asked from; zero but for DHCP.
+	// Port is where the request came from; set for DHCP only.
 	Port Port
 	At   time.Time
 }
 
-// Port is where the network says that a host is plugged in. Its texts come from
-// the network: they are bounded and printable, and no more to be trusted than it.
+// Port is the host's network port as reported by the network. Its strings are bounded and
+// printable, but they come from the network and cannot be trusted.
 type Port struct {
-	// Interface of the boot server by which the request arrived; empty where
-	// the socket does not tell.
+	// Interface is the boot server's interface that received the request; empty if the
+	// socket does not report it.
 	Interface string
-	// Relay that passed the request on; zero: none, it came from the segment.
+	// Relay forwarded the request; zero for a client on the same segment.
 	Relay netip.Addr
-	// CircuitID and RemoteID are what the relay or switch says in option 82
-	// (RFC 3046 §3): most often the port and the switch. Text where it is
-	// printable, else hex digits after "0x".
+	// CircuitID and RemoteID are from option 82 (RFC 3046 section 3), usually the switch
+	// port and the switch. Unprintable values are hex digits after "0x".
 	CircuitID, RemoteID string
 }
 
-// String is the port for logs; empty when nothing is known.
+// String formats the port for logs. It returns "" if nothing is known.
 func (p Port) String() string {
 	var parts []string
 	if p.Interface != "" {
@@ -102,13 +96,13 @@ func (p Port) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Observer is told of every step, for boot logs and metrics. Observe is called
-// from the servers' own goroutines: it must not block.
+// Observer receives every boot event, for boot logs and metrics. The servers call Observe
+// from their own goroutines, so it must not block.
 type Observer interface {
 	Observe(BootEvent)
 }
 
-// ObserverFunc is a function as an Observer.
+// ObserverFunc makes an Observer from a function.
 type ObserverFunc func(BootEvent)
 
 // Observe implements Observer.

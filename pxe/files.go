@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// ErrNoFile reports a file that the registry does not hold.
+// ErrNoFile is returned for a file that the registry does not hold.
 var ErrNoFile = errors.New("no such file")
 
-// Files is the content-addressed registry of what is served by HTTP: kernels
-// and initramfs images. Nothing outside it can be fetched, whatever the path
-// asked for. The zero value is empty and ready; it is safe for concurrent use.
+// Files is the content-addressed registry of the kernels and initramfs images that HTTP
+// serves. No other file can be fetched, whatever path a client requests. The zero value is
+// an empty registry. It is safe for concurrent use.
 type Files struct {
 	mu    sync.RWMutex
 	files map[File]fileEntry
@@ -33,8 +33,8 @@ type fileEntry struct {
 	modTime time.Time
 }
 
-// Add registers a file under its own base name and digest. It reads the whole
-// file once. Registering the same content again is harmless.
+// Add registers a file under its base name and digest. It reads the whole file. Adding the
+// same content again has no effect.
 func (f *Files) Add(path string) (File, error) {
 	name := filepath.Base(path)
 	if err := validName(name); err != nil {
@@ -66,9 +66,8 @@ func (f *Files) Add(path string) (File, error) {
 	return file, nil
 }
 
-// Open opens a registered file for reading and returns its modification time.
-// It refuses, with an error that wraps ErrNoFile, a file that was changed
-// since it was registered: what is served is what its address says.
+// Open opens a registered file and returns its modification time. The error wraps ErrNoFile
+// if the file changed after Add, so that clients always get the content of the digest.
 func (f *Files) Open(file File) (*os.File, time.Time, error) {
 	f.mu.RLock()
 	entry, ok := f.files[file]
@@ -91,8 +90,8 @@ func (f *Files) Open(file File) (*os.File, time.Time, error) {
 	return src, entry.modTime, nil
 }
 
-// validName keeps to characters that need no quoting in a URL, an iPXE script
-// or a kernel command line.
+// validName allows only characters that need no quoting in URLs, iPXE scripts and kernel
+// command lines.
 func validName(name string) error {
 	if name == "" || strings.Trim(name, ".") == "" {
 		return fmt.Errorf("file name %q is empty", name)

@@ -83,7 +83,7 @@ func TestFilesRefuses(t *testing.T) {
 	}
 }
 
-func TestTokenShowsNowhere(t *testing.T) {
+func TestTokenIsNeverFormatted(t *testing.T) {
 	h := pxe.Host{Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Token: "canary"}}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		if text := fmt.Sprintf(verb, h); strings.Contains(text, "canary") {

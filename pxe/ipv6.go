@@ -4,60 +4,44 @@
 package pxe
 
 import (
-	"fmt"
 	"net/netip"
 	"time"
 )
 
-// IPv6 is what a host is given of IPv6, beside its Address or alone. The zero value:
-// nothing.
+// IPv6 is what DHCPv6 gives a host. The zero value means nothing.
 type IPv6 struct {
-	Mode IPv6Mode
-	// Subnet are the network's addresses.
+	Mode   IPv6Mode
 	Subnet netip.Prefix
-	// Address is the one recorded for the host; without it a host on a Stateful
-	// network is not answered. Stateless does not look at it.
+	// Address is the host's recorded address. A host without an address gets no answer on
+	// a Stateful network. Stateless ignores this field.
 	Address netip.Addr
-	// Relays are addresses from which relays of the network ask besides those in
-	// Subnet.
+	// Relays are addresses of DHCPv6 relays of the network that are outside of Subnet.
 	Relays []netip.Addr
 }
 
-// IPv6Mode is how DHCPv6 serves a network.
 type IPv6Mode int
 
 const (
-	// NoIPv6: DHCPv6 is silent.
+	// NoIPv6: DHCPv6 does not answer.
 	NoIPv6 IPv6Mode = iota
-	// Stateless: hosts make their addresses themselves, from a router's
-	// advertisements, and are told the rest (RFC 8415 §6.1).
+	// Stateless: hosts make their own addresses from router advertisements and get other
+	// options by DHCPv6 (RFC 8415 section 6.1).
 	Stateless
-	// Stateful: each known host gets the address recorded for it.
+	// Stateful: each known host gets its recorded address.
 	Stateful
 )
 
-// String is the mode's name in events and logs.
-func (m IPv6Mode) String() string {
-	switch m {
-	case NoIPv6:
-		return "None"
-	case Stateless:
-		return "Stateless"
-	case Stateful:
-		return "Stateful"
-	}
-	return fmt.Sprintf("IPv6Mode(%d)", int(m))
-}
+func (m IPv6Mode) String() string { return enumName("IPv6Mode", m, "None", "Stateless", "Stateful") }
 
-// OnlyIPv6 says whether the host's network has no IPv4 at all.
+// OnlyIPv6 reports whether the host's network has no IPv4.
 func (h Host) OnlyIPv6() bool { return h.IPv6.Mode != NoIPv6 && !h.On().IsValid() }
 
-// AgentServer is where the agent of the host opens its session (host:port), which boots
-// or asks by IPv6, or by IPv4. Empty: it cannot.
+// AgentServer returns the host:port where the agent of the host opens its session: for a
+// boot by IPv6 if byIPv6 is true, else by IPv4. Empty means that no session is possible.
 //
-// By IPv6 an agent is known by the address that is recorded for it, or, where none of
-// either family is, by one that it made itself on its network. Beside a recorded IPv4
-// address it speaks by that one.
+// The manager identifies an agent on IPv6 by the recorded address. Without any recorded
+// address it accepts an address that the agent made from its MAC address. An agent whose
+// IPv4 address is recorded and whose IPv6 address is not opens its session by IPv4.
 func (h Host) AgentServer(byIPv6 bool) string {
 	if h.OnlyIPv6() || byIPv6 && h.knownByIPv6() && h.Plan.Agent.ServerIPv6 != "" {
 		return h.Plan.Agent.ServerIPv6
@@ -75,26 +59,23 @@ func (h Host) knownByIPv6() bool {
 	return false
 }
 
-// Advertisement is what routers say of a network, and Ingot in their place where
-// it is asked to (RFC 4861 §4.2).
+// Advertisement is the content of a router advertisement (RFC 4861 section 4.2).
 type Advertisement struct {
-	// Network is its name, for logs.
 	Network string
-	// Prefix of the network, which is on the link. A prefix of 64 bits is for
-	// addresses that hosts make themselves if Mode is Stateless.
+	// Prefix is the on-link prefix. Hosts make their own addresses from a 64-bit prefix if
+	// Mode is Stateless.
 	Prefix netip.Prefix
-	// Mode says where addresses come from: the flags M and O.
+	// Mode sets the flags M and O.
 	Mode IPv6Mode
-	// RouterLifetime is how long the sender is a default router; 0: it is none.
+	// RouterLifetime is how long the sender is a default router; 0 means it is none.
 	RouterLifetime time.Duration
-	// DNS servers and Search domains (RFC 8106); MTU in bytes, 0: not told.
+	// DNS servers and Search domains (RFC 8106). MTU is in bytes; 0 means no option.
 	DNS    []netip.Addr
 	Search []string
 	MTU    int
 }
 
-// Advertised says which networks are to be advertised. It answers from memory and
-// never blocks.
+// Advertised returns the networks to advertise. It answers from memory and never blocks.
 type Advertised interface {
 	Advertisements() []Advertisement
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// By which family an agent goes to its session, of what its host has and how it asks.
+// The IP family of an agent's session depends on the host's addresses and the request.
 func TestAgentServer(t *testing.T) {
 	const four, six = "192.0.2.1:8843", "[2001:db8::1]:8843"
 	subnet, address := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.0.2.17/24")

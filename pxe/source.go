@@ -9,18 +9,19 @@ import (
 	"net/netip"
 )
 
-// Speaks reports whether the host may speak from an address, to which DHCP has shown a
-// boot NIC to be bound (AddressBindings; nil: to none):
+// Speaks reports whether a request from the source address may be the host's. Parameter
+// shown is the boot NIC that DHCP saw with the address (AddressBindings), or nil.
 //
-//   - the address that is recorded for it;
-//   - on a network with IPv6, one that was made of its MAC address (RFC 4291, appendix A),
-//     as firmware and the agent make theirs;
-//   - in mode Proxy, where another server gives the addresses, the one that the host took
-//     from that server;
-//   - any, where neither network nor address of the host is known.
+// The following addresses are allowed:
 //
-// It keeps what is for the host from its neighbors on the network. A machine that takes
-// the host's address, or its MAC address, is not told from it.
+//   - the recorded address;
+//   - on an IPv6 network, the address made from the host's MAC address (RFC 4291,
+//     appendix A), as firmware and the agent make theirs;
+//   - in mode Proxy, the address that the host got from the other server;
+//   - any address, if neither network nor address of the host is known.
+//
+// This keeps data of the host from its network neighbors. It cannot detect a machine that
+// spoofs the address or the MAC address of the host.
 func (h Host) Speaks(from netip.Addr, shown net.HardwareAddr) bool {
 	on := h.On()
 	switch {
@@ -37,14 +38,14 @@ func (h Host) Speaks(from netip.Addr, shown net.HardwareAddr) bool {
 	return h.Address.IsValid() && from == h.Address.Addr()
 }
 
-// MadeOf reports whether an IPv6 address was made of a MAC address.
+// MadeOf reports whether an IPv6 address was made from a MAC address.
 func MadeOf(address netip.Addr, mac net.HardwareAddr) bool {
 	made := FromEUI64(address)
 	return made != nil && bytes.Equal(made, mac)
 }
 
 // FromEUI64 returns the MAC address in a modified EUI-64 interface identifier (RFC 4291,
-// appendix A); nil: the address has another kind of identifier.
+// appendix A), or nil for other kinds of identifiers.
 func FromEUI64(address netip.Addr) net.HardwareAddr {
 	if !address.Is6() {
 		return nil

@@ -53,7 +53,7 @@ func TestSpeaks(t *testing.T) {
 	}
 }
 
-// An address belongs to the NIC that took it last, for BindingLifetime.
+// An address belongs to the NIC of the latest exchange, for BindingLifetime.
 func TestAddressBindings(t *testing.T) {
 	now := time.Unix(0, 0)
 	b := &pxe.AddressBindings{Now: func() time.Time { return now }}

@@ -4,6 +4,7 @@
 package bootlog
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
@@ -17,62 +18,55 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Stage is a stage of a boot that was reached.
 type Stage string
 
-// The stages, in the order in which most boots pass them. A boot may skip some: a ROM
-// that is iPXE loads no loader, a unified kernel image has no script.
+// The stages, in their usual order. A boot may skip some: firmware with built-in iPXE loads
+// no loader, and a unified kernel image needs no script.
 const (
-	// DHCP: the firmware was offered an address, or a boot file.
+	// DHCP: the firmware got an offer of an address or a boot file.
 	DHCP Stage = "DHCP"
-	// Loader: the boot loader was sent.
+	// Loader: the host fetched the boot loader.
 	Loader Stage = "Loader"
-	// Script: the boot script was fetched.
+	// Script: the host fetched the boot script.
 	Script Stage = "Script"
-	// Kernel and Initramfs were asked for.
+	// Kernel and Initramfs: the host requested the file.
 	Kernel    Stage = "Kernel"
 	Initramfs Stage = "Initramfs"
-	// Agent: Ingot's agent runs, and asks for its address.
+	// Agent: Ingot's agent runs and requests its address.
 	Agent Stage = "Agent"
 )
 
-// Outcome is how a boot ended, as far as the boot server can see.
+// Outcome is the end of a boot, as far as the boot server can see.
 type Outcome string
 
-// The outcomes.
 const (
-	// RanAgent: the agent runs.
 	RanAgent Outcome = "Agent"
-	// WentToDisk: the host was sent to its disk.
+	// WentToDisk: the boot server sent the host to its disk.
 	WentToDisk Outcome = "Disk"
-	// Stopped: it was to boot the agent, and nothing more was heard of it.
+	// Stopped: the host was to boot the agent and sent no further request.
 	Stopped Outcome = "Stopped"
 )
 
-// Mark says when a stage was reached.
 type Mark struct {
 	Stage Stage     `json:"stage"`
 	At    time.Time `json:"at"`
 }
 
-// Boot is one boot of one host. It is also what goes over the wire.
+// Boot is one boot of one host. Its JSON form is also the wire format.
 type Boot struct {
-	// Host is "<namespace>/<name>", MAC the boot NIC's.
 	Host string `json:"host"`
 	MAC  string `json:"mac"`
-	// Firmware that began it, as DHCP knows it.
+	// Firmware is the firmware type according to DHCP.
 	Firmware string `json:"firmware,omitempty"`
-	// Server is the boot server that saw it.
-	Server string `json:"server,omitempty"`
-	// Port is where the network says that the host is plugged in.
+	Server   string `json:"server,omitempty"`
+	// Port is where the host is plugged in, according to the network.
 	Port    string  `json:"port,omitempty"`
 	Marks   []Mark  `json:"marks"`
 	Outcome Outcome `json:"outcome"`
-	// Trouble is the last thing that could not be given to it.
+	// Trouble is the last delivery that failed, with its cause.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Started is when the boot began.
 func (b Boot) Started() time.Time {
 	if len(b.Marks) == 0 {
 		return time.Time{}
@@ -81,29 +75,27 @@ func (b Boot) Started() time.Time {
 }
 
 const (
-	// DefaultQuiet is after what silence a boot is over: longer than a server takes
-	// from its loader to its kernel.
+	// DefaultQuiet is the silence after which a boot is over. It is longer than any server
+	// takes from its loader to its kernel.
 	DefaultQuiet = 3 * time.Minute
-	// DefaultInterval is how often boots that are over are handed over.
+	// DefaultInterval is the time between two deliveries.
 	DefaultInterval = 5 * time.Second
-	// maxBoots bounds the boots under way, and those that wait to be handed over.
+	// maxBoots limits both the running boots and the undelivered ones.
 	maxBoots = 8192
-	// maxBatch is how many are handed over at once.
-	maxBatch = 256
-	// maxText bounds texts, in bytes.
-	maxText = 256
+	maxBatch = 256 // boots in one delivery
+	maxText  = 256 // bytes
 )
 
-// Waits are the tracker's; 0 means the default.
+// Waits configures the tracker's times; 0 means the default.
 type Waits struct {
 	Quiet, Interval time.Duration
 }
 
-// Options of a Tracker. All may be zero.
+// Options configures a Tracker. All fields may be zero.
 type Options struct {
-	// Deliver takes boots that are over; an error: it is asked again. Nil: nobody does.
+	// Deliver receives finished boots. The tracker retries after an error. Nil means that
+	// boots are only measured.
 	Deliver func(context.Context, []Boot) error
-	// Server is what this boot server is called in boots.
 	Server  string
 	Waits   Waits
 	Metrics *Metrics
@@ -111,38 +103,31 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Tracker is a pxe.Observer. It is safe for concurrent use.
+// Tracker is a pxe.Observer that combines events into boots. It is safe for concurrent use.
 type Tracker struct {
 	o  Options
 	mu sync.Mutex
-	// byMAC are the boots under way, byClient the same by the address of the host.
+	// byMAC has the running boots, and byClient the same boots by the host's address.
 	byMAC    map[string]*boot
 	byClient map[netip.Addr]*boot
-	over     []Boot
-	// recent are the hosts of which boots were handed over of late.
+	finished []Boot
+	// recent has the delivery budgets of hosts with recent boots.
 	recent ttlset.Map[string, *rate.Limiter]
 }
 
-// boot is one under way.
 type boot struct {
 	Boot
 	key string
-	// here: the host took what this boot server offered; else it boots by another
-	// replica, which hears and tells the rest.
-	here   bool
-	plan   pxe.PlanKind
-	client netip.Addr
-	last   time.Time
+	// isLocal is true if the host accepted this boot server's offer. Otherwise the host boots
+	// from another replica, which reports the boot.
+	isLocal bool
+	plan    pxe.PlanKind
+	client  netip.Addr
+	last    time.Time
 }
 
-// New makes a Tracker.
 func New(o Options) *Tracker {
-	if o.Waits.Quiet <= 0 {
-		o.Waits.Quiet = DefaultQuiet
-	}
-	if o.Waits.Interval <= 0 {
-		o.Waits.Interval = DefaultInterval
-	}
+	o.Waits.Quiet, o.Waits.Interval = cmp.Or(o.Waits.Quiet, DefaultQuiet), cmp.Or(o.Waits.Interval, DefaultInterval)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -151,10 +136,9 @@ func New(o Options) *Tracker {
 	return t
 }
 
-// Observe implements pxe.Observer.
 func (t *Tracker) Observe(e pxe.BootEvent) {
 	if e.FromSystem {
-		return // it renews its address: no boot
+		return // renews its address
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,10 +146,10 @@ func (t *Tracker) Observe(e pxe.BootEvent) {
 	case pxe.StageOffer, pxe.StageAck:
 		t.addressed(e)
 	case pxe.StageLoader:
-		t.reach(t.find(e), Loader, e)
+		t.markStage(t.find(e), Loader, e)
 	case pxe.StageScript:
 		b := t.find(e)
-		t.reach(b, Script, e)
+		t.markStage(b, Script, e)
 		if b != nil && e.Detail == pxe.LocalDisk.String() {
 			t.end(b, WentToDisk)
 		}
@@ -175,7 +159,7 @@ func (t *Tracker) Observe(e pxe.BootEvent) {
 		if b != nil && b.reached(Kernel) {
 			stage = Initramfs
 		}
-		t.reach(b, stage, e)
+		t.markStage(b, stage, e)
 	case pxe.StageFailed:
 		if b := t.find(e); b != nil {
 			b.Trouble, b.last = text(e.Detail), e.At
@@ -183,7 +167,7 @@ func (t *Tracker) Observe(e pxe.BootEvent) {
 	}
 }
 
-// addressed takes an offer or an acknowledgement of DHCP.
+// addressed handles a DHCP offer or acknowledgment.
 func (t *Tracker) addressed(e pxe.BootEvent) {
 	if e.Host == "" || e.MAC == nil {
 		return
@@ -191,15 +175,15 @@ func (t *Tracker) addressed(e pxe.BootEvent) {
 	b := t.byMAC[string(e.MAC)]
 	switch {
 	case e.FromAgent:
-		// An offer will do: the agent may take another replica's. A host that is not to
-		// run it does not, whatever a packet says.
+		// An offer is enough, because the agent may accept another replica's. A host that is
+		// not to run the agent does not run it, whatever a packet claims.
 		if b != nil && e.Plan == pxe.Agent {
-			t.reach(b, Agent, e)
+			t.markStage(b, Agent, e)
 			t.end(b, RanAgent)
 		}
 		return
-	case b != nil && b.again(e):
-		t.end(b, b.silent())
+	case b != nil && b.hasRestarted(e):
+		t.end(b, b.silentOutcome())
 		b = nil
 	}
 	if b == nil {
@@ -210,21 +194,21 @@ func (t *Tracker) addressed(e pxe.BootEvent) {
 		t.byMAC[b.key] = b
 	}
 	b.plan = e.Plan
-	b.here = b.here || e.Stage == pxe.StageAck
+	b.isLocal = b.isLocal || e.Stage == pxe.StageAck
 	if e.Address.IsValid() && e.Stage == pxe.StageAck {
-		t.at(b, e.Address)
+		t.setClient(b, e.Address)
 	}
-	t.reach(b, DHCP, e)
+	t.markStage(b, DHCP, e)
 }
 
-// again says whether the firmware has begun anew: it asks for an address after it had
-// gone further than a loader goes, or after a while.
-func (b *boot) again(e pxe.BootEvent) bool {
+// hasRestarted reports whether the firmware started over: it requests an address after it got
+// further than a boot loader's own DHCP exchange.
+func (b *boot) hasRestarted(e pxe.BootEvent) bool {
 	return e.Stage == pxe.StageOffer && (b.reached(Script) || b.reached(Kernel) || b.reached(Loader) && e.Firmware == b.Firmware)
 }
 
-// at notes the address that the host has, by which TFTP and files know it.
-func (t *Tracker) at(b *boot, client netip.Addr) {
+// setClient records the host's address, which identifies the host in TFTP and file requests.
+func (t *Tracker) setClient(b *boot, client netip.Addr) {
 	if b.client.IsValid() && t.byClient[b.client] == b {
 		delete(t.byClient, b.client)
 	}
@@ -232,12 +216,11 @@ func (t *Tracker) at(b *boot, client netip.Addr) {
 	t.byClient[client] = b
 }
 
-// find finds the boot that an event is of; nil: none that is known.
 func (t *Tracker) find(e pxe.BootEvent) *boot {
 	if e.MAC != nil {
 		b := t.byMAC[string(e.MAC)]
 		if b != nil && e.Client.IsValid() && !b.client.IsValid() {
-			t.at(b, e.Client) // mode Proxy: another server gave it
+			t.setClient(b, e.Client) // mode Proxy: another server assigned the address
 		}
 		return b
 	}
@@ -245,59 +228,54 @@ func (t *Tracker) find(e pxe.BootEvent) *boot {
 }
 
 func (b *boot) reached(stage Stage) bool {
-	for _, m := range b.Marks {
-		if m.Stage == stage {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Marks, func(m Mark) bool { return m.Stage == stage })
 }
 
-// reach marks a stage when it is reached first.
-func (t *Tracker) reach(b *boot, stage Stage, e pxe.BootEvent) {
+// markStage records the first time that a boot reaches a stage.
+func (t *Tracker) markStage(b *boot, stage Stage, e pxe.BootEvent) {
 	if b == nil {
 		return
 	}
-	b.here = b.here || stage != DHCP && stage != Agent
+	b.isLocal = b.isLocal || stage != DHCP && stage != Agent
 	if !b.reached(stage) {
-		if b.here && len(b.Marks) > 0 {
+		if b.isLocal && len(b.Marks) > 0 {
 			t.o.Metrics.stage(stage, e.At.Sub(b.last))
 		}
 		b.Marks = append(b.Marks, Mark{stage, e.At})
-		b.putBefore()
+		b.moveLoaderMark()
 	}
 	b.last = e.At
 }
 
-// late bounds how much later a boot server may tell of the end of a transfer than of the
-// request that followed it: by another goroutine each.
-const late = time.Second
+// maxReorder limits the difference between the reports of a transfer's end and of the next
+// request. Both come from different goroutines.
+const maxReorder = time.Second
 
-// putBefore puts a loader that was just marked before the script that it asked for.
-func (b *boot) putBefore() {
+// moveLoaderMark moves a loader mark that was just added before the mark of its script.
+func (b *boot) moveLoaderMark() {
 	n := len(b.Marks) - 1
 	i := slices.IndexFunc(b.Marks, func(m Mark) bool { return m.Stage == Script })
-	if i < 0 || b.Marks[n].Stage != Loader || b.Marks[n].At.Sub(b.Marks[i].At) >= late {
+	if i < 0 || b.Marks[n].Stage != Loader || b.Marks[n].At.Sub(b.Marks[i].At) >= maxReorder {
 		return
 	}
 	b.Marks = slices.Insert(b.Marks[:n], i, Mark{Loader, b.Marks[i].At})
 }
 
-// silent is how a boot of which nothing more is heard has ended.
-func (b *boot) silent() Outcome {
+// silentOutcome returns the outcome of a boot that sends no further request.
+func (b *boot) silentOutcome() Outcome {
 	if b.plan == pxe.Agent {
 		return Stopped
 	}
 	return WentToDisk
 }
 
-// end has the boot handed over.
+// end finishes a boot and queues it for delivery.
 func (t *Tracker) end(b *boot, outcome Outcome) {
 	delete(t.byMAC, b.key)
 	if t.byClient[b.client] == b {
 		delete(t.byClient, b.client)
 	}
-	if !b.here {
+	if !b.isLocal {
 		return
 	}
 	b.Outcome = outcome
@@ -305,22 +283,21 @@ func (t *Tracker) end(b *boot, outcome Outcome) {
 	if t.o.Deliver == nil {
 		return
 	}
-	if !t.spend(b) {
+	if !t.mayDeliver(b) {
 		t.o.Metrics.drop()
 		return
 	}
-	t.over = append(t.over, b.Boot)
-	t.bound()
+	t.finished = append(t.finished, b.Boot)
+	t.dropOldest()
 }
 
-// bound lets the oldest boots go that wait to be handed over, where they are too many.
-func (t *Tracker) bound() {
-	for ; len(t.over) > maxBoots; t.over = t.over[1:] {
+// dropOldest drops the oldest undelivered boots above maxBoots.
+func (t *Tracker) dropOldest() {
+	for ; len(t.finished) > maxBoots; t.finished = t.finished[1:] {
 		t.o.Metrics.drop()
 	}
 }
 
-// Run hands boots over until ctx ends.
 func (t *Tracker) Run(ctx context.Context) error {
 	tick := time.NewTicker(t.o.Waits.Interval)
 	defer tick.Stop()
@@ -334,37 +311,37 @@ func (t *Tracker) Run(ctx context.Context) error {
 	}
 }
 
-// Flush ends the boots of which nothing more is heard, and hands over what is over.
-// What cannot be handed over now is kept for the next time.
+// Flush ends the boots that are silent and delivers all finished boots. After a failed
+// delivery it keeps the boots for the next call.
 func (t *Tracker) Flush(ctx context.Context) {
 	t.mu.Lock()
 	now := t.o.Now()
 	for _, b := range t.byMAC {
 		if now.Sub(b.last) >= t.o.Waits.Quiet {
-			t.end(b, b.silent())
+			t.end(b, b.silentOutcome())
 		}
 	}
 	t.mu.Unlock()
 	for ctx.Err() == nil {
 		t.mu.Lock()
-		n := min(len(t.over), maxBatch)
-		batch := t.over[:n:n]
-		t.over = t.over[n:]
+		n := min(len(t.finished), maxBatch)
+		batch := t.finished[:n:n]
+		t.finished = t.finished[n:]
 		t.mu.Unlock()
 		if n == 0 {
 			return
 		}
 		if err := t.o.Deliver(ctx, batch); err != nil {
 			t.mu.Lock()
-			t.over = append(batch, t.over...)
-			t.bound()
+			t.finished = append(batch, t.finished...)
+			t.dropOldest()
 			t.mu.Unlock()
 			return
 		}
 	}
 }
 
-// text keeps what comes from elsewhere short and printable.
+// text shortens untrusted text and makes it printable.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

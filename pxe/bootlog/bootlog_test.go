@@ -26,7 +26,7 @@ var (
 	given   = netip.MustParseAddr("192.0.2.7")
 )
 
-// step is an event some seconds after the begin.
+// step is an event some seconds after the start.
 type step struct {
 	after int
 	pxe.BootEvent
@@ -58,7 +58,6 @@ func marks(pairs ...any) (out []Mark) {
 	return out
 }
 
-// What becomes of the events of a host, four minutes after the last.
 func TestBoots(t *testing.T) {
 	whole := []step{offer(0, "UEFI x64"), ack(4, "UEFI x64"), sent(6, pxe.StageLoader, "snponly.efi"), offer(8, "iPXE"), ack(9, "iPXE"),
 		script(10, pxe.Agent), sent(11, pxe.StageFile, "vmlinuz"), sent(12, pxe.StageFile, "initramfs"), byAgent(offer(20, "agent")), byAgent(ack(21, "agent"))}
@@ -76,7 +75,7 @@ func TestBoots(t *testing.T) {
 		want  []Boot
 	}{
 		"from firmware to agent": {whole, []Boot{wholeBoot}},
-		"a loader that is told of late": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(10, pxe.StageFile, "vmlinuz"), sent(10, pxe.StageLoader, "snponly.efi"), byAgent(offer(20, "agent"))},
+		"a loader that is reported late": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(10, pxe.StageFile, "vmlinuz"), sent(10, pxe.StageLoader, "snponly.efi"), byAgent(offer(20, "agent"))},
 			[]Boot{{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(0, DHCP, 10, Loader, 10, Script, 10, Kernel, 20, Agent)}}},
 		"a loader by a script": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(11, pxe.StageLoader, "shim.efi"), byAgent(offer(20, "agent"))},
 			[]Boot{{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(0, DHCP, 10, Script, 11, Loader, 20, Agent)}}},
@@ -90,7 +89,7 @@ func TestBoots(t *testing.T) {
 			[]Boot{{Firmware: "BIOS", Outcome: WentToDisk, Marks: marks(0, DHCP)}}},
 		"stops after the loader": {[]step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageLoader, "undionly.kpxe")},
 			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 2, Loader)}}},
-		"cannot be given its loader, and begins anew": {
+		"cannot get its loader, and starts over": {
 			[]step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageFailed, "TFTP \"x\x01\": gone"), sent(3, pxe.StageLoader, "x"), offer(30, "BIOS"), ack(31, "BIOS")},
 			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 3, Loader), Trouble: "TFTP \"x?\": gone"},
 				{Firmware: "BIOS", Outcome: Stopped, Marks: marks(30, DHCP)}}},
@@ -99,8 +98,8 @@ func TestBoots(t *testing.T) {
 		"an agent whose boot was not seen": {[]step{byAgent(offer(0, "agent")), byAgent(ack(1, "agent"))}, nil},
 		"a system that renews":             {[]step{{0, pxe.BootEvent{MAC: hostMAC, Host: "n/h", Stage: pxe.StageAck, FromSystem: true}}}, nil},
 		"an unknown machine":               {[]step{{0, pxe.BootEvent{MAC: hostMAC, Stage: pxe.StageAck, Firmware: "BIOS", Address: given}}, script(1, pxe.Agent)}, nil},
-		"files for somebody else":          {[]step{sent(0, pxe.StageLoader, "x"), sent(1, pxe.StageFile, "vmlinuz"), sent(2, pxe.StageFailed, "x")}, nil},
-		"beside another server (mode Proxy)": {[]step{offer(0, "BIOS"), script(5, pxe.Agent), sent(6, pxe.StageFile, "vmlinuz"), byAgent(ack(9, "agent"))},
+		"files of another client":          {[]step{sent(0, pxe.StageLoader, "x"), sent(1, pxe.StageFile, "vmlinuz"), sent(2, pxe.StageFailed, "x")}, nil},
+		"with another server (mode Proxy)": {[]step{offer(0, "BIOS"), script(5, pxe.Agent), sent(6, pxe.StageFile, "vmlinuz"), byAgent(ack(9, "agent"))},
 			[]Boot{{Firmware: "BIOS", Outcome: RanAgent, Marks: marks(0, DHCP, 5, Script, 6, Kernel, 9, Agent)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,16 +123,15 @@ func TestBoots(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("boots (-want +got):\n%s", diff)
 			}
-			if len(tracker.byMAC)+len(tracker.byClient)+len(tracker.over) != 0 {
-				t.Errorf("%d, %d, %d are remembered", len(tracker.byMAC), len(tracker.byClient), len(tracker.over))
+			if len(tracker.byMAC)+len(tracker.byClient)+len(tracker.finished) != 0 {
+				t.Errorf("%d, %d, %d are remembered", len(tracker.byMAC), len(tracker.byClient), len(tracker.finished))
 			}
 		})
 	}
 }
 
-// What is remembered is bounded, what cannot be handed over is kept, and nothing is
-// measured by host.
-func TestBounds(t *testing.T) {
+// The memory is bounded, undelivered boots are kept, and no metric has a host label.
+func TestTrackerIsBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry)
 	if err != nil {
@@ -145,7 +143,7 @@ func TestBounds(t *testing.T) {
 	now, away, kept := begin, true, 0
 	tracker := New(Options{Metrics: metrics, Now: func() time.Time { return now }, Deliver: func(_ context.Context, boots []Boot) error {
 		if away {
-			return errors.New("nobody is there")
+			return errors.New("the manager is down")
 		}
 		if len(boots) > maxBatch {
 			t.Errorf("%d boots at once", len(boots))
@@ -166,13 +164,13 @@ func TestBounds(t *testing.T) {
 		now = now.Add(DefaultQuiet)
 		tracker.Flush(t.Context())
 	}
-	if len(tracker.over) != maxBoots {
-		t.Errorf("%d boots wait to be handed over", len(tracker.over))
+	if len(tracker.finished) != maxBoots {
+		t.Errorf("%d boots wait to be handed over", len(tracker.finished))
 	}
 	away = false
 	tracker.Flush(t.Context())
-	if kept != maxBoots || len(tracker.over) != 0 {
-		t.Errorf("%d boots were handed over, %d wait", kept, len(tracker.over))
+	if kept != maxBoots || len(tracker.finished) != 0 {
+		t.Errorf("%d boots were handed over, %d wait", kept, len(tracker.finished))
 	}
 	if n := testutil.ToFloat64(metrics.boots.WithLabelValues(string(Stopped))); n != 2*maxBoots {
 		t.Errorf("%v boots stopped", n)

@@ -4,23 +4,22 @@
 package bootlog
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// Anybody on the segment can send packets with a host's hardware address, and each boot
-// that is handed over costs a write. So a host has a budget: burst boots at once, and then
-// one each refill.
+// A host may deliver burst boots at once and then one per refill. Each delivery costs a
+// write, and any machine on the segment can send packets with a host's MAC address.
 const (
 	burst  = 4
 	refill = time.Minute
 )
 
-// spend reports whether a boot may be handed over. A boot of which only DHCP was seen may
-// only while the budget is whole: what costs nothing to forge leaves room for boots that
-// went further.
-func (t *Tracker) spend(b *boot) bool {
+// mayDeliver reports whether a boot may be delivered. A boot with DHCP packets only needs the full
+// budget, because such packets are easy to forge: real boots keep their share.
+func (t *Tracker) mayDeliver(b *boot) bool {
 	now := t.o.Now()
 	budget, _, known := t.recent.Get(b.Host, now)
 	if !known {
@@ -29,15 +28,10 @@ func (t *Tracker) spend(b *boot) bool {
 	if budget.TokensAt(now) < burst && b.isBare() || !budget.AllowN(now, 1) {
 		return false
 	}
-	return t.recent.Put(b.Host, budget, now, burst*refill) // then the budget is whole again
+	return t.recent.Put(b.Host, budget, now, burst*refill) // the budget is full again by then
 }
 
-// isBare reports whether only packets of DHCP were seen in a boot.
+// isBare reports whether a boot consists of DHCP packets only.
 func (b *boot) isBare() bool {
-	for _, m := range b.Marks {
-		if m.Stage != DHCP && m.Stage != Agent {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.Marks, func(m Mark) bool { return m.Stage != DHCP && m.Stage != Agent })
 }

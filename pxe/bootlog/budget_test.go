@@ -12,9 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Packets that somebody sends for an hour in the name of a host cost a bounded number
-// of records, and those of its real boots are among them.
-func TestForgedPackets(t *testing.T) {
+// An hour of forged packets with a host's MAC address causes few records, which include the
+// host's real boots.
+func TestForgedPacketsDoNotHideBoots(t *testing.T) {
 	real := []step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageLoader, "x"), script(3, pxe.Agent), sent(4, pxe.StageFile, "vmlinuz"), byAgent(offer(9, "agent"))}
 	for name, tc := range map[string]struct {
 		forged []step
@@ -22,9 +22,9 @@ func TestForgedPackets(t *testing.T) {
 		// room: a boot at the end of the hour is recorded.
 		room bool
 	}{
-		"the agent's":           {[]step{ack(0, "BIOS"), byAgent(offer(0, "agent"))}, 65, true},
-		"firmware that resets":  {[]step{ack(0, "BIOS"), script(0, pxe.Agent), offer(0, "BIOS")}, 65, false},
-		"firmware that goes on": {[]step{ack(0, "BIOS")}, 1, true},
+		"the agent's":             {[]step{ack(0, "BIOS"), byAgent(offer(0, "agent"))}, 65, true},
+		"firmware that resets":    {[]step{ack(0, "BIOS"), script(0, pxe.Agent), offer(0, "BIOS")}, 65, false},
+		"firmware that continues": {[]step{ack(0, "BIOS")}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now, all, whole := begin, 0, 0
@@ -62,7 +62,7 @@ func TestForgedPackets(t *testing.T) {
 	}
 }
 
-// A host that is not to run the agent does not, whoever says so.
+// A host that is not to run the agent does not run it, whatever a packet claims.
 func TestAgentNeedsItsPlan(t *testing.T) {
 	now := begin
 	var got []Boot
@@ -81,15 +81,14 @@ func TestAgentNeedsItsPlan(t *testing.T) {
 	}
 }
 
-// What is remembered of hosts is bounded.
 func TestBudgetsAreBounded(t *testing.T) {
 	tracker := New(Options{Now: func() time.Time { return begin }, Deliver: func(context.Context, []Boot) error { return nil }})
 	for n := range maxBoots + 10 {
-		b := &boot{key: string(net.HardwareAddr{byte(n >> 8), byte(n)}), here: true}
+		b := &boot{key: string(net.HardwareAddr{byte(n >> 8), byte(n)}), isLocal: true}
 		b.Host = string(rune(n + 0x10000))
 		tracker.end(b, Stopped)
 	}
-	if tracker.recent.Len() != maxBoots || len(tracker.over) != maxBoots {
-		t.Errorf("%d hosts are remembered, %d boots wait", tracker.recent.Len(), len(tracker.over))
+	if tracker.recent.Len() != maxBoots || len(tracker.finished) != maxBoots {
+		t.Errorf("%d hosts are remembered, %d boots wait", tracker.recent.Len(), len(tracker.finished))
 	}
 }

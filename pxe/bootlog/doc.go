@@ -1,13 +1,11 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootlog puts the events of the boot server together to boots: which host
-// began when, which stages it has passed and when, and where it stopped. It measures
-// the stages, and hands boots over when they are over: one that boots from the network
-// is one boot, whatever packets it took.
+// Package bootlog combines the events of the boot server into boots: which host started
+// when, when it reached each stage, and where it stopped. It measures the stages and
+// delivers each boot once, when the boot is over.
 //
-// What it remembers is bounded. It must not know who keeps the boots, and nothing in a
-// boot is a secret.
+// Its memory is bounded. It must not know who stores the boots, and a boot has no secrets.
 //
 //	tracker := bootlog.New(bootlog.Options{Deliver: keep})
 //	srv, err := bootserver.New(bootserver.Config{Observer: tracker, …})

@@ -13,15 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// Metrics measure boots. No label names a host: there are as many as servers.
+// Metrics measure boots. Nil measures nothing. No label names a host, to bound the series.
 type Metrics struct {
 	stages  *prometheus.HistogramVec
 	boots   *prometheus.CounterVec
 	dropped prometheus.Counter
 }
 
-// NewMetrics registers the metrics, or takes over those of an earlier server of the
-// process.
+// NewMetrics registers the metrics, or reuses those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ingot_boot_stage_duration_seconds",
@@ -43,8 +42,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	}
 	return m, nil
 }
-
-// Nil Metrics measure nothing.
 
 func (m *Metrics) stage(stage Stage, took time.Duration) {
 	if m != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// kept is who takes boots.
+// kept collects delivered boots.
 type kept struct {
 	mu    sync.Mutex
 	boots []bootlog.Boot
@@ -56,9 +56,8 @@ func (k *kept) first(t *testing.T, host string) bootlog.Boot {
 	return first
 }
 
-// Boots of simulated servers, by real packets: what they passed, in the order in which
-// they did.
-func TestPackets(t *testing.T) {
+// The stages of boots of simulated servers, in order, from real packets.
+func TestBootsOfSimulatedServers(t *testing.T) {
 	sw := network.NewSwitch()
 	t.Cleanup(func() { _ = sw.Close() })
 	keeper := &kept{}
@@ -109,7 +108,7 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// tables guards the table of hosts, which grows while it is read.
+// tables guards the growing table of hosts.
 var tables sync.RWMutex
 
 type guarded pxe.Table
@@ -120,8 +119,8 @@ func (g guarded) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	return pxe.Table(g).Lookup(mac)
 }
 
-// startBootServer puts a boot server on 192.168.0.1, and returns the plan by which hosts
-// boot an agent that finds no manager.
+// startBootServer starts a boot server on 192.168.0.1. It returns the plan for booting an agent
+// whose manager does not exist.
 func startBootServer(t *testing.T, sw *network.Switch, hosts pxe.Directory, tracker *bootlog.Tracker) pxe.Plan {
 	t.Helper()
 	address := netip.MustParseAddr("192.168.0.1")

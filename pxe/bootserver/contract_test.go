@@ -22,10 +22,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/script"
 )
 
-// TestEveryRowCanBeFetched walks the whole table of DHCP answers: every request
-// that there is, in every mode, under every plan, with either loader. Each file
-// that a reply names is fetched from a running server, as its client would, and the
-// one that is there to be refused is refused.
+// Every file that a DHCP reply names can be fetched from a running server, and BootFromDisk is
+// refused: for all captured requests, modes, plans and loaders.
 func TestEveryRowCanBeFetched(t *testing.T) {
 	var files pxe.Files
 	path := filepath.Join(t.TempDir(), "vmlinuz")
@@ -68,8 +66,8 @@ func TestEveryRowCanBeFetched(t *testing.T) {
 	}
 }
 
-// TestSignedLoaders: what shim and GRUB ask for by themselves leads to the host's script,
-// and that one to kernel and initramfs, all by TFTP; a script is for its host alone.
+// The files that shim and GRUB request lead to the host's script, and from there to kernel and
+// initramfs, all by TFTP. Other hosts cannot read the script.
 func TestSignedLoaders(t *testing.T) {
 	var files pxe.Files
 	path := filepath.Join(t.TempDir(), "vmlinuz")
@@ -105,7 +103,7 @@ func TestSignedLoaders(t *testing.T) {
 	}
 }
 
-// namedBy lists the boot files of all replies.
+// namedBy returns the boot files of all replies.
 func namedBy(t *testing.T, id dhcp.Identity, host pxe.Host) []string {
 	t.Helper()
 	requests, err := filepath.Glob("../dhcp/testdata/*.request")
@@ -142,7 +140,7 @@ func namedBy(t *testing.T, id dhcp.Identity, host pxe.Host) []string {
 	return out
 }
 
-// variants are all that a host can be as far as the table goes.
+// variants returns all combinations of host properties that the table depends on.
 func variants(host pxe.Host) []pxe.Host {
 	var out []pxe.Host
 	for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
@@ -156,7 +154,7 @@ func variants(host pxe.Host) []pxe.Host {
 	return out
 }
 
-// refused asks for a file that must be refused at once.
+// refused fetches a file that must be refused at once.
 func (r running) refused(t *testing.T, file string) {
 	t.Helper()
 	if strings.HasPrefix(file, "http://") {

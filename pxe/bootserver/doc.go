@@ -1,15 +1,14 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootserver puts DHCP, TFTP and HTTP together into one boot server
-// that shares an address, a directory and an end.
+// Package bootserver combines DHCP, TFTP and HTTP into one boot server with one address
+// and one directory.
 //
-// It takes its sockets from outside, so that it runs the same on the host's
-// network (ListenHost), in a network namespace, or on a network stack in user
-// space. All sockets are open before anything is served: a port that is taken
-// is an error at the start, not a boot that hangs.
+// Its caller opens the sockets, so that it runs on the host's network (ListenHost), in a
+// network namespace, or on a network stack in user space. All sockets are open before the
+// first answer: a port that is in use is an error at the start, not a boot that hangs.
 //
-// It must not know Kubernetes; package pxe says what it knows instead.
+// It must not know Kubernetes. Package pxe has the types that it uses instead.
 //
 //	cfg := bootserver.Config{
 //		Address: netip.MustParseAddr("192.0.2.1"), HTTPPort: 8880,

@@ -21,44 +21,38 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// ConfigIPv6 configures the boot server's IPv6 side. The zero value: there is none.
+// ConfigIPv6 configures the IPv6 side of the boot server. The zero value disables it.
 type ConfigIPv6 struct {
-	// Address is the IPv6 address by which booting servers reach this one. It is in
-	// every answer, so replicas have different ones.
+	// Address is the boot server's IPv6 address for hosts. Every answer contains it, so
+	// each replica needs its own.
 	Address netip.Addr
-	// Advertised are the networks that are advertised as by a router; nil: none.
-	Advertised pxe.Advertised
-	// DHCPMetrics may be nil.
+	// Advertised are the networks to send router advertisements for; nil means none.
+	Advertised  pxe.Advertised
 	DHCPMetrics *dhcp6.Metrics
 }
 
-// SocketsIPv6 are what the IPv6 side listens on.
 type SocketsIPv6 struct {
-	// DHCP is bound to port 547.
 	DHCP dhcp6.Conn
-	// RA is for router advertisements.
-	RA ra.Conn
-	// TFTP is bound to port 69, and HTTP to the configured port.
+	RA   ra.Conn
+	// TFTP is bound to port 69, and HTTP to Config.HTTPPort.
 	TFTP net.PacketConn
 	HTTP net.Listener
 }
 
-// Close closes what is open.
 func (s SocketsIPv6) Close() error { return closeOpen(s.DHCP, s.RA, s.TFTP, s.HTTP) }
 
-// DHCPv6Port and DHCPv6Group are where clients ask (RFC 8415 section 7.1 and 7.2).
+// DHCPv6Port is the port of DHCPv6 servers and relays (RFC 8415 section 7.2).
 const DHCPv6Port = 547
 
-// DHCPv6Group is the address of all servers and relays of a link.
+// DHCPv6Group is the address of all servers and relays on a link (RFC 8415 section 7.1).
 func DHCPv6Group() netip.Addr { return netip.MustParseAddr("ff02::1:2") }
 
-// DHCPv6Conn makes a socket of one that is bound to DHCPv6Port and has joined
-// DHCPv6Group, on a network that is no kernel's: it tells nothing of its interface.
+// DHCPv6Conn wraps a socket that is bound to DHCPv6Port and has joined DHCPv6Group. It is
+// for network stacks in user space, and reports no interface.
 func DHCPv6Conn(conn net.PacketConn) dhcp6.Conn { return &dhcpv6Conn{conn} }
 
 type dhcpv6Conn struct{ net.PacketConn }
 
-// Receive implements dhcp6.Conn.
 func (c *dhcpv6Conn) Receive(buf []byte) (dhcp6.Query, error) {
 	n, from, err := c.ReadFrom(buf)
 	if err != nil {
@@ -71,13 +65,12 @@ func (c *dhcpv6Conn) Receive(buf []byte) (dhcp6.Query, error) {
 	return dhcp6.Query{Packet: buf[:n], From: at.AddrPort()}, nil
 }
 
-// Send implements dhcp6.Conn.
 func (c *dhcpv6Conn) Send(a dhcp6.Answer, _ dhcp6.Link) error {
 	_, err := c.WriteTo(a.Packet, net.UDPAddrFromAddrPort(a.To))
 	return err
 }
 
-// check refuses what is no IPv6 address; zero is none wanted.
+// check returns an error if Address is set and is no global IPv6 address.
 func (c ConfigIPv6) check() error {
 	if a := c.Address; a.IsValid() && (!a.Is6() || a.Is4In6() || a.IsLinkLocalUnicast()) {
 		return fmt.Errorf("boot server address %q is not a global IPv6 one", a)
@@ -85,7 +78,7 @@ func (c ConfigIPv6) check() error {
 	return nil
 }
 
-// run6 serves IPv6 until ctx ends; at once where there is none to serve.
+// run6 serves IPv6 until ctx ends. It returns at once if IPv6 is disabled.
 func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, dial func(netip.AddrPort) (net.Conn, error)) error {
 	cfg := s.cfg.IPv6
 	if !cfg.Address.IsValid() {
@@ -103,7 +96,7 @@ func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, dial func(netip.
 	defer func() { _ = loaders.Close() }()
 
 	unsigned := s.cfg.Loaders
-	unsigned.Signed = "" // GRUB's HTTP takes no IPv6 address with a port
+	unsigned.Signed = "" // GRUB's HTTP supports no IPv6 address with a port
 	g, ctx := errgroup.WithContext(ctx)
 	dhcpServer := dhcp6.Server{
 		Identity:  dhcp6.NewIdentity(cfg.Address, baseURL, unsigned),

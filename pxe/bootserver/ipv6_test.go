@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/dhcp6"
 )
 
-// wire6 is a DHCPv6 socket in memory.
+// wire6 is an in-memory DHCPv6 socket.
 type wire6 struct {
 	in  chan dhcp6.Query
 	out chan dhcp6.Answer
@@ -49,7 +49,7 @@ func (w *wire6) Close() error {
 	return nil
 }
 
-// bootFile is what a solicit of this firmware is answered with.
+// bootFile returns the boot file in the answer to a SOLICIT of this firmware.
 func (w *wire6) bootFile(t *testing.T, class, user string, arch iana.Arch) string {
 	t.Helper()
 	m := &dhcpv6.Message{MessageType: dhcpv6.MessageTypeSolicit, TransactionID: dhcpv6.TransactionID{1, 2, 3}}
@@ -68,8 +68,7 @@ func (w *wire6) bootFile(t *testing.T, class, user string, arch iana.Arch) strin
 	return reply.Options.BootFileURL()
 }
 
-// TestIPv6: each file that a reply of DHCPv6 names is fetched over IPv6, as its client
-// would, and the one that is there to be refused is refused.
+// Every file that a DHCPv6 reply names can be fetched over IPv6, and BootFromDisk is refused.
 func TestIPv6(t *testing.T) {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
@@ -145,7 +144,7 @@ func TestIPv6(t *testing.T) {
 	r.refused(t, dhcp.BootFromDisk)
 }
 
-// onTFTP is the file's name in a TFTP URL of a server.
+// onTFTP returns the file name in a server's TFTP URL.
 func onTFTP(t *testing.T, url string, server netip.Addr) string {
 	t.Helper()
 	name, ok := strings.CutPrefix(url, "tftp://["+server.String()+"]/")
@@ -155,7 +154,7 @@ func onTFTP(t *testing.T, url string, server netip.Addr) string {
 	return name
 }
 
-func TestIPv6AddressesThatAreNone(t *testing.T) {
+func TestInvalidIPv6Addresses(t *testing.T) {
 	for _, address := range []string{"192.0.2.1", "fe80::1", "::ffff:192.0.2.1"} {
 		_, err := bootserver.New(bootserver.Config{Address: netip.MustParseAddr("127.0.0.1"), LoaderDir: loaderDir(t),
 			Files: &pxe.Files{}, Directory: pxe.Table{}, IPv6: bootserver.ConfigIPv6{Address: netip.MustParseAddr(address)}})
@@ -165,7 +164,6 @@ func TestIPv6AddressesThatAreNone(t *testing.T) {
 	}
 }
 
-// A socket of no kernel's carries requests and replies as they are.
 func TestDHCPv6Conn(t *testing.T) {
 	listen := func() net.PacketConn {
 		c, err := net.ListenPacket("udp6", "[::1]:0")

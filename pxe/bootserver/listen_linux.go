@@ -16,10 +16,9 @@ import (
 	"github.com/ingot-metal/ingot/pxe/ra"
 )
 
-// ListenHost opens all sockets on the host's network (or that of the namespace
-// the process is in). DHCP serves the interfaces named, separated by commas, or
-// all if there is none; see dhcp.Listen. The ports below 1024 need
-// CAP_NET_BIND_SERVICE, Ethernet frames CAP_NET_RAW.
+// ListenHost opens all sockets in the process's network namespace. Parameter interfaces is
+// a comma-separated list for DHCP; empty means all interfaces (dhcp.Listen). Ports below
+// 1024 need CAP_NET_BIND_SERVICE, and Ethernet frames need CAP_NET_RAW.
 func ListenHost(ctx context.Context, interfaces string, cfg Config) (Sockets, error) {
 	var (
 		s    Sockets
@@ -55,8 +54,7 @@ func ListenHost(ctx context.Context, interfaces string, cfg Config) (Sockets, er
 	return s, nil
 }
 
-// listenIPv6 opens the sockets of the IPv6 side. One for router advertisements needs
-// CAP_NET_RAW, as Ethernet frames do.
+// listenIPv6 opens the sockets of the IPv6 side. Router advertisements need CAP_NET_RAW.
 func listenIPv6(ctx context.Context, interfaces []string, address netip.Addr, httpPort uint16) (SocketsIPv6, error) {
 	var (
 		s    SocketsIPv6
@@ -85,7 +83,7 @@ func listenIPv6(ctx context.Context, interfaces []string, address netip.Addr, ht
 	return s, nil
 }
 
-// names splits a list of names; nil for an empty one.
+// names splits a list of names. It returns nil for an empty list.
 func names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 )
 
-// TestListenHost opens the real ports on loopback, where that is allowed.
+// TestListenHost opens the real ports on loopback, if permitted.
 func TestListenHost(t *testing.T) {
 	cfg := bootserver.Config{Address: netip.MustParseAddr("127.0.0.1")}
 	s, err := bootserver.ListenHost(context.Background(), "lo", cfg)
@@ -31,14 +31,14 @@ func TestListenHost(t *testing.T) {
 			t.Errorf("listens on %s, want %s", got, name)
 		}
 	}
-	// A second boot server on the same machine must fail, and loudly.
+	// A second boot server on the same machine must fail.
 	if _, err := bootserver.ListenHost(context.Background(), "lo", cfg); err == nil || !strings.Contains(err.Error(), "DHCP") {
 		t.Errorf("second server: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	// What was opened before a failure is closed again.
+	// After a failure all sockets are closed.
 	if _, err := bootserver.ListenHost(context.Background(), "", bootserver.Config{Address: netip.MustParseAddr("192.0.2.1")}); err == nil {
 		t.Fatal("listens on an address that is not this machine's")
 	}

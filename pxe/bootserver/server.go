@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +23,6 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// The ports that are fixed: DHCP, BINL, TFTP, and boot HTTP's default.
 const (
 	DHCPPort        = 67
 	BINLPort        = 4011
@@ -32,42 +30,36 @@ const (
 	DefaultHTTPPort = 8880
 )
 
-// Config configures a boot server. Fields are required unless they say
-// otherwise.
+// Config configures a boot server. Fields are required unless their comment says otherwise.
 type Config struct {
-	// Address is the IPv4 address by which booting servers reach this one. It
-	// is in every answer, so replicas have different ones.
+	// Address is the boot server's IPv4 address for hosts. Every answer contains it, so
+	// each replica needs its own.
 	Address netip.Addr
-	// IPv6 is served besides, where it has an address.
+	// IPv6 enables IPv6 if it has an address.
 	IPv6 ConfigIPv6
 	// HTTPPort is the port of Sockets.HTTP; 0 means DefaultHTTPPort.
 	HTTPPort uint16
-	// LoaderDir holds the iPXE binaries that Loaders names.
+	// LoaderDir contains the iPXE binaries that Loaders names.
 	LoaderDir string
-	// Loaders are the files for each firmware; the zero value means
-	// dhcp.DefaultLoaders. The small ones for BIOS and x64 UEFI must be in
-	// LoaderDir; of the others those are given that are.
+	// Loaders are the loader files for each firmware; zero means dhcp.DefaultLoaders. LoaderDir
+	// must contain the small loaders for BIOS and x64 UEFI. The other loaders are optional.
 	Loaders dhcp.Loaders
-	// Signed are the loaders for firmware with Secure Boot; the zero value: there are
-	// none.
-	Signed Signed
-	// Directory answers what each host boots.
+	// Signed are the loaders for firmware with Secure Boot; zero means none.
+	Signed    Signed
 	Directory pxe.Directory
-	// Files are the kernels and initramfs images.
-	Files *pxe.Files
-	// Bindings are filled by DHCP, and say to whom boot scripts are given on networks of
-	// mode Proxy. Nil: the server makes its own.
+	Files     *pxe.Files
+	// Bindings are filled by DHCP and used by HTTP to check script requests on networks of
+	// mode Proxy. Nil means that the server makes its own.
 	Bindings *pxe.AddressBindings
-	// Discs and Disc are what CD images of hosts are made of; both nil: there are none.
+	// Discs and Disc serve CD images of hosts. Both may be nil.
 	Discs pxe.DiscDirectory
 	Disc  *media.Template
-	// Images is the cache of OS images; nil: none are served. The server runs
-	// it.
+	// Images is the cache of OS images, which the server runs; nil means no images.
 	Images *httpd.ImageCache
-	// SinglePortTFTP sends TFTP from port 69 alone, for networks whose firewalls
-	// let no other through.
+	// SinglePortTFTP sends all TFTP packets from port 69, for networks whose firewalls
+	// block other ports.
 	SinglePortTFTP bool
-	// MaxConnsPerClient bounds the HTTP connections of one address; 0 means
+	// MaxConnsPerClient limits the HTTP connections per client address; 0 means
 	// httpd.DefaultMaxConnsPerClient.
 	MaxConnsPerClient int
 	// Observer, the metrics and Log may be nil.
@@ -78,30 +70,26 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// Sockets are what the server listens on. Run closes them.
+// Sockets are the sockets of the boot server. Run closes them.
 type Sockets struct {
-	// DHCP is bound to port 67 and may send to 255.255.255.255. A *dhcp.Socket
-	// serves several interfaces.
+	// DHCP is bound to port 67 and may send to 255.255.255.255. A *dhcp.Socket serves
+	// several interfaces.
 	DHCP net.PacketConn
-	// BINL is bound to port 4011, where UEFI asks for its boot file.
+	// BINL is bound to port 4011, where UEFI firmware requests its boot file.
 	BINL net.PacketConn
-	// TFTP is bound to port 69.
 	TFTP net.PacketConn
-	// DialTFTP opens the socket of one TFTP transfer, for IPv6 as well. Nil means a socket
-	// of the kernel, of the address of TFTP.
+	// DialTFTP opens the socket of one TFTP transfer, for IPv4 and IPv6. Nil means a
+	// kernel socket with the address of TFTP.
 	DialTFTP func(client netip.AddrPort) (net.Conn, error)
-	// HTTP listens on the configured port.
-	HTTP net.Listener
-	// IPv6 is needed where Config.IPv6 has an address.
+	HTTP     net.Listener
+	// IPv6 is required if Config.IPv6 has an address.
 	IPv6 SocketsIPv6
 }
 
-// Close closes what is open.
 func (s Sockets) Close() error {
 	return errors.Join(closeOpen(s.DHCP, s.BINL, s.TFTP, s.HTTP), s.IPv6.Close())
 }
 
-// closeOpen closes those that are not nil.
 func closeOpen(sockets ...io.Closer) error {
 	var errs []error
 	for _, socket := range sockets {
@@ -112,17 +100,17 @@ func closeOpen(sockets ...io.Closer) error {
 	return errors.Join(errs...)
 }
 
-// Server is a boot server that has not opened anything yet.
+// Server is a boot server that is configured but has no sockets yet.
 type Server struct {
 	cfg     Config
 	baseURL string
-	// autoexec is the script that iPXE binaries ask for where they came from.
+	// autoexec is the script that iPXE binaries request from their server.
 	autoexec string
-	// memory has the files that TFTP serves besides those of LoaderDir, by name.
+	// memory holds the TFTP files that are not in LoaderDir, by name.
 	memory map[string][]byte
 }
 
-// New checks a configuration, down to the loaders being there.
+// New checks a configuration. It fails if a required loader is missing.
 func New(cfg Config) (*Server, error) {
 	if !cfg.Address.Is4() {
 		return nil, fmt.Errorf("boot server address %q is not IPv4", cfg.Address)
@@ -151,7 +139,8 @@ func New(cfg Config) (*Server, error) {
 	if s.autoexec, err = script.AutoExec(s.baseURL); err != nil {
 		return nil, fmt.Errorf("make autoexec.ipxe: %w", err)
 	}
-	if err := s.keepInMemory(); err != nil {
+	s.memory = map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)}
+	if err := cfg.Signed.addTo(s.memory, s.baseURL); err != nil {
 		return nil, err
 	}
 	loaders, err := s.openLoaders()
@@ -165,33 +154,24 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// keepInMemory collects the files of TFTP that are in no directory.
-func (s *Server) keepInMemory() error {
-	s.memory = map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)}
-	return s.cfg.Signed.addTo(s.memory, s.baseURL)
-}
-
-// present leaves of the loaders those that can be served. Debian's ipxe.efi, a link
-// to another directory, cannot.
+// present returns the loaders that can be served. Debian's ipxe.efi cannot: it is a link to
+// another directory.
 func present(files tftp.Files, loaders dhcp.Loaders) (dhcp.Loaders, error) {
-	kept := loaders.Keep(func(name string) bool {
+	open := func(name string) error {
 		f, err := files.Open(netip.Addr{}, name)
 		if err == nil {
 			_ = f.Close()
 		}
-		return err == nil
-	})
-	for _, name := range []string{loaders.Small.BIOS, loaders.Small.UEFI} {
-		if slices.Contains(kept.Names(), name) {
-			continue
-		}
-		_, err := files.Open(netip.Addr{}, name)
-		return kept, fmt.Errorf("boot loader %s is missing (Debian: package ipxe): %w", name, err)
+		return err
 	}
-	return kept, nil
+	for _, name := range []string{loaders.Small.BIOS, loaders.Small.UEFI} {
+		if err := open(name); err != nil {
+			return loaders, fmt.Errorf("boot loader %s is missing (Debian: package ipxe): %w", name, err)
+		}
+	}
+	return loaders.Keep(func(name string) bool { return open(name) == nil }), nil
 }
 
-// BaseURL is the server's HTTP address as its scripts say it.
 func (s *Server) BaseURL() string { return s.baseURL }
 
 func (s *Server) openLoaders() (*tftp.Dir, error) {
@@ -202,8 +182,8 @@ func (s *Server) openLoaders() (*tftp.Dir, error) {
 	return d, nil
 }
 
-// Run serves until ctx ends (nil error) or one of the servers fails, which
-// ends the others. It may be called once for each set of sockets.
+// Run serves until ctx ends (nil error) or a server fails. One failure stops all servers.
+// Run may be called once for each set of sockets.
 func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	defer func() { _ = sockets.Close() }()
 	loaders, err := s.openLoaders()
@@ -237,7 +217,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	return g.Wait()
 }
 
-// handler is the HTTP side, as it calls itself by one of its addresses.
+// handler returns the HTTP handler that uses baseURL in its answers.
 func (s *Server) handler(loaders *tftp.Dir, baseURL, autoexec string) *httpd.Handler {
 	return &httpd.Handler{
 		BaseURL: baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,

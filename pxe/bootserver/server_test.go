@@ -31,7 +31,7 @@ const patience = 30 * time.Second
 
 var hostMAC = net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56}
 
-// loaderDir holds two files under the loaders' names.
+// loaderDir returns a directory with two loaders.
 func loaderDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,9 +43,9 @@ func loaderDir(t *testing.T) string {
 	return dir
 }
 
-// wire is a DHCP socket whose packets are channels: loopback has no broadcast.
+// wire is a DHCP socket made of channels, because loopback has no broadcast.
 type wire struct {
-	net.PacketConn // nil: what is not below is not called
+	net.PacketConn // nil: other methods are not called
 	in, out        chan []byte
 	closed         chan struct{}
 }
@@ -97,7 +97,7 @@ type running struct {
 	tftp, base string
 }
 
-// start runs a boot server on loopback for one host.
+// start runs a boot server for one host on loopback.
 func start(t *testing.T, plan func(add func(name, text string) pxe.File) pxe.Plan) running {
 	t.Helper()
 	var files pxe.Files
@@ -117,7 +117,7 @@ func start(t *testing.T, plan func(add func(name, text string) pxe.File) pxe.Pla
 		Address: netip.MustParsePrefix("127.0.0.1/8"), Plan: p}})
 }
 
-// startFor runs a boot server on loopback for the hosts of a directory.
+// startFor runs a boot server for the hosts of a directory on loopback.
 func startFor(t *testing.T, files *pxe.Files, dir pxe.Directory) running {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -181,7 +181,7 @@ func (r running) fetch(t *testing.T, file string) string {
 	return b.String()
 }
 
-// capturedRequest reads what a real client sent (pxe/dhcp/testdata).
+// capturedRequest reads a packet of a real client (pxe/dhcp/testdata).
 func capturedRequest(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "dhcp", "testdata", name+".request"))
@@ -198,8 +198,7 @@ func capturedRequest(t *testing.T, name string) []byte {
 
 var links = regexp.MustCompile(`http://\S+`)
 
-// TestEverythingAdvertisedCanBeFetched follows each kind of client: what DHCP
-// names is there by TFTP or HTTP, and so is everything that a script names.
+// The file that DHCP names exists for each kind of client, and so do the files in its script.
 func TestEverythingAdvertisedCanBeFetched(t *testing.T) {
 	r := start(t, func(add func(name, text string) pxe.File) pxe.Plan {
 		return pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
@@ -208,7 +207,7 @@ func TestEverythingAdvertisedCanBeFetched(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		port *wire
-		want []string // contents, in the order in which they are fetched
+		want []string // contents in the order of fetching
 	}{
 		{"undionly-discover", r.dhcp, []string{"#!ipxe", "the kernel", "the initramfs"}},
 		{"ipxe-bios-rom-discover", r.dhcp, []string{"#!ipxe", "the kernel", "the initramfs"}},
@@ -278,8 +277,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A loader that is there and cannot be served, as Debian's ipxe.efi, which is a link
-// to another directory, is no reason not to start; one that is needed is.
+// A loader that cannot be served, such as Debian's ipxe.efi (a link to another directory), is
+// only an error if it is required.
 func TestLoaderThatLeadsOutside(t *testing.T) {
 	for name, refused := range map[string]bool{"ipxe.efi": false, "snponly.efi": true} {
 		dir := loaderDir(t)
@@ -296,7 +295,7 @@ func TestLoaderThatLeadsOutside(t *testing.T) {
 	}
 }
 
-// TestOneFailureEndsAll: a server without DHCP must not look healthy.
+// A server without DHCP must not look healthy.
 func TestOneFailureEndsAll(t *testing.T) {
 	srv, err := bootserver.New(bootserver.Config{Address: netip.MustParseAddr("127.0.0.1"),
 		LoaderDir: loaderDir(t), Directory: pxe.Table{}, Files: &pxe.Files{}})
@@ -321,7 +320,7 @@ func TestOneFailureEndsAll(t *testing.T) {
 			t.Errorf("Run ended with %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("Run goes on without DHCP")
+		t.Fatal("Run continues without DHCP")
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the HTTP listener is still open: %v", err)

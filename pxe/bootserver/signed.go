@@ -16,28 +16,25 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// Signed are boot loaders that Microsoft's keys vouch for: Debian's shim and its build of
-// GRUB for the network. That one speaks TFTP alone, so hosts that are given them get
-// their script, kernel and initramfs by TFTP as well.
+// Signed are boot loaders signed with Microsoft's keys: Debian's shim and its network GRUB.
+// This GRUB supports only TFTP, so its hosts fetch script, kernel and initramfs by TFTP.
 type Signed struct {
 	Shim, GRUB []byte
 }
 
-// nextOfShim is what shim loads, by the way and from the directory that it came.
+// nextOfShim is the file that shim loads from its own directory.
 const nextOfShim = "grubx64.efi"
 
-// optionalFiles are what shim and GRUB ask for, and do without.
+// optionalFiles are files that shim and GRUB request but do not need.
 func optionalFiles() []string {
 	return []string{"revocations_sku.efi", "revocations_sbat.efi", "shim_certificate_0.efi", "grub/x86_64-efi/command.lst", "grub/x86_64-efi/fs.lst",
 		"grub/x86_64-efi/crypto.lst", "grub/x86_64-efi/terminal.lst", "grub/x86_64-efi/grub.cfg"}
 }
+func (l Signed) isSet() bool { return len(l.Shim) > 0 && len(l.GRUB) > 0 }
 
-// isThere says whether there are such loaders.
-func (l Signed) isThere() bool { return len(l.Shim) > 0 && len(l.GRUB) > 0 }
-
-// addTo puts the loaders, and what GRUB begins with, among the files of TFTP.
+// addTo adds the loaders and GRUB's first script to the files of TFTP.
 func (l Signed) addTo(files map[string][]byte, baseURL string) error {
-	if !l.isThere() {
+	if !l.isSet() {
 		return nil
 	}
 	start, err := script.StartGRUB(baseURL)
@@ -48,15 +45,15 @@ func (l Signed) addTo(files map[string][]byte, baseURL string) error {
 	return nil
 }
 
-// filesByTFTP are the loaders, and what GRUB asks for where there is one.
+// filesByTFTP returns the loaders, and the files for GRUB if there are signed loaders.
 func (s *Server) filesByTFTP(loaders *tftp.Dir) tftp.Files {
-	if !s.cfg.Signed.isThere() {
+	if !s.cfg.Signed.isSet() {
 		return loaders
 	}
 	return &grubFiles{Dir: loaders, directory: s.cfg.Directory, files: s.cfg.Files, bindings: s.cfg.Bindings, baseURL: s.baseURL}
 }
 
-// grubFiles serves hosts with signed loaders besides.
+// grubFiles also serves the scripts and files of hosts with signed loaders.
 type grubFiles struct {
 	*tftp.Dir
 	directory pxe.Directory
@@ -65,7 +62,7 @@ type grubFiles struct {
 	baseURL   string
 }
 
-// Open implements tftp.Files. Scripts hold the boot token: only the host may read its script.
+// Open implements tftp.Files. A script holds the boot token, so only its host may read it.
 func (g *grubFiles) Open(client netip.Addr, name string) (*tftp.File, error) {
 	name = tftp.Clean(name)
 	if mac, ok := script.ParseScriptGRUB(name); ok {

@@ -13,9 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// RegisterOrGet registers a collector, or replaces it by the one that an earlier component
-// of the process registered. It fails if the registry does, or if the other collector has
-// another type.
+// RegisterOrGet registers a collector, or replaces it with the one that an earlier component
+// of the process registered. It fails if the registry does, or if the types differ.
 func RegisterOrGet[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
 	err := registry.Register(*collector)
 	var earlier prometheus.AlreadyRegisteredError
@@ -30,8 +29,8 @@ func RegisterOrGet[C prometheus.Collector](registry prometheus.Registerer, colle
 	return nil
 }
 
-// Replace registers a collector in the place of the one that an earlier manager of the
-// process registered. It fails if the registry does.
+// Replace registers a collector instead of the one that an earlier manager of the process
+// registered. It fails if the registry does.
 func Replace(registry prometheus.Registerer, collector prometheus.Collector) error {
 	err := registry.Register(collector)
 	var earlier prometheus.AlreadyRegisteredError

@@ -22,7 +22,7 @@ func TestRegisterOrGet(t *testing.T) {
 		}
 	}
 	if first != original || second != original {
-		t.Error("the second server has a counter of its own, which nobody reads")
+		t.Error("the second server has its own, unregistered counter")
 	}
 	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "same", Help: "The same."}, nil)
 	if err := RegisterOrGet(registry, &gauge); err == nil {
@@ -30,9 +30,7 @@ func TestRegisterOrGet(t *testing.T) {
 	}
 }
 
-// A manager that comes after another in its process is the one that is asked, and one that
-// is replaced is asked no more.
-func TestReplace(t *testing.T) {
+func TestReplaceRegistersTheNewCollector(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	gauge := func(value float64) prometheus.Collector {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "same", Help: "The same."})
@@ -50,6 +48,6 @@ func TestReplace(t *testing.T) {
 	}
 	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "same", Help: "Not the same."})
 	if err := Replace(registry, other); err == nil {
-		t.Error("what the registry refuses is not told")
+		t.Error("the error of the registry is lost")
 	}
 }

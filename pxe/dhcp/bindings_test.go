@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// In mode Proxy the DHCPREQUEST shows which address the host takes. The token goes there
-// and nowhere else: a neighbor that writes the host's MAC address into a packet from its own
-// address gets none, and changes nothing.
+// In mode Proxy the DHCPREQUEST shows which address the host takes. Only that address gets the
+// token. A neighbor that sends a packet with the host's MAC address from its own address gets
+// none and changes nothing.
 func TestTokenFollowsTheExchange(t *testing.T) {
 	const neighbor, router, inside, outside = "192.0.2.66", "192.0.2.254", "192.0.2.99", "10.0.0.1"
 	takes := func(ip string, change ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
@@ -28,7 +28,7 @@ func TestTokenFollowsTheExchange(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		earlier []packet
-		client  string // who asks for the token
+		client  string // requests the token
 		want    bool
 	}{
 		"nothing was shown":                                {nil, right, false},

@@ -12,29 +12,29 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Client is what boots, as it says in either version of DHCP.
+// Client is a booting client as it describes itself in DHCPv4 or DHCPv6.
 type Client struct {
-	// Class is the vendor class, UserClass the user class; empty: not said.
+	// Class is the vendor class, UserClass the user class; empty means absent.
 	Class, UserClass string
-	// Archs are the client architectures, as IANA numbers them.
+	// Archs are the client architectures with IANA's numbers.
 	Archs []uint16
 }
 
-// BootFile is what the table of answers says for a Client.
+// BootFile is the boot table's result for a Client.
 type BootFile struct {
-	// Firmware names the client, for people. Agent: it is Ingot's agent. System: it is an
-	// operating system.
+	// Firmware describes the client, for people. Agent is true for Ingot's agent, System
+	// for an operating system.
 	Firmware      string
 	Agent, System bool
-	// Name is a URL, or a file's name on the TFTP server; empty: nothing to boot.
+	// Name is a URL or the name of a TFTP file; empty means nothing to boot.
 	Name string
-	// Silent: the best answer is none, because of Why.
+	// Silent means that the server should not answer. Why is the reason.
 	Silent bool
 	Why    string
 }
 
-// BootFile reads the table for a client that gets its address from Ingot, or needs
-// none: the one table of DHCP for IPv4 serves DHCPv6 too.
+// BootFile looks up the boot table for a client that gets its address from Ingot or needs
+// none. DHCPv6 uses it, too, so that both protocols share one table.
 func (id Identity) BootFile(c Client, host pxe.Host) BootFile {
 	host.Mode = pxe.Reserve
 	fw := c.firmware()
@@ -56,7 +56,7 @@ func (c Client) firmware() firmware {
 		return uBootFor(archs)
 	case strings.HasPrefix(c.Class, classPXE), strings.HasPrefix(c.Class, classHTTP):
 		return pxeFor(archs, strings.HasPrefix(c.Class, classHTTP))
-	case len(archs) > 0: // RFC 5970 §3.3 asks for no class
+	case len(archs) > 0: // RFC 5970 section 3.3 requires no class
 		return pxeFor(archs, archs[0] == iana.EFI_X86_64_HTTP || archs[0] == iana.EFI_ARM64_HTTP)
 	}
 	return plain

@@ -12,31 +12,27 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// firmware is what speaks DHCP on the server right now.
 type firmware int
 
 const (
-	// plain is an operating system: it wants an address only.
+	// plain is an operating system, which only needs an address.
 	plain firmware = iota
-	// agent is Ingot's own.
 	agent
-	// biosROM is a BIOS PXE ROM.
 	biosROM
-	// uefiX64 and uefiARM64 are the PXE drivers of 64-bit UEFI, x86 and Arm.
+	// uefiX64 and uefiARM64 are the PXE drivers of 64-bit UEFI.
 	uefiX64
 	uefiARM64
-	// httpX64 and httpARM64 are the HTTP boot drivers of the same.
+	// httpX64 and httpARM64 are the HTTP boot drivers of 64-bit UEFI.
 	httpX64
 	httpARM64
-	// ipxe is iPXE on any, as a ROM or loaded by one of those before.
+	// ipxe is iPXE, as a ROM or as a loaded program.
 	ipxe
 	// uBoot is U-Boot on 64-bit Arm.
 	uBoot
-	// unsupported is a network boot client for which there is no loader.
+	// unsupported is a network boot client without a loader.
 	unsupported
 )
 
-// firmwares is how many there are.
 const firmwares = unsupported + 1
 
 func (f firmware) String() string {
@@ -48,23 +44,22 @@ const (
 	classPXE   = "PXEClient"
 	classHTTP  = "HTTPClient"
 	classUBoot = "U-Boot"
-	// optionIPXE is iPXE's own encapsulated option space.
+	// optionIPXE is the option that encapsulates iPXE's own options.
 	optionIPXE = 175
-	// optionNoProxy, inside 175: do not wait for a proxyDHCP server. Saves 2
-	// to 3 s a boot.
+	// optionNoProxy in optionIPXE: do not wait for a proxyDHCP server. It saves 2 to 3 s per boot.
 	optionNoProxy = 176
-	// featureHTTP, inside 175: this build has HTTP.
+	// featureHTTP in optionIPXE: this build supports HTTP.
 	featureHTTP = 19
 )
 
-// identify reads options 60 (vendor class), 77 (user class), 93 (client
-// architecture, RFC 4578 §2.1 and IANA's registry) and 175.
+// identify reads options 60 (vendor class), 77 (user class), 93 (client architecture, RFC
+// 4578 section 2.1 and IANA's registry) and 175.
 func identify(req *dhcpv4.DHCPv4) firmware {
 	class := req.ClassIdentifier()
 	switch {
 	case isIPXE(req):
 		if isWithoutHTTP(req) {
-			return pxeFor(req.ClientArch(), false) // its own loader, which has HTTP
+			return pxeFor(req.ClientArch(), false) // gets our iPXE, which has HTTP
 		}
 		return ipxe
 	case class == agentapi.VendorClass:
@@ -77,11 +72,11 @@ func identify(req *dhcpv4.DHCPv4) firmware {
 	return plain
 }
 
-// pxeFor is the firmware behind the class PXEClient or HTTPClient. Architecture
-// 7 is registered as "x64 UEFI" by a correction: RFC 4578 calls it "EBC", and 9
-// is what erratum 4625 makes of it. Firmware sends either.
+// pxeFor returns the firmware of a client with class PXEClient or HTTPClient. Firmware for x64
+// UEFI sends architecture 7 or 9: RFC 4578 calls 7 "EBC", IANA's registry calls it "x64 UEFI",
+// and erratum 4625 assigns 9.
 func pxeFor(archs []iana.Arch, http bool) firmware {
-	arch := iana.INTEL_X86PC // a ROM older than option 93
+	arch := iana.INTEL_X86PC // ROMs older than option 93
 	if len(archs) > 0 {
 		arch = archs[0]
 	}
@@ -102,8 +97,8 @@ func pxeFor(archs []iana.Arch, http bool) firmware {
 	return unsupported
 }
 
-// uBootFor is U-Boot by its own class: on 64-bit Arm, as most that say nothing
-// more are, or on something else.
+// uBootFor returns the firmware of a client with U-Boot's own class. U-Boot on 64-bit Arm
+// usually sends no architecture.
 func uBootFor(archs []iana.Arch) firmware {
 	if len(archs) > 0 && archs[0] != iana.UBOOT_ARM64 && archs[0] != iana.EFI_ARM64 {
 		return unsupported
@@ -111,8 +106,7 @@ func uBootFor(archs []iana.Arch) firmware {
 	return uBoot
 }
 
-// isIPXE reports iPXE and what it comes from (gPXE, Etherboot), by user class or by their
-// own option.
+// isIPXE reports whether the client is iPXE or one of its ancestors (gPXE, Etherboot).
 func isIPXE(req *dhcpv4.DHCPv4) bool {
 	switch userClass(req) {
 	case "iPXE", "gPXE", "Etherboot":
@@ -121,8 +115,8 @@ func isIPXE(req *dhcpv4.DHCPv4) bool {
 	return req.Options.Has(dhcpv4.GenericOptionCode(optionIPXE))
 }
 
-// userClass is option 77, which comes raw, as iPXE sends it, or with the length byte of RFC
-// 3004.
+// userClass returns option 77. iPXE sends the plain string, and other clients prefix a length
+// byte (RFC 3004).
 func userClass(req *dhcpv4.DHCPv4) string {
 	value := req.Options.Get(dhcpv4.OptionUserClassInformation)
 	if len(value) > 1 && int(value[0]) == len(value)-1 {
@@ -131,9 +125,9 @@ func userClass(req *dhcpv4.DHCPv4) string {
 	return string(value)
 }
 
-// isWithoutHTTP reports builds that cannot run the boot script: those that do not list HTTP
-// among their features, and gPXE and Etherboot, whose scripts are others. A client that lists
-// no features at all is taken for a full iPXE.
+// isWithoutHTTP reports whether an iPXE build cannot run the boot script: its feature list
+// lacks HTTP, or it is gPXE or Etherboot, which have other script commands. A client without
+// a feature list counts as a full iPXE.
 func isWithoutHTTP(req *dhcpv4.DHCPv4) bool {
 	if name := userClass(req); name == "gPXE" || name == "Etherboot" {
 		return true

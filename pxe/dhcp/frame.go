@@ -15,8 +15,8 @@ const (
 	hopLimit  = 64
 )
 
-// datagram is a UDP packet with its IPv4 header (RFC 791 §3.1, RFC 768), for a
-// client that has no address yet and so cannot be asked for its hardware's.
+// datagram returns an IPv4 packet (RFC 791 section 3.1) with UDP (RFC 768). The kernel cannot
+// send to a client that has no address yet, because such a client does not answer ARP.
 func datagram(payload []byte, from, to netip.AddrPort) []byte {
 	p := make([]byte, ipHeader+udpHeader+len(payload))
 	p[0] = 4<<4 | ipHeader/4
@@ -34,13 +34,13 @@ func datagram(payload []byte, from, to netip.AddrPort) []byte {
 	copy(u[udpHeader:], payload)
 	check := ^sum(uint32(sum(uint32(protoUDP)+uint32(len(u)), p[12:ipHeader])), u)
 	if check == 0 {
-		check = 0xffff // 0 says that there is no checksum
+		check = 0xffff // 0 means that there is no checksum
 	}
 	binary.BigEndian.PutUint16(u[6:], check)
 	return p
 }
 
-// sum is the ones' complement sum of the Internet checksum (RFC 1071).
+// sum returns the ones' complement sum of the Internet checksum (RFC 1071).
 func sum(start uint32, b []byte) uint16 {
 	n := start
 	for i := 0; i+1 < len(b); i += 2 {
@@ -55,8 +55,7 @@ func sum(start uint32, b []byte) uint16 {
 	return uint16(n)
 }
 
-// payloadOf is what a UDP packet carries behind its IPv4 header; nil when it is
-// cut off.
+// payloadOf returns the UDP payload of an IPv4 packet, or nil if the packet is truncated.
 func payloadOf(packet []byte) []byte {
 	if len(packet) < ipHeader {
 		return nil

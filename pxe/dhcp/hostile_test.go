@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 )
 
-// retained is how much memory the process holds on to, in bytes.
+// retained returns the heap in use, in bytes.
 func retained() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -33,21 +33,20 @@ func retained() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Nothing that comes over the network makes the server remember more than its
-// bounds, or keeps it from serving a host: not 100,000 strangers (starvation), not
-// a host's own name used a hundred thousand times, not other servers by the
-// thousand, not packets that are wrong in any way.
+// A flood neither exceeds the memory limits nor stops the service: 100,000 unknown clients
+// (starvation), a host's MAC address in 100,000 packets, thousands of other servers, and
+// malformed packets.
 func TestFloods(t *testing.T) {
 	const packets = 100_000
 	random := rand.New(rand.NewPCG(1, 2))
-	stranger := message(dhcpv4.MessageTypeDiscover).ToBytes()
+	unknown := message(dhcpv4.MessageTypeDiscover).ToBytes()
 	spoofed := message(dhcpv4.MessageTypeRequest, serverID("10.0.0.1"), requested("192.0.2.200")).ToBytes()
 	other := bytes.Index(spoofed, []byte{54, 4, 10, 0, 0, 1})
 	relayed := message(dhcpv4.MessageTypeDiscover, giaddr("10.0.0.1")).ToBytes()
 	for name, next := range map[string]func(int) []byte{
-		"strangers": func(i int) []byte {
-			binary.BigEndian.PutUint32(stranger[30:], uint32(i)) // chaddr
-			return stranger
+		"unknown clients": func(i int) []byte {
+			binary.BigEndian.PutUint32(unknown[30:], uint32(i)) // chaddr
+			return unknown
 		},
 		"a host's name": func(int) []byte { return message(dhcpv4.MessageTypeDiscover).ToBytes() },
 		"declines":      func(int) []byte { return message(dhcpv4.MessageTypeDecline, requested(right)).ToBytes() },
@@ -66,12 +65,12 @@ func TestFloods(t *testing.T) {
 			}
 			return b
 		},
-		"oversize": func(int) []byte { return append(bytes.Clone(stranger[:239]), bytes.Repeat([]byte{200}, maxPacket)...) },
+		"oversize": func(int) []byte { return append(bytes.Clone(unknown[:239]), bytes.Repeat([]byte{200}, maxPacket)...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := testHost(pxe.Agent)
 			d := newDesk(t, host)
-			d.Observer = nil // whoever is told is told each time: bounding that is its own affair
+			d.Observer = nil // it limits its own memory
 			decide := func(q Query) (Answer, error) { return Reply(d.Identity, d.Directory, q) }
 			before := retained()
 			for i := range packets {
@@ -85,8 +84,8 @@ func TestFloods(t *testing.T) {
 			if n := d.memory.Len(); n > 2*ttlset.DefaultMax {
 				t.Errorf("%d things are remembered, at most %d may be", n, 2*ttlset.DefaultMax)
 			}
-			if lines := strings.Count(d.log.String(), "level=WARN"); lines > maxOthers+1 {
-				t.Errorf("%d warnings, want at most one for each of %d other servers, and one for the rest", lines, maxOthers)
+			if lines := strings.Count(d.log.String(), "level=WARN"); lines > maxRogueServers+1 {
+				t.Errorf("%d warnings, want at most one for each of %d other servers, and one for the rest", lines, maxRogueServers)
 			}
 			d.now = d.now.Add(dhcpserver.Quarantine)
 			d.handle(&d.out, Query{Packet: message(dhcpv4.MessageTypeDiscover).ToBytes()}, decide)
@@ -97,8 +96,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// The server lends itself to nobody who wants to send to a third: an answer goes
-// to the segment, to the host's own network, or to a relay of it.
+// An answer goes only to the segment, to the host's network, or to its relay. So the server
+// cannot be used for reflection attacks.
 func TestNoReflection(t *testing.T) {
 	host := testHost(pxe.Agent)
 	host.Relays = []netip.Addr{netip.MustParseAddr("10.255.0.7")}
@@ -134,8 +133,7 @@ func TestNoReflection(t *testing.T) {
 	}
 }
 
-// Nobody takes a host's address away from afar: it would not boot for as long as that
-// is believed.
+// A distant sender cannot decline a host's address, which would prevent the host from booting.
 func TestDeclinedFromAfar(t *testing.T) {
 	host := testHost(pxe.LocalDisk)
 	host.Relays = []netip.Addr{netip.MustParseAddr("10.255.0.7")}
@@ -164,8 +162,7 @@ func TestDeclinedFromAfar(t *testing.T) {
 	}
 }
 
-// FuzzServer: no sequence of packets makes the server panic, or give anybody an
-// address but its own.
+// FuzzServer: no sequence of packets causes a panic or gives a client another host's address.
 func FuzzServer(f *testing.F) {
 	requests, _ := filepath.Glob("testdata/*.request")
 	for _, path := range requests {
@@ -186,7 +183,7 @@ func FuzzServer(f *testing.F) {
 		case 1:
 			s.handle(&out, q, func(q Query) (Answer, error) { return ReplyBINL(id, dir, q) })
 		case 2:
-			s.hear(q)
+			s.handleReply(q)
 		}
 		for _, a := range out.answers {
 			r, err := dhcpv4.FromBytes(a.Packet)
@@ -203,7 +200,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// strictLog fails the test on an error: the server logs panics so.
+// strictLog fails the test on errors, because the server logs panics as errors.
 type strictLog struct{ t *testing.T }
 
 func (l strictLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
@@ -217,8 +214,7 @@ func (l strictLog) Handle(_ context.Context, r slog.Record) error {
 func (l strictLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l strictLog) WithGroup(string) slog.Handler      { return l }
 
-// TestClockOfFindings pins that the same finding is told again after a while.
-func TestClockOfFindings(t *testing.T) {
+func TestFindingIsLoggedAgainAfterQuiet(t *testing.T) {
 	d := newDesk(t, testHost(pxe.Agent))
 	relayed := message(dhcpv4.MessageTypeDiscover, giaddr("10.0.0.1"))
 	for i, step := range []struct {

@@ -37,7 +37,7 @@ func (s *sent) send(a Answer, _ Link) error {
 
 func (s *sent) Close() error { return nil }
 
-// desk is a server without a socket, at a time that the test sets.
+// desk is a server without a socket whose clock the test sets.
 type desk struct {
 	Server
 	out    sent
@@ -56,7 +56,7 @@ func newDesk(t *testing.T, hosts ...pxe.Host) *desk {
 	return d
 }
 
-// ask hands a packet in and returns the outcome: the message sent and the event.
+// ask handles a packet and returns the sent message and the event.
 func (d *desk) ask(m *dhcpv4.DHCPv4) string {
 	d.out.answers, d.events = nil, nil
 	d.handle(&d.out, Query{Packet: m.ToBytes()}, func(q Query) (Answer, error) { return Reply(d.Identity, d.Directory, q) })
@@ -74,7 +74,7 @@ func (d *desk) outcome() string {
 	return strings.Join(parts, " ")
 }
 
-func TestDeclinedAddressRests(t *testing.T) {
+func TestDeclinedAddressIsWithheld(t *testing.T) {
 	discover := message(dhcpv4.MessageTypeDiscover)
 	request := message(dhcpv4.MessageTypeRequest, serverID(ours), requested(right))
 	decline := message(dhcpv4.MessageTypeDecline, serverID(ours), requested(right))
@@ -91,13 +91,13 @@ func TestDeclinedAddressRests(t *testing.T) {
 		{in: request, want: "AddressConflict"},
 		{in: discover, wait: dhcpserver.Quarantine - time.Second, want: "AddressConflict"},
 		{in: discover, wait: time.Second, want: "OFFER Offer"},
-		// Given by a replica and declined: known here, too, and told there.
+		// Given by another replica and declined: withheld and reported here, too.
 		{in: message(dhcpv4.MessageTypeDecline, serverID(theirs), requested(right)), want: ""},
 		{in: discover, want: "AddressConflict"},
-		// Its host uses it after all.
+		// The host uses the address after all.
 		{in: renew, want: "ACK Ack"},
 		{in: discover, want: "OFFER Offer"},
-		// Somebody else's address.
+		// The address of another host.
 		{in: message(dhcpv4.MessageTypeDecline, serverID(ours), requested(wrong)), want: ""},
 		{in: discover, want: "OFFER Offer"},
 		{in: message(dhcpv4.MessageTypeRelease, serverID(ours), ciaddr(right)), want: ""},
@@ -108,17 +108,17 @@ func TestDeclinedAddressRests(t *testing.T) {
 			t.Fatalf("step %d: got %q, want %q", i, got, step.want)
 		}
 	}
-	if lines := strings.Count(d.log.String(), "used by another machine"); lines != 2 {
+	if lines := strings.Count(d.log.String(), "Another machine uses the address"); lines != 2 {
 		t.Errorf("logged %d times, want once in each of two times %s:\n%s", lines, dhcpserver.Quiet, d.log.String())
 	}
 	d.now = d.now.Add(dhcpserver.Quiet)
 	d.ask(decline)
-	if lines := strings.Count(d.log.String(), "used by another machine"); lines != 3 {
+	if lines := strings.Count(d.log.String(), "Another machine uses the address"); lines != 3 {
 		t.Errorf("logged %d times after another %s, want once more", lines, dhcpserver.Quiet)
 	}
 }
 
-func TestOtherServersAreTold(t *testing.T) {
+func TestOtherServersAreReported(t *testing.T) {
 	host, second := testHost(pxe.Agent), testHost(pxe.Agent)
 	second.MAC, second.Address = net.HardwareAddr{0x52, 0x54, 0, 0, 0, 2}, netip.MustParsePrefix("192.0.2.99/24")
 	d := newDesk(t, host, second)
@@ -133,19 +133,18 @@ func TestOtherServersAreTold(t *testing.T) {
 	if lines := strings.Count(d.log.String(), "Another DHCP server"); lines != 2 {
 		t.Errorf("logged %d times, want once for each of two servers:\n%s", lines, d.log.String())
 	}
-	if !strings.Contains(d.log.String(), "192.0.2.2 gave it 192.0.2.200") {
+	if !strings.Contains(d.log.String(), "took 192.0.2.200 from DHCP server 192.0.2.2") {
 		t.Errorf("the log does not say what was given:\n%s", d.log.String())
 	}
 }
 
-// One server too many has no place among those that are told apart until another has
-// not been seen for a while: so one that is real is told again after somebody has made up
-// as many as there may be.
-func TestOthers(t *testing.T) {
-	var o others
+// A server above the limit is not remembered until another was silent for a while. So a real
+// server is reported again after an attacker has forged many.
+func TestRogueServersAreBounded(t *testing.T) {
+	var o rogueServers
 	start := time.Unix(1_000_000, 0)
 	madeUp := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
-	for i := range maxOthers {
+	for i := range maxRogueServers {
 		if known, forgotten := o.see(madeUp(i), start.Add(time.Duration(i)*time.Second)); !known || forgotten.IsValid() {
 			t.Errorf("%s: known %t, in the place of %s", madeUp(i), known, forgotten)
 		}
@@ -169,7 +168,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// reply builds what another server sends to the test host.
+// replyOf builds another server's reply to the test host.
 func replyOf(kind dhcpv4.MessageType, server, yiaddr string, change ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	m := message(kind, append([]dhcpv4.Modifier{serverID(server)}, change...)...)
 	m.OpCode = dhcpv4.OpcodeBootReply
@@ -177,7 +176,7 @@ func replyOf(kind dhcpv4.MessageType, server, yiaddr string, change ...dhcpv4.Mo
 	return m
 }
 
-func TestOverheard(t *testing.T) {
+func TestInspectReply(t *testing.T) {
 	offer, ack := dhcpv4.MessageTypeOffer, dhcpv4.MessageTypeAck
 	file := func(m *dhcpv4.DHCPv4) { m.BootFileName = "pxelinux.0\x01" }
 	for _, tc := range []struct {
@@ -185,20 +184,20 @@ func TestOverheard(t *testing.T) {
 		in   *dhcpv4.DHCPv4
 		mode pxe.Mode
 		plan pxe.PlanKind
-		want string // what the event says; "": no event
+		want string // the event's detail; "" means no event
 	}{
-		{"offer of another address", replyOf(offer, theirs, "192.0.2.200"), pxe.Reserve, pxe.Agent, "192.0.2.2 gives it 192.0.2.200, recorded is 192.0.2.17"},
-		{"acknowledgement of one", replyOf(ack, theirs, "192.0.2.200"), pxe.Reserve, pxe.LocalDisk, "192.0.2.2 gives it 192.0.2.200, recorded is 192.0.2.17"},
-		{"proxyDHCP", replyOf(offer, theirs, "0.0.0.0", file), pxe.Reserve, pxe.Agent, `192.0.2.2 is a proxyDHCP server and offers it the boot file "0x7078656c696e75782e3001"`},
+		{"offer of another address", replyOf(offer, theirs, "192.0.2.200"), pxe.Reserve, pxe.Agent, "DHCP server 192.0.2.2 gives 192.0.2.200, but 192.0.2.17 is recorded"},
+		{"acknowledgment of one", replyOf(ack, theirs, "192.0.2.200"), pxe.Reserve, pxe.LocalDisk, "DHCP server 192.0.2.2 gives 192.0.2.200, but 192.0.2.17 is recorded"},
+		{"proxyDHCP", replyOf(offer, theirs, "0.0.0.0", file), pxe.Reserve, pxe.Agent, `proxyDHCP server 192.0.2.2 offers the boot file "0x7078656c696e75782e3001"`},
 		{"a replica", replyOf(offer, theirs, right), pxe.Reserve, pxe.Agent, ""},
 		{"ourselves", replyOf(offer, ours, "192.0.2.200"), pxe.Reserve, pxe.Agent, ""},
 		{"parameters", replyOf(ack, theirs, "0.0.0.0"), pxe.Reserve, pxe.Agent, ""},
 		{"a refusal", replyOf(dhcpv4.MessageTypeNak, theirs, "0.0.0.0"), pxe.Reserve, pxe.Agent, ""},
 		{"where another server is meant to be", replyOf(offer, theirs, "192.0.2.200"), pxe.Proxy, pxe.Agent, ""},
 		{"a host that is not ours to boot", replyOf(offer, theirs, "192.0.2.200"), pxe.Reserve, pxe.None, ""},
-		{"a stranger", replyOf(offer, theirs, "192.0.2.200", mac("52:54:00:ff:ff:ff")), pxe.Reserve, pxe.Agent, ""},
+		{"an unknown client", replyOf(offer, theirs, "192.0.2.200", mac("52:54:00:ff:ff:ff")), pxe.Reserve, pxe.Agent, ""},
 		{"a request", message(dhcpv4.MessageTypeRequest, serverID(theirs)), pxe.Reserve, pxe.Agent, ""},
-		{"nobody's", func() *dhcpv4.DHCPv4 {
+		{"no host's", func() *dhcpv4.DHCPv4 {
 			m := replyOf(offer, theirs, "192.0.2.200")
 			m.Options.Del(dhcpv4.OptionServerIdentifier)
 			return m
@@ -208,7 +207,7 @@ func TestOverheard(t *testing.T) {
 			host := testHost(tc.plan)
 			host.Mode = tc.mode
 			d := newDesk(t, host)
-			d.hear(Query{Packet: tc.in.ToBytes(), Link: Link{Name: "eth1"}})
+			d.handleReply(Query{Packet: tc.in.ToBytes(), Link: Link{Name: "eth1"}})
 			var want []pxe.BootEvent
 			if tc.want != "" {
 				want = []pxe.BootEvent{{MAC: host.MAC, Host: "default/server-1", Stage: pxe.StageOtherServer, Detail: tc.want,

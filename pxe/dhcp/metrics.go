@@ -17,21 +17,20 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// Metrics count what the server hears, and what becomes of it. No label comes
-// from the network but the addresses of other servers, of which there are few.
+// Metrics count received messages and findings. The only labels from the network are the
+// addresses of other servers, whose number is bounded. Nil counts nothing.
 type Metrics struct {
 	messages *prometheus.CounterVec
 	findings *prometheus.CounterVec
-	others   *prometheus.GaugeVec
-	// known are the children of messages by type and outcome: a lookup by labels
-	// costs more than the rest of an exchange.
+	rogues   *prometheus.GaugeVec
+	// known caches the counters of messages by type and outcome: a lookup by labels costs
+	// more than the rest of an exchange.
 	known [lastType + 1][outcomes]prometheus.Counter
 }
 
-// lastType is the last of RFC 2131's message types; others count as type 0.
+// lastType is the last message type of RFC 2131. Higher types count as type 0.
 const lastType = dhcpv4.MessageTypeInform
 
-// outcome is what became of one message.
 type outcome int
 
 const (
@@ -49,22 +48,20 @@ func (o outcome) String() string {
 	return [outcomes]string{"malformed", "unknown", "silent", "offer", "ack", "nak", "failed"}[o]
 }
 
-// findings are the stages that something wrong is told by.
 var findings = []pxe.Stage{pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed}
 
-// NewMetrics registers the metrics, or takes over those of an earlier server of
-// the process.
+// NewMetrics registers the metrics, or reuses those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_messages_total",
-			Help: "DHCP messages received, by their type and what became of them."}, []string{"type", "outcome"}),
+			Help: "DHCP messages received, by message type and outcome."}, []string{"type", "outcome"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_findings_total",
-			Help: "What is wrong on the provisioning networks, by kind: AddressConflict, WrongNetwork, OtherDHCPServer, Failed."}, []string{"kind"}),
-		others: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
-			Help: "When a DHCP server that is not Ingot's answered one of its hosts last, by the server's address."}, []string{"server"}),
+			Help: "Problems on the provisioning networks, by kind: AddressConflict, WrongNetwork, OtherDHCPServer, Failed."}, []string{"kind"}),
+		rogues: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
+			Help: "Last time that a DHCP server outside of Ingot answered one of its hosts, by server address."}, []string{"server"}),
 	}
-	if err := errors.Join(collect.RegisterOrGet(registry, &m.messages), collect.RegisterOrGet(registry, &m.findings), collect.RegisterOrGet(registry, &m.others)); err != nil {
-		return nil, fmt.Errorf("register the metrics of DHCP: %w", err)
+	if err := errors.Join(collect.RegisterOrGet(registry, &m.messages), collect.RegisterOrGet(registry, &m.findings), collect.RegisterOrGet(registry, &m.rogues)); err != nil {
+		return nil, fmt.Errorf("register DHCP metrics: %w", err)
 	}
 	for t := range m.known {
 		name := "other"
@@ -75,14 +72,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			m.known[t][o] = m.messages.WithLabelValues(name, o.String())
 		}
 	}
-	// From zero: the first of a kind is no increase() of a counter that was not there.
+	// Start at zero: increase() ignores the first sample of a new series.
 	for _, stage := range findings {
 		m.findings.WithLabelValues(string(stage))
 	}
 	return m, nil
 }
 
-// count counts one message; nil Metrics count nothing.
 func (m *Metrics) count(kind dhcpv4.MessageType, o outcome) {
 	if m == nil {
 		return
@@ -93,31 +89,25 @@ func (m *Metrics) count(kind dhcpv4.MessageType, o outcome) {
 	m.known[kind][o].Inc()
 }
 
-// find counts something wrong; other stages do not count.
-func (m *Metrics) find(stage pxe.Stage) {
-	if m == nil {
-		return
-	}
-	if slices.Contains(findings, stage) {
+// countFinding counts a problem and ignores other stages.
+func (m *Metrics) countFinding(stage pxe.Stage) {
+	if m != nil && slices.Contains(findings, stage) {
 		m.findings.WithLabelValues(string(stage)).Inc()
 	}
 }
 
-// saw notes another server.
-func (m *Metrics) saw(server netip.Addr, at float64) {
+func (m *Metrics) setRogue(server netip.Addr, at float64) {
 	if m != nil {
-		m.others.WithLabelValues(server.String()).Set(at)
+		m.rogues.WithLabelValues(server.String()).Set(at)
 	}
 }
 
-// forget takes another server out.
-func (m *Metrics) forget(server netip.Addr) {
+func (m *Metrics) deleteRogue(server netip.Addr) {
 	if m != nil {
-		m.others.DeleteLabelValues(server.String())
+		m.rogues.DeleteLabelValues(server.String())
 	}
 }
 
-// outcomeOf classifies an answer that was sent, or not.
 func outcomeOf(a Answer, sent error) outcome {
 	switch {
 	case sent != nil:

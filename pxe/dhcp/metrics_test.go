@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// values are the metrics that are not zero, as "name{labels} value".
+// values returns the metrics that are not zero, as "name{labels} value".
 func values(t *testing.T, registry *prometheus.Registry) []string {
 	t.Helper()
 	families, err := registry.Gather()
@@ -40,8 +40,8 @@ func values(t *testing.T, registry *prometheus.Registry) []string {
 	return out
 }
 
-// A counter that is first told as 1 has not increased: all kinds are told from the start.
-func TestFindingsBeginAtZero(t *testing.T) {
+// increase() ignores the first sample of a series, so all kinds exist from the start.
+func TestFindingsStartAtZero(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	if _, err := NewMetrics(registry); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, values(t, registry), sorted); diff != "" {
 		t.Error(diff)
 	}
-	// A second server of the process goes on counting.
+	// A second server of the process continues the counters.
 	again, err := NewMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +117,6 @@ func TestMetrics(t *testing.T) {
 	registry = prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_dhcp_messages_total", Help: "something else"}))
 	if _, err := NewMetrics(registry); err == nil {
-		t.Error("metrics of somebody else are taken over")
+		t.Error("metrics of another type are reused")
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// A host on a network with IPv6 alone is no business of DHCP for IPv4, whoever passes it
-// on: nobody is answered, and nothing is told that would look like a fault.
-func TestHostWithIPv6AloneIsNotAnswered(t *testing.T) {
+// DHCPv4 neither answers nor reports a host on a network with IPv6 only, even with a relay.
+func TestHostWithIPv6OnlyIsNotAnswered(t *testing.T) {
 	for name, change := range map[string][]dhcpv4.Modifier{
 		"on the segment": {class("PXEClient:Arch:00007:UNDI:003000")},
 		"by a relay":     {class("PXEClient:Arch:00007:UNDI:003000"), giaddr("192.0.2.254")},
@@ -28,7 +27,7 @@ func TestHostWithIPv6AloneIsNotAnswered(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a.Packet != nil || a.Event.Stage != "" {
-				t.Errorf("answered %x, told %+v", a.Packet, a.Event)
+				t.Errorf("answered %x, event %+v", a.Packet, a.Event)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// bulky is a host with more to say than fits a small message.
+// bulky is a host with more options than a small message can hold.
 func bulky() pxe.Host {
 	h := testHost(pxe.Agent)
 	h.Routes, h.Search = nil, nil
@@ -31,13 +31,13 @@ func bulky() pxe.Host {
 	return h
 }
 
-// TestMessagesFit: no message is longer than its reader can take, what boots it is
-// always in, and whoever can take all gets all.
+// No message exceeds the client's limit, boot options are always included, and a client without
+// a limit gets all options.
 func TestMessagesFit(t *testing.T) {
 	everything := []byte{1, 3, 6, 12, 15, 26, 28, 42, 119, 121, 224, 225, 226, 227}
 	for _, tc := range []struct {
 		name  string
-		limit int // of option 57; 0: not said
+		limit int // of option 57; 0 means absent
 		who   dhcpv4.Modifier
 		bound int
 		has   []uint8
@@ -128,8 +128,7 @@ func TestSearchList(t *testing.T) {
 	}
 }
 
-// TestDatagram compares with a packet written down by hand: checksums as
-// `tcpdump -v` confirms them.
+// The expected packet was written by hand, and `tcpdump -v` confirmed its checksums.
 func TestDatagram(t *testing.T) {
 	from, to := netip.MustParseAddrPort("192.0.2.1:67"), netip.MustParseAddrPort("192.0.2.17:68")
 	for _, payload := range []string{"", "a", "ab", strings.Repeat("\xff", 301)} {

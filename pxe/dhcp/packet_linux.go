@@ -15,14 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packetSocket is an AF_PACKET socket for IPv4 below the kernel's own stack. Of
-// what comes in it gets DHCP replies only: a filter in the kernel sees to it.
+// packetSocket is an AF_PACKET socket for IPv4. A kernel filter lets only DHCP replies in.
 type packetSocket struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
-// openPacketSocket needs CAP_NET_RAW (EPERM).
 func openPacketSocket() (*packetSocket, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -32,7 +30,7 @@ func openPacketSocket() (*packetSocket, error) {
 	raw, err := file.SyscallConn()
 	if err == nil {
 		err = errors.Join(filterReplies(fd),
-			// Bound to a protocol only now, so that nothing comes past the filter.
+			// Bind to the protocol last, so that no packet bypasses the filter.
 			os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_IP)})))
 	}
 	if err != nil {
@@ -41,7 +39,7 @@ func openPacketSocket() (*packetSocket, error) {
 	return &packetSocket{file: file, raw: raw}, nil
 }
 
-// filterReplies lets in what goes from UDP port 67 to 68, but for fragments.
+// filterReplies accepts UDP packets from port 67 to port 68, except fragments.
 func filterReplies(fd int) error {
 	const accept, drop = 7, 8
 	to := func(label, at int) uint8 { return uint8(label - at - 1) }
@@ -68,7 +66,7 @@ func filterReplies(fd int) error {
 	return os.NewSyscallError("setsockopt SO_ATTACH_FILTER", err)
 }
 
-// send puts an IP packet on the wire, for the device with this hardware address.
+// send sends an IP packet to a hardware address.
 func (p *packetSocket) send(packet []byte, to net.HardwareAddr, index int) error {
 	address := &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_IP), Ifindex: index, Halen: uint8(len(to))}
 	copy(address.Addr[:], to)
@@ -80,8 +78,7 @@ func (p *packetSocket) send(packet []byte, to net.HardwareAddr, index int) error
 	return errors.Join(err, os.NewSyscallError("sendto", sent))
 }
 
-// receive reads the payload of one reply and tells the interface that it came by.
-// It skips what this machine itself has sent.
+// receive reads the payload of one reply and returns its interface. It skips outgoing packets.
 func (p *packetSocket) receive(buf []byte) (n, index int, _ error) {
 	packet := make([]byte, len(buf)+ipHeader+udpHeader)
 	for {
@@ -111,10 +108,10 @@ func (p *packetSocket) receive(buf []byte) (n, index int, _ error) {
 	}
 }
 
-// Close closes the socket and wakes who waits for it.
+// Close closes the socket and ends a pending receive.
 func (p *packetSocket) Close() error { return p.file.Close() }
 
-// networkOrder is a number as it stands in the kernel's network structures.
+// networkOrder converts a number to network byte order.
 func networkOrder(n uint16) uint16 {
 	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, n))
 }

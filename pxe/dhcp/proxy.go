@@ -12,52 +12,44 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// proxy answers beside a DHCP server that gives the addresses (PXE 2.1 §2.2.3):
-// an offer without an address that names the boot file, which firmware takes
-// together with the other server's. Requests go to the other server, and show which
-// address the host takes. No client gets a NAK: no address is refused here.
+// proxy answers on a network whose addresses come from another server (PXE 2.1 section 2.2.3).
+// Its offer has no address, only the boot file, and firmware combines it with the other
+// server's offer. A DHCPREQUEST goes to the other server and shows which address the host
+// takes. The result is never a NAK.
 func (ex *exchange) proxy() Answer {
 	bootless := ex.firmware == plain || ex.firmware == agent
 	switch {
 	case ex.kind == dhcpv4.MessageTypeRequest:
-		a := ex.nothing()
-		if !bootless && ex.boot.answer && ex.isNamed() {
-			a = ex.confirm()
+		a := ex.noAnswer()
+		// Some ROMs (Intel Boot Agent) request the boot file from the proxyDHCP server that
+		// option 54 names, instead of on port 4011.
+		if !bootless && ex.boot.answer && addressOf(ex.req.Options.Get(dhcpv4.OptionServerIdentifier)) == ex.id.Address {
+			a = ex.sendBootFile(dhcpv4.MessageTypeAck, pxe.StageAck)
 		}
-		a.takes, a.mac = ex.takes(), ex.host.MAC
+		a.takes, a.mac = ex.acceptedAddress(), ex.host.MAC
 		return a
 	case ex.kind == dhcpv4.MessageTypeInform && ex.firmware == agent && ex.boot.answer:
 		return ex.inform()
 	case ex.kind != dhcpv4.MessageTypeDiscover || bootless:
-		return ex.nothing()
+		return ex.noAnswer()
 	case !ex.boot.answer:
 		return ex.silent(ex.boot.why)
 	}
-	r := ex.reply(dhcpv4.MessageTypeOffer)
+	return ex.sendBootFile(dhcpv4.MessageTypeOffer, pxe.StageOffer)
+}
+
+func (ex *exchange) sendBootFile(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
+	r := ex.reply(kind)
 	ex.addBoot(r)
-	r.SetBroadcast() // it has no address that a relay could send it to (RFC 1542 section 4.1.2)
-	return ex.send(r, pxe.StageOffer, ex.firmware.String()+", boot file only")
+	r.SetBroadcast() // there is no address that a relay could send to (RFC 1542 section 4.1.2)
+	return ex.send(r, stage, ex.firmware.String()+", boot file only")
 }
 
-// isNamed reports a request that names this server in option 54. Some ROMs (Intel Boot
-// Agent) ask a proxyDHCP server in this way for what it has offered, and do without port 4011.
-func (ex *exchange) isNamed() bool {
-	return addressOf(ex.req.Options.Get(dhcpv4.OptionServerIdentifier)) == ex.id.Address
-}
-
-// confirm repeats the offer of a boot file.
-func (ex *exchange) confirm() Answer {
-	r := ex.reply(dhcpv4.MessageTypeAck)
-	ex.addBoot(r)
-	r.SetBroadcast()
-	return ex.send(r, pxe.StageAck, ex.firmware.String()+", boot file only")
-}
-
-// takes returns the address that a DHCPREQUEST says the client takes. Clients send it to
-// everybody before they have an address (RFC 2131 section 4.3.2, SELECTING and
-// INIT-REBOOT). A request that comes from an address of the host's network, and not from
-// its relay, was written by a neighbor: that shows nothing.
-func (ex *exchange) takes() netip.Addr {
+// acceptedAddress returns the address that the client takes by a DHCPREQUEST. Before a client has an
+// address, it broadcasts its requests (RFC 2131 section 4.3.2, SELECTING and INIT-REBOOT). A
+// request from an address of the host's network that is not the relay's could be a forgery
+// of a network neighbor and does not count.
+func (ex *exchange) acceptedAddress() netip.Addr {
 	address := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
 	unset := !ex.from.IsValid() || ex.from.IsUnspecified()
 	relayed := ex.relay.address.IsValid() && (ex.from == ex.relay.address || !ex.host.On().Contains(ex.from))
@@ -67,29 +59,27 @@ func (ex *exchange) takes() netip.Addr {
 	return address
 }
 
-// ReplyBINL decides what to answer to one packet that came to port 4011. UEFI
-// firmware asks there for the boot file, again, after it has its address from
-// an offer that called itself PXEClient (option 60) and had no option 43,
-// whether that offer named a file or not (PXE 2.1 §2.2.5; seen with EDK2). The
-// answer goes to where the packet came from, if that is of the host's network, and gives
-// no address.
+// ReplyBINL returns the answer to a packet on port 4011. UEFI firmware requests its boot file
+// there after an offer with option 60 "PXEClient" and without option 43, even if that offer
+// named a file (PXE 2.1 section 2.2.5; seen with EDK2). The answer has no address and goes to
+// the sender, if the sender is in the host's network.
 func ReplyBINL(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 	var ex exchange
-	if err := ex.open(id, dir, q); err != nil {
+	if err := ex.gather(id, dir, q); err != nil {
 		return Answer{}, err
 	}
 	if !ex.known || (ex.kind != dhcpv4.MessageTypeRequest && ex.kind != dhcpv4.MessageTypeInform) {
-		return ex.nothing(), nil
+		return ex.noAnswer(), nil
 	}
 	if !ex.boot.answer || ex.boot.file == "" {
 		why := ex.boot.why
 		if why == "" {
-			why = ex.firmware.String() + " asked for a boot file, and is to have none"
+			why = ex.firmware.String() + " requested a boot file, but the plan has none"
 		}
 		return ex.silent(why), nil
 	}
-	if !isOf(ex.host, q.From.Addr()) {
-		return ex.silent(fmt.Sprintf("asked for a boot file from %s, which is not of network %s (%s)", q.From.Addr(), ex.host.Network, ex.host.On())), nil
+	if !isInNetwork(ex.host, q.From.Addr()) {
+		return ex.silent(fmt.Sprintf("requested a boot file from %s, which is not in network %s (%s)", q.From.Addr(), ex.host.Network, ex.host.On())), nil
 	}
 	r := ex.reply(dhcpv4.MessageTypeAck)
 	r.ClientIPAddr = ex.req.ClientIPAddr

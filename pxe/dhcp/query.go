@@ -17,25 +17,23 @@ import (
 	"github.com/ingot-metal/ingot/pxe/links"
 )
 
-// Query is one packet, and where it came in.
 type Query struct {
 	Packet []byte
-	// From is its sender: who asks on port 4011 is answered there, and who takes an
-	// address away must be of its network.
+	// From is the sender. Answers on port 4011 go to it, and a DHCPDECLINE must come from
+	// the host's network.
 	From netip.AddrPort
-	// Link is the interface; zero where the socket does not tell.
+	// Link is the interface; zero if the socket does not report it.
 	Link Link
-	// Bindings are what earlier exchanges showed; nil: nothing.
+	// Bindings are the addresses that earlier exchanges showed; nil means none.
 	Bindings *pxe.AddressBindings
 }
 
 // Link is an interface of this machine.
 type Link = links.Link
 
-// ErrMalformed reports a packet that is no DHCP request from Ethernet.
+// ErrMalformed is returned for a packet that is not a DHCP request of an Ethernet client.
 var ErrMalformed = errors.New("malformed DHCP request")
 
-// parse accepts requests of Ethernet clients that carry a message type.
 func parse(packet []byte) (*dhcpv4.DHCPv4, dhcpv4.MessageType, error) {
 	req, err := dhcpv4.FromBytes(packet)
 	if err != nil {
@@ -53,30 +51,27 @@ func parse(packet []byte) (*dhcpv4.DHCPv4, dhcpv4.MessageType, error) {
 	return req, kind, nil
 }
 
-// Sub-options of option 82.
 const (
-	circuitID        = 1  // RFC 3046 §3.1
-	remoteID         = 2  // RFC 3046 §3.2
+	circuitID        = 1  // RFC 3046 section 3.1
+	remoteID         = 2  // RFC 3046 section 3.2
 	linkSelection    = 5  // RFC 3527
 	serverIDOverride = 11 // RFC 5107
 )
 
-// relay is what stands between the client and this server. The zero value: nothing.
+// relay describes the relay between client and server. The zero value means no relay.
 type relay struct {
-	// address is giaddr, where the answer goes.
+	// address is giaddr, the destination of the answer.
 	address netip.Addr
-	// link is an address of the client's own network: giaddr, unless the relay
-	// names another (RFC 3527).
+	// link is an address of the client's network: giaddr, or the relay's link selection (RFC 3527).
 	link netip.Addr
-	// serverID is what the relay wants to be taken for, so that renewals pass
-	// it, too (RFC 5107).
+	// serverID is the server identifier that the relay requires, so that renewals pass
+	// the relay, too (RFC 5107).
 	serverID netip.Addr
 	port     pxe.Port
 }
 
-// relayOf reads giaddr and option 82. A switch that snoops adds the option and
-// leaves giaddr alone: then only its IDs count. An option that does not parse
-// is echoed, as any is, and otherwise not there.
+// relayOf reads giaddr and option 82. A snooping switch adds the option without giaddr; then
+// only its identifiers count. A malformed option is echoed but otherwise ignored.
 func relayOf(req *dhcpv4.DHCPv4) relay {
 	r := relay{address: addressOf(req.GatewayIPAddr)}
 	r.link, r.port.Relay = r.address, r.address
@@ -96,8 +91,7 @@ func relayOf(req *dhcpv4.DHCPv4) relay {
 	return r
 }
 
-// suboption finds one value; nil when it is not there before the option ends or
-// breaks off.
+// suboption returns the value of a sub-option, or nil if it is missing or truncated.
 func suboption(raw []byte, code byte) []byte {
 	for len(raw) >= 2 {
 		end := 2 + int(raw[1])
@@ -112,11 +106,10 @@ func suboption(raw []byte, code byte) []byte {
 	return nil
 }
 
-// maxLabel bounds what is told of an identifier, in bytes.
+// maxLabel limits the shown part of an identifier, in bytes.
 const maxLabel = 64
 
-// Label writes an identifier for people: as it is when it is printable ASCII,
-// else in hex.
+// Label returns an identifier as text if it is printable ASCII, else in hex.
 func Label(id []byte) string {
 	id = id[:min(len(id), maxLabel)]
 	if len(id) == 0 {
@@ -128,36 +121,36 @@ func Label(id []byte) string {
 	return string(id)
 }
 
-// misplaced says why a request does not come from the host's network; empty: it
-// may. A relay says where the client is, and must be believed, since an address
-// of another subnet would be of no use there; but only one that is of the host's
-// network itself: the answer goes to it, and anybody can write the rest of a packet.
-// Without a relay the client is on the interface's segment: that is wrong for certain
-// only when the host's subnet is that of another interface.
-func misplaced(host pxe.Host, r relay, link Link) string {
+// wrongNetwork returns why a request cannot come from the host's network, or "".
+//
+// With a relay, the relay must be in the host's network, because the answer goes to it and the rest
+// of the packet could be forged. Its link selection must be in the network, too: an address of
+// another subnet would be useless to the client. Without a relay the client is on the interface's
+// segment. That is certainly wrong only if another interface has the host's subnet.
+func wrongNetwork(host pxe.Host, r relay, link Link) string {
 	own := host.On()
 	if r.address.IsValid() {
 		switch {
-		case !isOf(host, r.address):
-			return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", r.address, host.Network, own)
-		case r.link != r.address && !isOf(host, r.link):
-			return fmt.Sprintf("asked from %s, as relay %s says, which is not of network %s (%s)", r.link, r.address, host.Network, own)
+		case !isInNetwork(host, r.address):
+			return fmt.Sprintf("request came by relay %s, which is not in network %s (%s)", r.address, host.Network, own)
+		case r.link != r.address && !isInNetwork(host, r.link):
+			return fmt.Sprintf("request came from %s according to relay %s, which is not in network %s (%s)", r.link, r.address, host.Network, own)
 		}
 		return ""
 	}
 	overlaps := func(p netip.Prefix) bool { return p.Overlaps(own) }
-	if slices.ContainsFunc(link.Here, overlaps) || !slices.ContainsFunc(link.Elsewhere, overlaps) {
+	if slices.ContainsFunc(link.Subnets, overlaps) || !slices.ContainsFunc(link.OtherSubnets, overlaps) {
 		return ""
 	}
-	return fmt.Sprintf("asked on interface %s, which is not that of network %s (%s)", link.Name, host.Network, own)
+	return fmt.Sprintf("request came in on interface %s, which is not on network %s (%s)", link.Name, host.Network, own)
 }
 
-// isOf says whether an address is of the host's network, or of one of its relays.
-func isOf(host pxe.Host, address netip.Addr) bool {
+// isInNetwork reports whether an address is in the host's network or belongs to one of its relays.
+func isInNetwork(host pxe.Host, address netip.Addr) bool {
 	return host.On().Contains(address) || slices.Contains(host.Relays, address)
 }
 
-// addressOf is the IPv4 address in a field or option, or the zero Addr for none.
+// addressOf returns the IPv4 address in a field or option, or the zero Addr.
 func addressOf(ip []byte) netip.Addr {
 	a, ok := netip.AddrFromSlice(ip)
 	if !ok || !a.Is4() || a.IsUnspecified() {

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// info is option 82 with these sub-options, each as "code:text" or "code:0xhex".
+// info returns option 82 with sub-options, each as "code:text" or "code:0xhex".
 func info(parts ...string) dhcpv4.Modifier {
 	var raw []byte
 	for _, part := range parts {
@@ -32,23 +32,22 @@ func info(parts ...string) dhcpv4.Modifier {
 	return option(82, raw...)
 }
 
-// TestRelays: the answer goes to giaddr and carries option 82 as it came, last of
-// all; a relay of another network gets none.
+// The answer goes to giaddr and repeats option 82. A relay of another network gets none.
 func TestRelays(t *testing.T) {
 	const inside, outside, loopback = "192.0.2.254", "198.51.100.1", "10.255.0.7"
 	for _, tc := range []struct {
 		name string
 		in   []dhcpv4.Modifier
-		to   string // "": silence
+		to   string // "" means silence
 		port string
 	}{
 		{"in the subnet", []dhcpv4.Modifier{giaddr(inside)}, inside + ":67", "relay 192.0.2.254"},
 		{"of another network", []dhcpv4.Modifier{giaddr(outside)}, "", "relay 198.51.100.1"},
 		{"named by the network", []dhcpv4.Modifier{giaddr(loopback)}, loopback + ":67", "relay 10.255.0.7"},
 		{"link selection", []dhcpv4.Modifier{giaddr(loopback), info("5:0xc00002fe")}, loopback + ":67", "relay 10.255.0.7"},
-		{"link selection by somebody else", []dhcpv4.Modifier{giaddr(outside), info("5:0xc00002fe")}, "", "relay 198.51.100.1"},
+		{"link selection by another relay", []dhcpv4.Modifier{giaddr(outside), info("5:0xc00002fe")}, "", "relay 198.51.100.1"},
 		{"link selection of another network by a relay of several", []dhcpv4.Modifier{giaddr(loopback), info("5:0xc6336401")}, "", "relay 10.255.0.7"},
-		{"a name for the server by somebody else", []dhcpv4.Modifier{giaddr(outside), info("5:0xc00002fe", "11:0xc00002fe")}, "", "relay 198.51.100.1"},
+		{"a server identifier by another relay", []dhcpv4.Modifier{giaddr(outside), info("5:0xc00002fe", "11:0xc00002fe")}, "", "relay 198.51.100.1"},
 		{"link selection of another network", []dhcpv4.Modifier{giaddr(inside), info("5:0xc6336401")}, "", "relay 192.0.2.254"},
 		{"port and switch", []dhcpv4.Modifier{giaddr(inside), info("1:Ethernet1/7", "2:leaf-3")}, inside + ":67",
 			"relay 192.0.2.254, circuit Ethernet1/7, remote leaf-3"},
@@ -97,8 +96,8 @@ func TestRelays(t *testing.T) {
 	}
 }
 
-// TestServerIdentifierOverride: a relay that wants renewals to pass it stands in
-// option 54 (RFC 5107), and requests that name it are ours.
+// A relay that overrides the server identifier (RFC 5107) appears in option 54, and requests
+// with that identifier are for this server.
 func TestServerIdentifierOverride(t *testing.T) {
 	const relayID = "192.0.2.254"
 	override := info("11:0xc00002fe")
@@ -133,8 +132,8 @@ func TestServerIdentifierOverride(t *testing.T) {
 	}
 }
 
-// TestInterfaces: without a relay a host is misplaced only when its subnet is that
-// of another interface, and never when it renews what it has.
+// Without a relay a request is from the wrong network only if another interface has the host's
+// subnet. Renewals never are.
 func TestInterfaces(t *testing.T) {
 	prefixes := func(texts ...string) (out []netip.Prefix) {
 		for _, text := range texts {
@@ -150,14 +149,14 @@ func TestInterfaces(t *testing.T) {
 		want pxe.Stage
 	}{
 		{"not known", Link{}, discover, pxe.StageOffer},
-		{"its own", Link{Here: prefixes("192.0.2.0/24"), Elsewhere: prefixes("198.51.100.0/24")}, discover, pxe.StageOffer},
-		{"its own, with another subnet", Link{Here: prefixes("198.51.100.0/24", "192.0.2.0/25")}, discover, pxe.StageOffer},
-		{"one without an address of its subnet", Link{Here: prefixes("198.51.100.0/24")}, discover, pxe.StageOffer},
-		{"the wrong one", Link{Name: "eth1", Here: prefixes("198.51.100.0/24"), Elsewhere: prefixes("192.0.2.0/24")}, discover, pxe.StageMisplaced},
-		{"the wrong one, without an address", Link{Elsewhere: prefixes("192.0.2.0/24")}, discover, pxe.StageMisplaced},
-		{"renewal through a router", Link{Here: prefixes("198.51.100.0/24"), Elsewhere: prefixes("192.0.2.0/24")},
+		{"its own", Link{Subnets: prefixes("192.0.2.0/24"), OtherSubnets: prefixes("198.51.100.0/24")}, discover, pxe.StageOffer},
+		{"its own, with another subnet", Link{Subnets: prefixes("198.51.100.0/24", "192.0.2.0/25")}, discover, pxe.StageOffer},
+		{"one without an address of its subnet", Link{Subnets: prefixes("198.51.100.0/24")}, discover, pxe.StageOffer},
+		{"the wrong one", Link{Name: "eth1", Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")}, discover, pxe.StageMisplaced},
+		{"the wrong one, without an address", Link{OtherSubnets: prefixes("192.0.2.0/24")}, discover, pxe.StageMisplaced},
+		{"renewal through a router", Link{Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")},
 			message(dhcpv4.MessageTypeRequest, ciaddr(right)), pxe.StageAck},
-		{"release", Link{Here: prefixes("198.51.100.0/24"), Elsewhere: prefixes("192.0.2.0/24")},
+		{"release", Link{Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")},
 			message(dhcpv4.MessageTypeRelease, serverID(ours)), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

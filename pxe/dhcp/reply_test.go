@@ -61,7 +61,7 @@ func directory(hosts ...pxe.Host) pxe.Table {
 	return t
 }
 
-// readHex reads a packet: hex digits, white space, lines of comment.
+// readHex reads a packet from hex digits with white space and comment lines.
 func readHex(t testing.TB, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -81,9 +81,9 @@ func readHex(t testing.TB, path string) []byte {
 	return b
 }
 
-// TestGoldenPackets answers what real clients sent, captured on the lab's
-// switch from SeaBIOS and OVMF in QEMU 7.2 and Debian's iPXE. One golden file
-// holds the answers to one request under each plan.
+// TestGoldenPackets answers packets of real clients, captured on the lab's switch from SeaBIOS
+// and OVMF in QEMU 7.2 and from Debian's iPXE. Each golden file has the answers to one request
+// under all plans.
 func TestGoldenPackets(t *testing.T) {
 	requests, err := filepath.Glob("testdata/*.request")
 	if err != nil || len(requests) == 0 {
@@ -128,8 +128,7 @@ func TestGoldenPackets(t *testing.T) {
 	}
 }
 
-// describe writes an answer for people, header fields and options in full, and
-// then as the bytes on the wire.
+// describe formats an answer for people, with all fields and options, followed by its bytes.
 func describe(t *testing.T, a Answer) string {
 	t.Helper()
 	var b strings.Builder
@@ -153,7 +152,7 @@ func describe(t *testing.T, a Answer) string {
 	return b.String()
 }
 
-// message builds a request of a plain client (an operating system).
+// message builds a request of a plain client.
 func message(kind dhcpv4.MessageType, change ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	m := &dhcpv4.DHCPv4{
 		OpCode: dhcpv4.OpcodeBootRequest, HWType: 1,
@@ -206,7 +205,7 @@ const (
 	wrong  = "192.0.2.18"
 )
 
-// TestRequestRules is RFC 2131 table 4 and §4.3, row by row. The outcome is
+// TestRequestRules tests RFC 2131 table 4 and section 4.3. The outcome is
 // "<message> <yiaddr> <destination>", or "" for silence.
 func TestRequestRules(t *testing.T) {
 	const (
@@ -224,12 +223,12 @@ func TestRequestRules(t *testing.T) {
 		{"discover", message(discover), pxe.LocalDisk, "OFFER 192.0.2.17" + frame, pxe.StageOffer},
 		{"discover, broadcast flag", message(discover, broadcastFlag), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
 		{"discover for another address", message(discover, requested(wrong)), pxe.LocalDisk, "OFFER 192.0.2.17" + frame, pxe.StageOffer},
-		{"discover of a stranger", message(discover, mac("52:54:00:ff:ff:ff")), pxe.LocalDisk, "", ""},
+		{"discover of an unknown client", message(discover, mac("52:54:00:ff:ff:ff")), pxe.LocalDisk, "", ""},
 		{"discover under no plan", message(discover), pxe.None, "", pxe.StageSilent},
 		{"selecting us", message(request, serverID(ours), requested(right)), pxe.LocalDisk, "ACK 192.0.2.17" + frame, pxe.StageAck},
 		{"selecting a replica", message(request, serverID(theirs), requested(right)), pxe.LocalDisk, "", ""},
-		{"selecting a stranger", message(request, serverID(theirs), requested(wrong)), pxe.LocalDisk, "", pxe.StageOtherServer},
-		{"selecting a stranger under no plan", message(request, serverID(theirs), requested(wrong)), pxe.None, "", ""},
+		{"selecting another server", message(request, serverID(theirs), requested(wrong)), pxe.LocalDisk, "", pxe.StageOtherServer},
+		{"selecting another server under no plan", message(request, serverID(theirs), requested(wrong)), pxe.None, "", ""},
 		{"selecting us, wrong address", message(request, serverID(ours), requested(wrong)), pxe.LocalDisk, "NAK 0.0.0.0" + broadcast, pxe.StageNak},
 		{"PXE selecting us, wrong address", message(request, serverID(ours), requested(wrong), class("PXEClient:Arch:00000:UNDI:002001")), pxe.Agent, "", pxe.StageSilent},
 		{"init-reboot", message(request, requested(right)), pxe.LocalDisk, "ACK 192.0.2.17" + frame, pxe.StageAck},
@@ -287,7 +286,6 @@ func TestHostWithoutAddressIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestReplyOptions pins what else must or must not be in a reply.
 func TestReplyOptions(t *testing.T) {
 	type options map[uint8]string // hex; "-" means absent
 	pxeClient := class("PXEClient:Arch:00007:UNDI:003000")
@@ -325,7 +323,7 @@ func TestReplyOptions(t *testing.T) {
 		{"iPXE by its own option", message(dhcpv4.MessageTypeDiscover, option(175, 1, 1, 1, 19, 1, 1)), options{175: "b00101"}},
 		{"iPXE without HTTP", message(dhcpv4.MessageTypeDiscover, pxeClient, option(93, 0, 0), option(77, []byte("iPXE")...), option(175, 1, 1, 1)),
 			options{67: hex.EncodeToString([]byte("undionly.kpxe\x00"))}},
-		{"UEFI for Arm is not told of a PXE server", message(dhcpv4.MessageTypeDiscover, class("PXEClient:Arch:00011:UNDI:003000"), option(93, 0, 11)),
+		{"UEFI for Arm gets no PXE server", message(dhcpv4.MessageTypeDiscover, class("PXEClient:Arch:00011:UNDI:003000"), option(93, 0, 11)),
 			options{60: "-", 67: hex.EncodeToString([]byte("snponly-arm64.efi\x00"))}},
 		{"nor a ROM behind a relay that takes our place", message(dhcpv4.MessageTypeDiscover, pxeClient, option(93, 0, 0), giaddr("192.0.2.254"), option(82, 11, 4, 192, 0, 2, 254)),
 			options{54: "c00002fe", 60: "-", 67: hex.EncodeToString([]byte("undionly.kpxe\x00"))}},
@@ -355,7 +353,7 @@ func TestReplyOptions(t *testing.T) {
 	}
 }
 
-// TestBootFileInBothPlaces: U-Boot reads the header, others read option 67.
+// U-Boot reads the file name from the header, and other clients read option 67.
 func TestBootFileInBothPlaces(t *testing.T) {
 	for name, id := range map[string]Identity{"fits": testIdentity, "too long for the header": {
 		Address: testIdentity.Address, BaseURL: "http://192.0.2.1:8880/" + strings.Repeat("x", 128)}} {
@@ -406,8 +404,8 @@ func TestMalformedIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzReply: no packet makes the server panic, answer somebody unknown, answer
-// without echoing who asked, or give an address other than the recorded one.
+// FuzzReply: no packet causes a panic, an answer to an unknown client, an answer without the
+// client's identifiers, or an address other than the recorded one.
 func FuzzReply(f *testing.F) {
 	requests, _ := filepath.Glob("testdata/*.request")
 	for _, path := range requests {

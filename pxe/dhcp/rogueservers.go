@@ -11,41 +11,35 @@ import (
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 )
 
-// maxOthers bounds the servers that are told apart.
-const maxOthers = 64
+const maxRogueServers = 64
 
-// others are the DHCP servers that are not Ingot's and when each was seen last. Anybody
-// can make some up, by packets in a host's name: of those there are no more than can be
-// told apart, and one that is real has its place again soon after they end. The zero
-// value is ready; it is safe for concurrent use.
-type others struct {
+// rogueServers remembers when each DHCP server outside of Ingot was last seen. Packets with a
+// host's MAC address can forge servers, so the memory is bounded. A real server gets a place soon
+// after the forgeries end. The zero value is ready to use, and it is safe for concurrent use.
+type rogueServers struct {
 	mu   sync.Mutex
 	seen map[netip.Addr]time.Time
 }
 
-// see notes a server. It is false for one too many: all the others were seen a moment
-// ago. forgotten has left its place to it; it is not valid if none had to.
-func (o *others) see(server netip.Addr, at time.Time) (known bool, forgotten netip.Addr) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, there := o.seen[server]; !there && len(o.seen) == maxOthers {
-		if forgotten = o.oldest(); at.Sub(o.seen[forgotten]) < dhcpserver.Quiet {
+// see records a server. It returns false if there are too many, all seen within
+// dhcpserver.Quiet. Otherwise evicted is the server that was removed to make room, if any.
+func (r *rogueServers) see(server netip.Addr, at time.Time) (known bool, evicted netip.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, there := r.seen[server]; !there && len(r.seen) == maxRogueServers {
+		for other, last := range r.seen {
+			if !evicted.IsValid() || last.Before(r.seen[evicted]) {
+				evicted = other
+			}
+		}
+		if at.Sub(r.seen[evicted]) < dhcpserver.Quiet {
 			return false, netip.Addr{}
 		}
-		delete(o.seen, forgotten)
+		delete(r.seen, evicted)
 	}
-	if o.seen == nil {
-		o.seen = map[netip.Addr]time.Time{}
+	if r.seen == nil {
+		r.seen = map[netip.Addr]time.Time{}
 	}
-	o.seen[server] = at
-	return true, forgotten
-}
-
-func (o *others) oldest() (server netip.Addr) {
-	for other, at := range o.seen {
-		if !server.IsValid() || at.Before(o.seen[server]) {
-			server = other
-		}
-	}
-	return server
+	r.seen[server] = at
+	return true, evicted
 }

@@ -4,6 +4,7 @@
 package dhcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,126 +19,115 @@ import (
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 )
 
-// Server answers DHCP requests on sockets that it is given. It must not be
-// copied after its first use.
+// Server answers DHCP requests. It must not be copied after its first use.
 type Server struct {
 	Identity  Identity
 	Directory pxe.Directory
-	// Observer may be nil.
-	Observer pxe.Observer
-	// Bindings take the addresses that hosts of mode Proxy get from other servers. Nil:
-	// nothing is remembered, and agents that ask by DHCP get no token there.
+	Observer  pxe.Observer // may be nil
+	// Bindings receives the addresses that hosts of mode Proxy get from other servers. If
+	// it is nil, agents on those networks get no token by DHCP.
 	Bindings *pxe.AddressBindings
-	// Metrics may be nil.
-	Metrics *Metrics
-	// Log may be nil. Nothing that an unknown client sends is logged above
-	// debug level, and what is wrong with a known one once in ten minutes.
+	Metrics  *Metrics // may be nil
+	// Log may be nil. Packets of unknown clients are logged at debug level only, and a
+	// problem of a known client once in ten minutes.
 	Log *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
 	memory dhcpserver.Memory
-	others others
+	rogues rogueServers
 }
 
-// maxPacket is the longest request worth reading; the rest of a longer one is cut off,
-// which makes it malformed.
+// maxPacket is the longest request that is read, in bytes. Longer ones are truncated and so
+// malformed.
 const maxPacket = 2048
 
-// port is a socket that knows its interfaces.
+// port is a socket that knows the interface of each packet.
 type port interface {
-	// receive reads one packet.
 	receive(buf []byte) (n int, from netip.AddrPort, link Link, err error)
-	// send answers a packet that came by link.
+	// send answers a packet that arrived on link.
 	send(a Answer, link Link) error
 	Close() error
 }
 
-// eavesdropper is a socket that hears what other servers reply.
-type eavesdropper interface {
-	overhear(buf []byte) (n int, link Link, err error)
+// sniffer is a socket that receives the replies of other servers.
+type sniffer interface {
+	sniff(buf []byte) (n int, link Link, err error)
 }
 
-// Serve answers DHCP on a socket that is bound to port 67, until ctx ends or the
-// socket breaks, and closes the socket. A *Socket knows the interfaces of the
-// machine; any other is taken for one segment, where everybody without an address
-// is answered by broadcast. A nil error means that ctx ended.
+// Serve answers DHCP on a socket that is bound to port 67. It returns nil when ctx ends, or an
+// error if the socket fails, and closes the socket. Any socket but a *Socket counts as one
+// segment, and clients without an address are answered by broadcast.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
-	return s.serve(ctx, portOf(conn), func(q Query) (Answer, error) { return Reply(s.Identity, s.Directory, q) })
+	return s.serve(ctx, conn, func(q Query) (Answer, error) { return Reply(s.Identity, s.Directory, q) })
 }
 
-// ServeBINL answers questions for boot files on a socket that is bound to port
-// 4011, as Serve does on port 67.
+// ServeBINL answers boot file requests on a socket that is bound to port 4011. It is otherwise
+// like Serve.
 func (s *Server) ServeBINL(ctx context.Context, conn net.PacketConn) error {
-	return s.serve(ctx, portOf(conn), func(q Query) (Answer, error) { return ReplyBINL(s.Identity, s.Directory, q) })
+	return s.serve(ctx, conn, func(q Query) (Answer, error) { return ReplyBINL(s.Identity, s.Directory, q) })
 }
 
-func portOf(conn net.PacketConn) port {
-	if p, ok := conn.(port); ok {
-		return p
-	}
-	return segment{conn}
-}
-
-// decide is a reply function: Reply, ReplyBINL or Overheard.
+// decide is Reply or ReplyBINL.
 type decide func(Query) (Answer, error)
 
-// serve reads and answers, one packet after another: an answer takes microseconds and
-// waits for nobody, while a second reader would have a thread woken for every packet.
-func (s *Server) serve(ctx context.Context, p port, decide decide) error {
+// serve handles one packet after another. An answer takes microseconds and never blocks, while
+// a second reader would wake a thread per packet.
+func (s *Server) serve(ctx context.Context, conn net.PacketConn, decide decide) error {
+	p, ok := conn.(port)
+	if !ok {
+		p = segment{conn}
+	}
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
 	defer func() { _ = p.Close() }()
 	var g errgroup.Group
-	g.Go(func() error { return s.read(ctx, p, decide) })
-	if e, ok := p.(eavesdropper); ok {
-		g.Go(func() error { return s.listen(ctx, e) })
+	g.Go(func() error {
+		buf := make([]byte, maxPacket)
+		return dhcpserver.Read(ctx, s.log(), "DHCP request", func() error {
+			n, from, link, err := p.receive(buf)
+			if err == nil {
+				s.handle(p, Query{Packet: buf[:n], From: from, Link: link}, decide)
+			}
+			return err
+		})
+	})
+	if e, ok := p.(sniffer); ok {
+		g.Go(func() error { return s.sniffReplies(ctx, e) })
 	}
 	return g.Wait()
 }
 
-func (s *Server) read(ctx context.Context, p port, decide decide) error {
-	buf := make([]byte, maxPacket)
-	return dhcpserver.Read(ctx, s.log(), "DHCP request", func() error {
-		n, from, link, err := p.receive(buf)
-		if err == nil {
-			s.handle(p, Query{Packet: buf[:n], From: from, Link: link}, decide)
-		}
-		return err
-	})
-}
-
-// listen hears what other servers reply. That it cannot is no reason to stop.
-func (s *Server) listen(ctx context.Context, e eavesdropper) error {
+// sniffReplies reads the replies of other servers. A failure does not stop the server.
+func (s *Server) sniffReplies(ctx context.Context, e sniffer) error {
 	buf := make([]byte, maxPacket)
 	err := dhcpserver.Read(ctx, s.log(), "DHCP reply", func() error {
-		n, link, err := e.overhear(buf)
+		n, link, err := e.sniff(buf)
 		if err == nil {
-			s.hear(Query{Packet: buf[:n], Link: link})
+			s.handleReply(Query{Packet: buf[:n], Link: link})
 		}
 		return err
 	})
 	if err != nil {
-		s.log().Info("Replies of other DHCP servers are not heard; only what hosts tell of them is", "reason", err)
+		s.log().Info("Cannot receive the replies of other DHCP servers; only hosts' requests reveal them", "reason", err)
 	}
 	return nil
 }
 
-// errDeaf reports that the replies of others cannot be heard.
-var errDeaf = fmt.Errorf("no packet socket: %w", net.ErrClosed)
+// errNoPacketSocket is returned by a socket without a packet socket.
+var errNoPacketSocket = fmt.Errorf("no packet socket: %w", net.ErrClosed)
 
-// handle answers one packet.
 func (s *Server) handle(p port, q Query, decide decide) {
-	defer dhcpserver.Survive(s.log(), "DHCP request", q.From)
+	defer dhcpserver.Recover(s.log(), "DHCP request", q.From)
 	q.Bindings = s.Bindings
 	answer, err := decide(q)
 	if err != nil {
 		s.Metrics.count(dhcpv4.MessageTypeNone, outcomeMalformed)
-		s.log().Debug("DHCP request dropped", "from", q.From, "error", err)
+		s.log().Debug("Ignored a malformed DHCP request", "from", q.From, "error", err)
 		return
 	}
 	s.Bindings.Bind(answer.takes, answer.mac)
-	s.recall(&answer)
+	s.applyMemory(&answer)
 	if answer.Packet != nil {
 		if err = p.send(answer, q.Link); err != nil {
 			answer.Event.Stage = pxe.StageFailed
@@ -145,23 +135,22 @@ func (s *Server) handle(p port, q Query, decide decide) {
 		}
 	}
 	s.Metrics.count(answer.kind, outcomeOf(answer, err))
-	s.tell(answer)
+	s.report(answer)
 }
 
-// hear looks at a reply of another server.
-func (s *Server) hear(q Query) {
-	defer dhcpserver.Survive(s.log(), "DHCP reply", q.From)
-	answer, err := Overheard(s.Identity, s.Directory, q)
+func (s *Server) handleReply(q Query) {
+	defer dhcpserver.Recover(s.log(), "DHCP reply", q.From)
+	answer, err := InspectReply(s.Identity, s.Directory, q)
 	if err != nil {
-		s.log().Debug("Overheard DHCP reply dropped", "error", err)
+		s.log().Debug("Ignored a malformed DHCP reply of another server", "error", err)
 		return
 	}
-	s.tell(answer)
+	s.report(answer)
 }
 
-// recall brings in what was heard before: an address that was declined is not
-// given again for a while, unless its host uses it.
-func (s *Server) recall(a *Answer) {
+// applyMemory applies the memory of earlier packets: a declined address is withheld for a while,
+// unless its host uses it.
+func (s *Server) applyMemory(a *Answer) {
 	if !a.address.IsValid() {
 		return
 	}
@@ -178,8 +167,7 @@ func (s *Server) recall(a *Answer) {
 	}
 }
 
-// tell passes an event on, and logs what people should look at.
-func (s *Server) tell(a Answer) {
+func (s *Server) report(a Answer) {
 	if a.Event.Stage == "" {
 		return
 	}
@@ -187,25 +175,20 @@ func (s *Server) tell(a Answer) {
 	if s.Observer != nil {
 		s.Observer.Observe(a.Event)
 	}
-	s.Metrics.find(a.Event.Stage)
+	s.Metrics.countFinding(a.Event.Stage)
 	about := a.other
 	if a.other.IsValid() {
-		about = s.see(a.other, a.Event.At)
+		known, evicted := s.rogues.see(a.other, a.Event.At)
+		if evicted.IsValid() {
+			s.Metrics.deleteRogue(evicted)
+		}
+		if known {
+			s.Metrics.setRogue(a.other, float64(a.Event.At.Unix()))
+		} else {
+			about = netip.IPv4Unspecified() // one warning for all the others
+		}
 	}
 	s.memory.Warn(s.log(), a.Event, about)
-}
-
-// see notes another server, and returns by which name people are told of it.
-func (s *Server) see(other netip.Addr, at time.Time) netip.Addr {
-	known, forgotten := s.others.see(other, at)
-	if forgotten.IsValid() {
-		s.Metrics.forget(forgotten)
-	}
-	if !known {
-		return netip.IPv4Unspecified()
-	}
-	s.Metrics.saw(other, float64(at.Unix()))
-	return other
 }
 
 func (s *Server) now() time.Time {
@@ -215,14 +198,11 @@ func (s *Server) now() time.Time {
 	return s.Now()
 }
 
-func (s *Server) log() *slog.Logger {
-	if s.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.Log
-}
+func (s *Server) log() *slog.Logger { return cmp.Or(s.Log, discard) }
 
-// segment is a socket that knows one segment only.
+var discard = slog.New(slog.DiscardHandler)
+
+// segment is a socket without interfaces.
 type segment struct{ net.PacketConn }
 
 func (c segment) receive(buf []byte) (int, netip.AddrPort, Link, error) {

@@ -17,7 +17,7 @@ import (
 
 const patience = 30 * time.Second
 
-// wire is a socket whose packets are channels.
+// wire is a socket made of channels.
 type wire struct {
 	net.PacketConn
 	in     chan []byte
@@ -61,7 +61,7 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// panicky is a directory with a bug.
+// panicky is a directory whose Lookup panics.
 type panicky struct{ pxe.Directory }
 
 func (p panicky) Lookup(m net.HardwareAddr) (pxe.Host, bool) {
@@ -100,7 +100,7 @@ func TestServeSurvivesBadPackets(t *testing.T) {
 	}
 }
 
-func TestServeTellsWhenAnAnswerCannotBeSent(t *testing.T) {
+func TestServeReportsFailedSend(t *testing.T) {
 	w := newWire()
 	w.refuse = errors.New("network is unreachable")
 	w.in <- message(dhcpv4.MessageTypeDiscover).ToBytes()
@@ -119,6 +119,6 @@ func TestServeTellsWhenAnAnswerCannotBeSent(t *testing.T) {
 	}
 	_ = w.Close()
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a socket closed by somebody else ends Serve with %v, want net.ErrClosed", err)
+		t.Errorf("a socket closed elsewhere ends Serve with %v, want net.ErrClosed", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// The kernel's control messages: by which interface a request came, and an answer goes.
 func TestControlMessages(t *testing.T) {
 	source := netip.MustParseAddr(ours)
 	other := (&ipv4.ControlMessage{TTL: 64}).Marshal()
@@ -20,20 +19,20 @@ func TestControlMessages(t *testing.T) {
 		want int
 	}{
 		"none":                  {nil, 0},
-		"an interface":          {leaving(source, 7), 7},
-		"no interface":          {leaving(source, 0), 0},
+		"an interface":          {sourceControl(source, 7), 7},
+		"no interface":          {sourceControl(source, 0), 0},
 		"another message":       {other, 0},
-		"after another message": {slices.Concat(other, leaving(source, 7)), 7},
+		"after another message": {slices.Concat(other, sourceControl(source, 7)), 7},
 	} {
-		if got, err := cameBy(tc.oob); err != nil || got != tc.want {
+		if got, err := arrivalInterface(tc.oob); err != nil || got != tc.want {
 			t.Errorf("%s: interface %d, %v, want %d", name, got, err, tc.want)
 		}
 	}
-	if got, err := cameBy(leaving(source, 7)[:20]); err == nil {
+	if got, err := arrivalInterface(sourceControl(source, 7)[:20]); err == nil {
 		t.Errorf("a message that is cut off names interface %d", got)
 	}
 	var read ipv4.ControlMessage
-	if err := read.Parse(leaving(source, 7)); err != nil || read.IfIndex != 7 {
+	if err := read.Parse(sourceControl(source, 7)); err != nil || read.IfIndex != 7 {
 		t.Errorf("an answer leaves by %s, %v", &read, err)
 	}
 }

@@ -9,98 +9,92 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// BootFromDisk is the name of a file that is never there. UEFI that is told to
-// load it gets a refusal from TFTP or HTTP and goes on to its next boot device;
-// people read the name on the console.
+// BootFromDisk is the name of a file that never exists. UEFI firmware that is told to load it gets
+// an error from TFTP or HTTP and tries its next boot device. People read the name on the console.
 const BootFromDisk = "boot-from-disk"
 
-// treatment is what a client is given.
-type treatment int
+// bootAction is what a client gets.
+type bootAction int
 
 const (
-	// silence: no answer.
-	silence treatment = iota
-	// bare: an address, or what else was asked for, and no file.
-	bare
+	// noReply: no answer.
+	noReply bootAction = iota
+	// noFile: an answer without a boot file.
+	noFile
 	// loadTFTP, loadHTTP: the boot loader for the firmware.
 	loadTFTP
 	loadHTTP
 	// runScript: the URL of the boot script.
 	runScript
-	// leaveTFTP, leaveHTTP: BootFromDisk.
-	leaveTFTP
-	leaveHTTP
+	// fromDiskTFTP, fromDiskHTTP: BootFromDisk.
+	fromDiskTFTP
+	fromDiskHTTP
 )
 
-// plans are the treatments under the two plans that are answered at all.
-type plans struct{ disk, agent treatment }
+// plans are the actions for plans LocalDisk and Agent. Plan None always gets noReply.
+type plans struct{ disk, agent bootAction }
 
-// row is what one firmware is given in each mode.
 type row struct{ reserve, proxy plans }
 
-// answers is the table firmware × mode × plan → answer. Nobody is answered when
-// the plan is None, and nobody is given a loader that this server does not have.
+// answers returns the table firmware × mode × plan → action. A missing loader also results
+// in noReply.
 //
-// BIOS, from its disk: an address without a file makes the ROM go on to the next
-// boot device at once (PXE-E53), while silence would have it wait its retries
-// out. In mode Proxy it has such an offer from the other server already. UEFI
-// does not take an offer without a file, and asks four times, for a minute; a
-// file that is refused makes it go on at once.
+// BIOS from disk: an address without a file makes the ROM try the next boot device at once
+// (PXE-E53), while silence would make it wait for its retries. In mode Proxy the other
+// server's offer already has that effect. UEFI ignores an offer without a file and retries
+// four times, for a minute. A file that cannot be loaded makes it continue at once.
 //
-// Unsupported firmware that is to boot the agent hears nothing: there may be a
-// server for it elsewhere, and an address without a file would only spend the
-// one-time boot override. U-Boot knows no proxyDHCP.
+// Unsupported firmware that is to boot the agent gets no answer: another server may have a
+// loader for it, and an address without a file would use up the one-time boot override. U-Boot
+// does not support proxyDHCP.
 func answers() [firmwares]row {
-	uefi := plans{leaveTFTP, loadTFTP}
-	http := plans{leaveHTTP, loadHTTP}
+	uefi := plans{fromDiskTFTP, loadTFTP}
+	http := plans{fromDiskHTTP, loadHTTP}
 	script := plans{runScript, runScript}
 	return [firmwares]row{
-		plain:       {reserve: plans{bare, bare}},
-		agent:       {reserve: plans{bare, bare}, proxy: plans{silence, bare}},
-		biosROM:     {reserve: plans{bare, loadTFTP}, proxy: plans{silence, loadTFTP}},
+		plain:       {reserve: plans{noFile, noFile}},
+		agent:       {reserve: plans{noFile, noFile}, proxy: plans{noReply, noFile}},
+		biosROM:     {reserve: plans{noFile, loadTFTP}, proxy: plans{noReply, loadTFTP}},
 		uefiX64:     {reserve: uefi, proxy: uefi},
 		uefiARM64:   {reserve: uefi, proxy: uefi},
 		httpX64:     {reserve: http, proxy: http},
 		httpARM64:   {reserve: http, proxy: http},
 		ipxe:        {reserve: script, proxy: script},
-		uBoot:       {reserve: plans{bare, loadTFTP}},
-		unsupported: {reserve: plans{bare, silence}},
+		uBoot:       {reserve: plans{noFile, loadTFTP}},
+		unsupported: {reserve: plans{noFile, noReply}},
 	}
 }
 
-// boot is what a reply says about booting.
 type boot struct {
-	// file is option 67 and the BOOTP file field; empty: none.
+	// file is option 67 and the BOOTP file field; empty means none.
 	file string
-	// answer is false when silence is the best answer, and why says for what
-	// reason.
+	// answer is false if the server should stay silent, for the reason why.
 	answer bool
 	why    string
 }
 
-// bootFor reads the table for one host.
 func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
 	r := answers()[fw]
 	p := r.reserve
 	if host.Mode == pxe.Proxy {
 		p = r.proxy
 	}
-	var t treatment
+	var t bootAction
 	switch host.Plan.Kind {
 	case pxe.LocalDisk:
 		t = p.disk
 	case pxe.Agent:
 		t = p.agent
-		if fw != agent && !offered(fw, host.Plan.Agent) {
-			t = p.disk // its firmware goes on to what the BMC named, or to the disk
+		if fw != agent && !mayBootAgent(fw, host.Plan.Agent) {
+			t = p.disk // the firmware continues with the BMC's boot target or the disk
 		}
 	}
-	return id.treat(t, fw, host)
+	return id.resolve(t, fw, host)
 }
 
-// offered says whether a firmware may have the agent that is to be booted: by the way
-// that the BMC names, or by any where it names none.
-func offered(fw firmware, boot pxe.AgentBoot) bool {
+// mayBootAgent reports whether firmware may get the agent: by any way if the BMC sets none, else
+// only by the BMC's way.
+func mayBootAgent(fw firmware, boot pxe.AgentBoot) bool {
 	switch boot.Way {
 	case pxe.ByNetwork:
 		return true
@@ -110,16 +104,16 @@ func offered(fw firmware, boot pxe.AgentBoot) bool {
 	return false
 }
 
-// treat turns a treatment into a file's name.
-func (id Identity) treat(t treatment, fw firmware, host pxe.Host) boot {
+// resolve converts an action to a file name.
+func (id Identity) resolve(t bootAction, fw firmware, host pxe.Host) boot {
 	switch t {
-	case bare:
+	case noFile:
 		return boot{answer: true}
 	case runScript:
 		return boot{answer: true, file: id.BaseURL + "/boot/" + host.MAC.String() + "/script.ipxe"}
-	case leaveTFTP:
+	case fromDiskTFTP:
 		return boot{answer: true, file: BootFromDisk}
-	case leaveHTTP:
+	case fromDiskHTTP:
 		return boot{answer: true, file: id.BaseURL + "/" + BootFromDisk}
 	case loadTFTP, loadHTTP:
 		if host.Plan.Agent.Way == pxe.ByHTTP {
@@ -127,40 +121,35 @@ func (id Identity) treat(t treatment, fw firmware, host pxe.Host) boot {
 		}
 		name := id.Loaders.loader(fw, host.Loader)
 		if name == "" {
-			return boot{why: fmt.Sprintf("there is no boot loader (%s) for %s", host.Loader, fw)}
+			return boot{why: fmt.Sprintf("no %s boot loader for %s", host.Loader, fw)}
 		}
 		if t == loadHTTP {
 			name = id.BaseURL + "/" + name
 		}
 		return boot{answer: true, file: name}
 	}
-	return boot{why: fmt.Sprintf("%s asked, mode is %s, plan is %s", fw, host.Mode, host.Plan.Kind)}
+	return boot{why: fmt.Sprintf("no answer for %s in mode %s with plan %s", fw, host.Mode, host.Plan.Kind)}
 }
 
-// Set names the builds of the boot loader of one size. An empty name: there is
-// none.
+// Set has the file names of one boot loader build; empty means that the file does not exist.
 type Set struct {
-	// BIOS is loaded by PXE ROMs, UEFI by x64 UEFI, ARM64 by 64-bit Arm UEFI
-	// and by U-Boot.
+	// BIOS is for PXE ROMs, UEFI for x64 UEFI, ARM64 for 64-bit Arm UEFI and U-Boot.
 	BIOS, UEFI, ARM64 string
 }
 
-// Loaders names the boot loaders that TFTP serves, and HTTP under the same names
-// at its root.
+// Loaders has the names of the boot loaders. TFTP serves them, and HTTP at its root.
 type Loaders struct {
-	// Small drive the card through the firmware that loaded them. BIOS and UEFI
-	// are needed.
+	// Small use the firmware's network driver. BIOS and UEFI are required.
 	Small Set
-	// Full have drivers of their own; where one is missing, the small one takes
-	// its place.
+	// Full have their own drivers. A missing one is replaced by the small one.
 	Full Set
-	// Signed is shim for x64 UEFI by TFTP, which loads grubx64.efi from where it came.
-	// Empty: hosts that are to be given it get none.
+	// Signed is shim for x64 UEFI by TFTP, which loads grubx64.efi from the same directory.
+	// Hosts with the signed loader get none if it is empty.
 	Signed string
 }
 
-// DefaultLoaders are the names in Debian's package ipxe; those for Arm, which it
-// lacks, are what iPXE's own builds are called here.
+// DefaultLoaders returns the names in Debian's package ipxe, and for Arm, which the package
+// lacks, the names of Ingot's own iPXE builds.
 func DefaultLoaders() Loaders {
 	return Loaders{
 		Small: Set{BIOS: "undionly.kpxe", UEFI: "snponly.efi", ARM64: "snponly-arm64.efi"},
@@ -170,21 +159,20 @@ func DefaultLoaders() Loaders {
 	}
 }
 
-// Names lists the loaders, each once.
+// Names returns the names of all loaders that exist.
 func (l Loaders) Names() []string {
 	var names []string
-	for _, name := range []string{l.Small.BIOS, l.Small.UEFI, l.Small.ARM64, l.Full.BIOS, l.Full.UEFI, l.Full.ARM64, l.Signed} {
-		if name != "" {
-			names = append(names, name)
+	for _, name := range l.fields() {
+		if *name != "" {
+			names = append(names, *name)
 		}
 	}
 	return names
 }
 
-// Keep returns the loaders that have says are there.
+// Keep returns the loaders for which have returns true.
 func (l Loaders) Keep(have func(name string) bool) Loaders {
-	small, full := &l.Small, &l.Full
-	for _, name := range []*string{&small.BIOS, &small.UEFI, &small.ARM64, &full.BIOS, &full.UEFI, &full.ARM64, &l.Signed} {
+	for _, name := range l.fields() {
 		if *name != "" && !have(*name) {
 			*name = ""
 		}
@@ -192,7 +180,10 @@ func (l Loaders) Keep(have func(name string) bool) Loaders {
 	return l
 }
 
-// loader names the loader for a firmware; empty: there is none.
+func (l *Loaders) fields() []*string {
+	return []*string{&l.Small.BIOS, &l.Small.UEFI, &l.Small.ARM64, &l.Full.BIOS, &l.Full.UEFI, &l.Full.ARM64, &l.Signed}
+}
+
 func (l Loaders) loader(fw firmware, build pxe.Loader) string {
 	if build == pxe.SignedLoader {
 		if fw == uefiX64 {

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// TestTable is the whole table, in the words of the page on networks: firmware ×
-// mode × plan → file, "address" for one without a file, "-" for silence.
+// TestTable tests the whole table as the page on networks shows it: firmware × mode × plan →
+// file, "address" for an answer without a file, or "-" for silence.
 func TestTable(t *testing.T) {
 	const url = "http://192.0.2.1:8880/"
 	script := url + "boot/52:54:00:12:34:56/script.ipxe"
@@ -112,8 +112,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestLoaders: who asks for the full build gets it where there is one, and nobody
-// is sent to a file that is not there.
+// A full loader is used if it exists, and no reply names a missing file.
 func TestLoaders(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -148,17 +147,16 @@ func TestLoaders(t *testing.T) {
 			if got := cellOf(b); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if tc.want == "-" && !strings.Contains(b.why, "no boot loader") {
+			if tc.want == "-" && !strings.Contains(b.why, "boot loader for") {
 				t.Errorf("the reason is %q", b.why)
 			}
 		})
 	}
 }
 
-// TestWays: a host whose BMC names its boot gets that one and no other, whatever its
-// firmware asks for: by a CD nothing, by HTTP its unified kernel image. All else is what
-// a host that boots its disk is told.
-func TestWays(t *testing.T) {
+// A host whose BMC sets the boot method gets the agent by that method only: from a CD image
+// nothing by DHCP, by HTTP its unified kernel image. All else is answered as a boot from disk.
+func TestBootMethods(t *testing.T) {
 	unified := pxe.File{SHA256: strings.Repeat("a", 64), Name: "agent.efi"}
 	for fw := range firmwares {
 		for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
@@ -186,9 +184,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestTokenByTheWay: an agent that came by a CD is told a way to its manager, and no
-// token, even by a directory that has one.
-func TestTokenByTheWay(t *testing.T) {
+// An agent from a CD image gets the manager's address but no token, even if the directory has one.
+func TestAgentFromCDGetsNoToken(t *testing.T) {
 	asked := option(55, agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionToken, agentapi.OptionFiles)
 	for way, want := range map[pxe.Way]bool{pxe.ByNetwork: true, pxe.ByHTTP: true, pxe.ByDisc: false} {
 		t.Run(way.String(), func(t *testing.T) {
@@ -208,11 +205,11 @@ func TestTokenByTheWay(t *testing.T) {
 				}
 				for _, code := range []uint8{agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionFiles} {
 					if !r.Options.Has(dhcpv4.GenericOptionCode(code)) {
-						t.Errorf("%s: option %d is not told", in.MessageType(), code)
+						t.Errorf("%s: option %d is missing", in.MessageType(), code)
 					}
 				}
 				if got := r.Options.Has(dhcpv4.GenericOptionCode(agentapi.OptionToken)); got != want {
-					t.Errorf("%s: the token is told: %v, want %v", in.MessageType(), got, want)
+					t.Errorf("%s: the token is sent: %v, want %v", in.MessageType(), got, want)
 				}
 			}
 		})

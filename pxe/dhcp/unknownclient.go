@@ -12,11 +12,11 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// stranger asks the directory what an unknown machine is given, where it is one that
-// boots from the network: whatever else looks for an address gets silence.
-func (ex *exchange) stranger(dir pxe.Directory) bool {
+// discover asks the directory what an unknown client gets. Clients other than network boot
+// firmware and the agent get silence.
+func (ex *exchange) discover(dir pxe.Directory) bool {
 	discoverer, ok := dir.(pxe.Discoverer)
-	if !ok || !opens(ex.kind) && ex.kind != dhcpv4.MessageTypeDecline {
+	if !ok || !requestsAddress(ex.kind) && ex.kind != dhcpv4.MessageTypeDecline {
 		return false
 	}
 	ex.firmware = identify(ex.req)
@@ -24,16 +24,16 @@ func (ex *exchange) stranger(dir pxe.Directory) bool {
 		return false
 	}
 	ex.relay = relayOf(ex.req)
-	if ex.fromAfar() {
+	if ex.isOffSegment() {
 		return false
 	}
 	s := pxe.Stranger{
-		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, Here: ex.link.Here,
+		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, Here: ex.link.Subnets,
 		Server: ex.id.Address, Agent: ex.firmware == agent,
 	}
 	switch ex.kind {
 	case dhcpv4.MessageTypeDecline:
-		// As from hosts: not from afar, where nothing says that it is of the network.
+		// As for hosts: a distant sender does not prove that it is on the network.
 		if ex.from.IsValid() && !ex.from.IsUnspecified() && ex.from != ex.relay.address {
 			return false
 		}
@@ -42,19 +42,19 @@ func (ex *exchange) stranger(dir pxe.Directory) bool {
 		if s.Takes = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)); !s.Takes.IsValid() {
 			s.Takes = addressOf(ex.req.ClientIPAddr)
 		}
-		s.Elsewhere = !ex.chosen()
+		s.Elsewhere = !ex.isForThisServer()
 	}
 	ex.host, ex.known = discoverer.Discover(s)
 	return ex.known
 }
 
-// fromAfar says whether the packet was sent to this server alone, by who is not on the
-// segment that it came in by: no machine looks for an address in this way without a relay,
-// but whoever wants to use up what is lent, or keep a machine out in whose name he writes.
-// A relay may speak by any of its addresses, so that nothing follows from that.
-func (ex *exchange) fromAfar() bool {
-	if ex.relay.address.IsValid() || len(ex.link.Here) == 0 || !ex.from.IsValid() || ex.from.IsUnspecified() {
+// isOffSegment reports whether an unrelayed packet came from an address outside of the segment's
+// subnets. A client never requests an address this way, but an attacker might, to use up
+// the leases or to block another machine. A relay may use any of its addresses, so the check
+// does not apply to relayed packets.
+func (ex *exchange) isOffSegment() bool {
+	if ex.relay.address.IsValid() || len(ex.link.Subnets) == 0 || !ex.from.IsValid() || ex.from.IsUnspecified() {
 		return false
 	}
-	return !slices.ContainsFunc(ex.link.Here, func(p netip.Prefix) bool { return p.Contains(ex.from) })
+	return !slices.ContainsFunc(ex.link.Subnets, func(p netip.Prefix) bool { return p.Contains(ex.from) })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// lodging is a Directory without hosts that lends nothing and keeps who asked.
+// lodging is a Directory without hosts that records requests and gives no addresses.
 type lodging struct {
 	pxe.Table
 	asked []pxe.Stranger
@@ -26,10 +26,9 @@ func (l *lodging) Discover(s pxe.Stranger) (pxe.Host, bool) {
 	return pxe.Host{}, false
 }
 
-// What the directory is told of an unknown machine; of one that asks from afar, nothing: such
-// a packet is not of the segment, and would keep the machine in whose name it is from being
-// discovered.
-func TestStrangers(t *testing.T) {
+// The directory gets the details of an unknown client's request. A request from outside of the
+// segment is ignored: it could prevent the discovery of the machine whose MAC address it has.
+func TestUnknownClients(t *testing.T) {
 	rom := class("PXEClient:Arch:00007:UNDI:003016")
 	here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	mine, addr := netip.MustParseAddr(ours), netip.MustParseAddr
@@ -65,7 +64,7 @@ func TestStrangers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := &lodging{}
-			q := Query{Packet: tc.in.ToBytes(), From: netip.MustParseAddrPort(tc.from), Link: Link{Here: here}}
+			q := Query{Packet: tc.in.ToBytes(), From: netip.MustParseAddrPort(tc.from), Link: Link{Subnets: here}}
 			if a, err := Reply(testIdentity, dir, q); err != nil || a.Packet != nil {
 				t.Errorf("answered %v, %v", a.To, err)
 			}
@@ -76,8 +75,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Where the socket does not tell the interfaces apart, nobody is known to be from afar.
-func TestStrangersOfNoInterface(t *testing.T) {
+// If the socket does not report interfaces, no client counts as outside of the segment.
+func TestUnknownClientsWithoutInterface(t *testing.T) {
 	dir := &lodging{}
 	in := message(dhcpv4.MessageTypeDiscover, class("PXEClient:Arch:00007:UNDI:003016"))
 	if _, err := Reply(testIdentity, dir, Query{Packet: in.ToBytes(), From: netip.MustParseAddrPort("203.0.113.9:68")}); err != nil || len(dir.asked) != 1 {

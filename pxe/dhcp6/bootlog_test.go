@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 )
 
-// A boot by IPv6 is in the boot log as one by IPv4 is: firmware, loader, script, files,
-// and the agent, which asks by IPv4.
+// The boot log has the same stages for a boot by IPv6: firmware, loader, script, files, and the
+// agent, which uses IPv4.
 func TestBootLog(t *testing.T) {
 	const solicit, request = dhcpv6.MessageTypeSolicit, dhcpv6.MessageTypeRequest
 	address := netip.MustParseAddr(right)
@@ -51,7 +51,7 @@ func TestBootLog(t *testing.T) {
 				}
 				if i == 0 && tc.loads {
 					tracker.Observe(pxe.BootEvent{Client: address, Stage: pxe.StageLoader, Detail: "snponly.efi", At: clock()})
-					// UEFI gives its address back before it starts what it has loaded.
+					// UEFI releases its address before it starts the loaded program.
 					s.handle(&kept{}, Query{Packet: message(dhcpv6.MessageTypeRelease, client(), chosen(), ia(1, right), by).ToBytes(), From: linkLocal})
 				}
 			}

@@ -13,11 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// Metrics count what the server hears, and what becomes of it. No label comes from
-// the network.
+// Metrics count received messages. No label comes from the network. Nil counts nothing.
 type Metrics struct{ messages *prometheus.CounterVec }
 
-// The outcomes of one message.
 const (
 	outcomeMalformed = "malformed"
 	outcomeUnknown   = "unknown"
@@ -25,30 +23,27 @@ const (
 	outcomeFailed    = "failed"
 )
 
-// NewMetrics registers the metrics, or takes over those of an earlier server of the
-// process.
+// NewMetrics registers the metrics, or reuses those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcpv6_messages_total",
-		Help: "DHCPv6 messages received, by their type and what became of them."}, []string{"type", "outcome"})}
+		Help: "DHCPv6 messages received, by message type and outcome."}, []string{"type", "outcome"})}
 	if err := collect.RegisterOrGet(registry, &m.messages); err != nil {
-		return nil, fmt.Errorf("register the metrics of DHCPv6: %w", err)
+		return nil, fmt.Errorf("register DHCPv6 metrics: %w", err)
 	}
 	return m, nil
 }
 
-// count counts one message; nil Metrics count nothing.
 func (m *Metrics) count(kind dhcpv6.MessageType, outcome string) {
 	if m == nil {
 		return
 	}
 	name := "other"
 	if outcome != outcomeMalformed {
-		name = strings.ToLower(kind.String()) // one of those that parse lets pass
+		name = strings.ToLower(kind.String()) // parse bounds the types
 	}
 	m.messages.WithLabelValues(name, outcome).Inc()
 }
 
-// outcomeOf classifies an answer that was sent, or not.
 func outcomeOf(a Answer, sent error) string {
 	switch {
 	case sent != nil:

@@ -17,15 +17,14 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// refresh is how long what an Information-request brought holds (RFC 8415 §21.23).
-const refresh = 24 * time.Hour
+// informationRefreshTime is how long a client may use the options from an Information-request
+// (RFC 8415 section 21.23).
+const informationRefreshTime = 24 * time.Hour
 
-// wants reports an option that the client asks for.
 func (ex exchange) wants(code dhcpv6.OptionCode) bool {
 	return slices.Contains(ex.req.Options.RequestedOptions(), code)
 }
 
-// addNetwork adds what the host needs to know of its network and asks for.
 func (ex exchange) addNetwork(r *dhcpv6.Message) {
 	h := ex.host
 	if ips := toIPs(h.DNS); len(ips) > 0 && ex.wants(dhcpv6.OptionDNSRecursiveNameServer) {
@@ -43,12 +42,12 @@ func (ex exchange) addNetwork(r *dhcpv6.Message) {
 		r.AddOption(option)
 	}
 	if ex.req.MessageType == dhcpv6.MessageTypeInformationRequest && ex.wants(dhcpv6.OptionInformationRefreshTime) {
-		r.AddOption(dhcpv6.OptInformationRefreshTime(refresh))
+		r.AddOption(dhcpv6.OptInformationRefreshTime(informationRefreshTime))
 	}
 }
 
-// addBoot adds where the boot file is (RFC 5970 §3.1). No loader takes parameters
-// (option 60): scripts tell them all.
+// addBoot adds the URL of the boot file (RFC 5970 section 3.1). No loader needs boot file
+// parameters (option 60), because scripts contain them.
 func (ex exchange) addBoot(r *dhcpv6.Message) {
 	name := ex.boot.Name
 	if name == "" {
@@ -58,8 +57,8 @@ func (ex exchange) addBoot(r *dhcpv6.Message) {
 		name = "tftp://[" + ex.id.address.String() + "]/" + name
 	}
 	for _, class := range ex.req.Options.VendorClasses() {
-		// UEFI takes an HTTP offer only from a server that calls itself so (UEFI 2.10
-		// §24.7.3.1), and one for PXE only from one that does not.
+		// UEFI accepts an HTTP boot offer only with this class (UEFI 2.10 section 24.7.3.1),
+		// and a PXE offer only without it.
 		if class.EnterpriseNumber == enterprisePXE && strings.HasPrefix(string(class.Data[0]), classHTTP) {
 			r.AddOption(&dhcpv6.OptVendorClass{EnterpriseNumber: enterprisePXE, Data: [][]byte{[]byte(classHTTP)}})
 		}
@@ -67,9 +66,9 @@ func (ex exchange) addBoot(r *dhcpv6.Message) {
 	r.AddOption(dhcpv6.OptBootFileURL(name))
 }
 
-// addOrder tells the agent where its session is and proves its order, as DHCP for IPv4
-// does (see package dhcp), where it can be known by its IPv6 address.
-func (ex exchange) addOrder(r *dhcpv6.Message) {
+// addAgentOptions adds the address of the agent's session and the boot token as package dhcp does,
+// if the manager can identify the agent by its IPv6 address.
+func (ex exchange) addAgentOptions(r *dhcpv6.Message) {
 	if !ex.boot.Agent || ex.host.Plan.Kind != pxe.Agent || !ex.wants(dhcpv6.OptionVendorOpts) {
 		return
 	}
@@ -78,10 +77,10 @@ func (ex exchange) addOrder(r *dhcpv6.Message) {
 	if server == "" || server != boot.ServerIPv6 {
 		return
 	}
-	if boot.Way == pxe.ByDisc || !ex.req.vouched(ex.host) {
+	if boot.Way == pxe.ByDisc || !ex.req.mayGetToken(ex.host) {
 		boot.Token = ""
 	}
-	told := &dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise}
+	vendor := &dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise}
 	for _, value := range []struct {
 		code dhcpv6.OptionCode
 		text string
@@ -90,15 +89,14 @@ func (ex exchange) addOrder(r *dhcpv6.Message) {
 		{agentapi.OptionFiles, ex.id.boot.BaseURL},
 	} {
 		if value.text != "" {
-			told.VendorOpts.Add(&dhcpv6.OptionGeneric{OptionCode: value.code, OptionData: []byte(value.text)})
+			vendor.VendorOpts.Add(&dhcpv6.OptionGeneric{OptionCode: value.code, OptionData: []byte(value.text)})
 		}
 	}
-	r.AddOption(told)
+	r.AddOption(vendor)
 }
 
 const classHTTP = "HTTPClient"
 
-// maxServers of a kind are told; more would crowd out the boot options.
 const maxServers = 4
 
 func toIPs(addrs []netip.Addr) []net.IP {
@@ -111,7 +109,7 @@ func toIPs(addrs []netip.Addr) []net.IP {
 	return ips
 }
 
-// domains are where names are looked up: the search domains, else the domain.
+// domains returns the valid search domains, or else the host's domain.
 func domains(h pxe.Host) []string {
 	all := h.Search
 	if len(all) == 0 && h.Domain != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Who is told of an order, and by which family the agent is to go on.
-func TestOrder(t *testing.T) {
+// Which clients get the agent's options, and the IP family of the session.
+func TestAgentOptions(t *testing.T) {
 	ipv4 := func(h *pxe.Host) { h.Address = netip.MustParsePrefix("192.0.2.17/24") }
 	stateless := func(h *pxe.Host) { h.IPv6.Mode, h.IPv6.Address = pxe.Stateless, netip.Addr{} }
 	for name, tc := range map[string]struct {
@@ -24,17 +24,17 @@ func TestOrder(t *testing.T) {
 		asks   bool
 		want   string
 	}{
-		"recorded, IPv6 alone":          {class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
-		"recorded, beside IPv4":         {change: []func(*pxe.Host){ipv4}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
-		"made, IPv6 alone":              {change: []func(*pxe.Host){stateless}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
-		"made, beside IPv4":             {change: []func(*pxe.Host){stateless, ipv4}, class: agent(), asks: true},
-		"made, beside another server's": {change: []func(*pxe.Host){stateless, ipv4, func(h *pxe.Host) { h.Mode = pxe.Proxy }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
-		"it came by a CD":               {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByDisc }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"},
-		"nobody listens by IPv6":        {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.ServerIPv6 = "" }}, class: agent(), asks: true},
-		"nothing is to be done":         {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Kind = pxe.LocalDisk }}, class: agent(), asks: true},
-		"it does not ask":               {class: agent()},
-		"firmware asks":                 {class: uefi(), asks: true},
-		"a system asks":                 {class: with(), asks: true},
+		"recorded, IPv6 alone":        {class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"recorded, with IPv4":         {change: []func(*pxe.Host){ipv4}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"made, IPv6 alone":            {change: []func(*pxe.Host){stateless}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"made, with IPv4":             {change: []func(*pxe.Host){stateless, ipv4}, class: agent(), asks: true},
+		"made, with another server's": {change: []func(*pxe.Host){stateless, ipv4, func(h *pxe.Host) { h.Mode = pxe.Proxy }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"it came by a CD":             {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByDisc }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"},
+		"no IPv6 listener":            {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.ServerIPv6 = "" }}, class: agent(), asks: true},
+		"nothing is to be done":       {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Kind = pxe.LocalDisk }}, class: agent(), asks: true},
+		"it does not ask":             {class: agent()},
+		"firmware asks":               {class: uefi(), asks: true},
+		"a system asks":               {class: with(), asks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := testHost(pxe.Agent)
@@ -56,8 +56,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Who proves the order is told to the host's own network, and to relays that are named
-// for it, but not to whoever passes a question on from the segment of this server.
+// The token is sent to the host's own network and to its listed relays, but not to a machine
+// that forwards requests from the server's segment.
 func TestTokenByRelay(t *testing.T) {
 	const all, but = "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880", "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"
 	here := netip.MustParseAddr("2001:db8:0:ffff::7")
@@ -77,7 +77,7 @@ func TestTokenByRelay(t *testing.T) {
 			host.IPv6.Relays = tc.relays
 			inner := message(dhcpv6.MessageTypeInformationRequest, agent(), asks(dhcpv6.OptionVendorOpts))
 			packet := relayed(inner, "2001:db8::fe", linkLocal.Addr().String(), dhcpv6.OptClientLinkLayerAddress(iana.HWTypeEthernet, hostMAC))
-			a, err := Reply(testIdentity, directory(host), Query{Packet: packet.ToBytes(), From: netip.MustParseAddrPort(tc.from), Link: Link{Here: between}})
+			a, err := Reply(testIdentity, directory(host), Query{Packet: packet.ToBytes(), From: netip.MustParseAddrPort(tc.from), Link: Link{Subnets: between}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,11 +37,11 @@ const (
 
 var (
 	hostMAC = net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56}
-	// linkLocal is the address that the kernel makes of hostMAC, relayAddress a
-	// relay's of the network.
+	// linkLocal is the address that the kernel makes from hostMAC, relayAddress the address
+	// of a relay in the network.
 	linkLocal    = netip.MustParseAddrPort("[fe80::5054:ff:fe12:3456]:546")
 	relayAddress = netip.MustParseAddrPort("[2001:db8:0:ffff::7]:547")
-	// between is the segment between that relay and the server.
+	// between is the segment between that relay and this server.
 	between = []netip.Prefix{netip.MustParsePrefix("2001:db8:0:ffff::/64")}
 )
 
@@ -64,10 +64,10 @@ func directory(hosts ...pxe.Host) pxe.Table {
 	return t
 }
 
-// change is one thing that a message has.
+// change modifies a message.
 type change func(*dhcpv6.Message)
 
-// message is what a client sends that says as little as it can.
+// message returns a minimal client message.
 func message(kind dhcpv6.MessageType, changes ...change) *dhcpv6.Message {
 	m := &dhcpv6.Message{MessageType: kind, TransactionID: dhcpv6.TransactionID{1, 2, 3}}
 	for _, c := range changes {
@@ -84,7 +84,7 @@ func with(options ...dhcpv6.Option) change {
 	}
 }
 
-// client names a client by a UUID, as firmware does, which says nothing of a card.
+// client sets a UUID as client identifier, as firmware does; it contains no MAC address.
 func client() change {
 	return with(dhcpv6.OptClientID(&dhcpv6.DUIDUUID{UUID: [16]byte{0xc, 1, 1, 0xe, 14: 9}}))
 }
@@ -95,7 +95,7 @@ func other() change {
 	return with(dhcpv6.OptServerID(NewIdentity(netip.MustParseAddr("2001:db8::2"), "", dhcp.Loaders{}).duid))
 }
 
-// ia asks for an address, or tells which ones the client has.
+// ia requests an address, or claims the given ones.
 func ia(id byte, has ...string) change {
 	na := &dhcpv6.OptIANA{IaId: [4]byte{0, 0, 0, id}}
 	for _, address := range has {
@@ -121,12 +121,12 @@ func ipxe() change {
 		dhcpv6.OptRequestedOption(dhcpv6.OptionBootfileURL, dhcpv6.OptionDNSRecursiveNameServer))
 }
 
-// agent is Ingot's own.
+// agent makes the message one of Ingot's agent.
 func agent() change {
 	return with(&dhcpv6.OptVendorClass{EnterpriseNumber: agentapi.Enterprise, Data: [][]byte{[]byte(agentapi.VendorClass)}})
 }
 
-// tellAll is what is told of an order: server, pin, token and base URL, or nothing.
+// tellAll returns the agent's options: server, pin, token and base URL, or "".
 func tellAll(t *testing.T, a Answer) string {
 	t.Helper()
 	packet, err := dhcpv6.FromBytes(a.Packet)
@@ -152,7 +152,7 @@ func tellAll(t *testing.T, a Answer) string {
 	return strings.Join(words, " ")
 }
 
-// relayed puts a message into a relay's.
+// relayed wraps a message in a relay's.
 func relayed(in dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) *dhcpv6.RelayMessage {
 	r := &dhcpv6.RelayMessage{MessageType: dhcpv6.MessageTypeRelayForward, LinkAddr: net.ParseIP(link), PeerAddr: net.ParseIP(peer)}
 	for _, o := range options {
@@ -162,8 +162,8 @@ func relayed(in dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) *dhc
 	return r
 }
 
-// TestGoldenPackets pins the answers to what the firmware, iPXE, an installed system
-// and relays send, each under every plan.
+// TestGoldenPackets answers packets of firmware, iPXE, an installed system and relays under all
+// plans.
 func TestGoldenPackets(t *testing.T) {
 	solicit, request, inform := dhcpv6.MessageTypeSolicit, dhcpv6.MessageTypeRequest, dhcpv6.MessageTypeInformationRequest
 	systems := asks(dhcpv6.OptionDNSRecursiveNameServer, dhcpv6.OptionDomainSearchList, dhcpv6.OptionNTPServer)
@@ -195,7 +195,7 @@ func TestGoldenPackets(t *testing.T) {
 					host.IPv6.Mode = mode
 					q := Query{Packet: in.ToBytes(), From: linkLocal}
 					if in.IsRelay() {
-						q.From, q.Link.Here = relayAddress, between
+						q.From, q.Link.Subnets = relayAddress, between
 					}
 					a, err := Reply(testIdentity, directory(host), q)
 					if err != nil {
@@ -240,7 +240,7 @@ func describe(t *testing.T, a Answer) string {
 	return b.String()
 }
 
-// outcome is "<type> <status> <address>=<valid> …" of a reply, or "" for silence.
+// outcome formats a reply as "<type> <status> <address>=<valid> …", or "" for silence.
 func outcome(t *testing.T, a Answer) string {
 	t.Helper()
 	if a.Packet == nil {
@@ -273,7 +273,7 @@ func outcome(t *testing.T, a Answer) string {
 	return strings.Join(words, " ")
 }
 
-// TestRules is RFC 8415 §16 and §18.3, message by message.
+// TestRules tests RFC 8415 sections 16 and 18.3, message by message.
 func TestRules(t *testing.T) {
 	const given = "ADVERTISE " + right + "=1h0m0s"
 	const leased = "REPLY " + right + "=1h0m0s"
@@ -296,7 +296,7 @@ func TestRules(t *testing.T) {
 		{"rapid commit", m(solicit, client(), ia(1), with(&dhcpv6.OptionGeneric{OptionCode: dhcpv6.OptionRapidCommit})), leased, pxe.StageAck},
 		{"request", m(request, client(), chosen(), ia(1, right)), leased, pxe.StageAck},
 		{"request of another replica", m(request, client(), other(), ia(1, right)), "", ""},
-		{"request of nobody", m(request, client(), ia(1, right)), "", ""},
+		{"request without client identifier", m(request, client(), ia(1, right)), "", ""},
 		{"renew", m(renew, client(), chosen(), ia(1, right)), leased, pxe.StageAck},
 		{"renew of a wrong address", m(renew, client(), chosen(), ia(1, wrong)), leased + " " + wrong + "=0s", pxe.StageAck},
 		{"renew with another replica", m(renew, client(), other(), ia(1, right)), "", ""},
@@ -328,9 +328,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestWhoAndWhere: which host a packet is taken to be from, and when that host is
-// answered.
-func TestWhoAndWhere(t *testing.T) {
+// How a packet is matched to a host, and in which networks the host is answered.
+func TestHostAndNetwork(t *testing.T) {
 	solicit := message(dhcpv6.MessageTypeSolicit, client(), ia(1))
 	byDUID := func(id dhcpv6.DUID) *dhcpv6.Message {
 		return message(dhcpv6.MessageTypeSolicit, with(dhcpv6.OptClientID(id)), ia(1))
@@ -352,22 +351,22 @@ func TestWhoAndWhere(t *testing.T) {
 		stage  pxe.Stage
 	}{
 		{name: "by its link-local address", in: solicit, from: linkLocal, want: right, stage: pxe.StageOffer},
-		{name: "nobody knows it", in: solicit, from: hidden},
+		{name: "unknown client", in: solicit, from: hidden},
 		{name: "by DUID-LL", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), from: hidden, want: right, stage: pxe.StageOffer},
 		{name: "by DUID-LLT", in: byDUID(&dhcpv6.DUIDLLT{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), from: hidden, want: right, stage: pxe.StageOffer},
 		{name: "InfiniBand's DUID-LL", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeInfiniband, LinkLayerAddr: hostMAC}), from: hidden},
 		{name: "a DUID copied with its image", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: second.MAC}), from: linkLocal, want: right, stage: pxe.StageOffer},
-		{name: "by what the relay saw", in: relayed(solicit, "2001:db8::fe", hidden.Addr().String(), seen), from: relayAddress, link: Link{Here: between}, want: right, stage: pxe.StageOffer},
+		{name: "by what the relay saw", in: relayed(solicit, "2001:db8::fe", hidden.Addr().String(), seen), from: relayAddress, link: Link{Subnets: between}, want: right, stage: pxe.StageOffer},
 		{name: "another card of the host, by the relay", in: relayed(byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), "2001:db8::fe", hidden.Addr().String(), strangers), from: relayAddress},
 		{name: "another card of the host", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), from: netip.MustParseAddrPort("[fe80::ff:fe00:9]:546")},
-		{name: "by the peer's address", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, link: Link{Here: between}, want: right, stage: pxe.StageOffer},
-		{name: "a relay from afar", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Here: between}, stage: pxe.StageMisplaced},
+		{name: "by the peer's address", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, link: Link{Subnets: between}, want: right, stage: pxe.StageOffer},
+		{name: "a relay from afar", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Subnets: between}, stage: pxe.StageMisplaced},
 		{name: "a relay from afar takes the address away", in: relayed(message(dhcpv6.MessageTypeDecline, client(), chosen(), ia(1, right)), "2001:db8::fe", linkLocal.Addr().String()),
-			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Here: between}, stage: pxe.StageMisplaced},
+			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Subnets: between}, stage: pxe.StageMisplaced},
 		{name: "a relay from afar without a link", in: relayed(solicit, "::", linkLocal.Addr().String()),
-			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Here: between}, stage: pxe.StageMisplaced},
+			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Subnets: between}, stage: pxe.StageMisplaced},
 		{name: "a relay from afar without a link takes the address away", in: relayed(message(dhcpv6.MessageTypeDecline, client(), chosen(), ia(1, right)), "::", linkLocal.Addr().String()),
-			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Here: between}, stage: pxe.StageMisplaced},
+			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Subnets: between}, stage: pxe.StageMisplaced},
 		{name: "a switch that relays on layer 2", in: relayed(solicit, "::", linkLocal.Addr().String()), from: linkLocal, want: right, stage: pxe.StageOffer},
 		{name: "a relay from afar that the network names", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, want: right, stage: pxe.StageOffer,
 			change: func(h *pxe.Host) { h.IPv6.Relays = []netip.Addr{relayAddress.Addr()} }},
@@ -375,8 +374,8 @@ func TestWhoAndWhere(t *testing.T) {
 		{name: "a relay of another network", in: relayed(solicit, "2001:db8:9::fe", linkLocal.Addr().String()), from: relayAddress, stage: pxe.StageMisplaced},
 		{name: "a relay that the network names", in: relayed(solicit, "2001:db8:9::fe", linkLocal.Addr().String()), from: relayAddress, want: right, stage: pxe.StageOffer,
 			change: func(h *pxe.Host) { h.IPv6.Relays = []netip.Addr{relayAddress.Addr()} }},
-		{name: "on its own interface", in: solicit, from: linkLocal, link: Link{Name: "eth0", Here: mine}, want: right, stage: pxe.StageOffer},
-		{name: "on another's interface", in: solicit, from: linkLocal, link: Link{Name: "eth1", Elsewhere: mine}, stage: pxe.StageMisplaced},
+		{name: "on its own interface", in: solicit, from: linkLocal, link: Link{Name: "eth0", Subnets: mine}, want: right, stage: pxe.StageOffer},
+		{name: "on another's interface", in: solicit, from: linkLocal, link: Link{Name: "eth1", OtherSubnets: mine}, stage: pxe.StageMisplaced},
 		{name: "by unicast", in: solicit, from: linkLocal, alone: true},
 		{name: "no address is recorded", in: solicit, from: linkLocal, change: func(h *pxe.Host) { h.IPv6.Address = netip.Addr{} }, stage: pxe.StageSilent},
 		{name: "a stateless network", in: solicit, from: linkLocal, change: func(h *pxe.Host) { h.IPv6.Mode = pxe.Stateless }, stage: pxe.StageSilent},
@@ -405,7 +404,6 @@ func TestWhoAndWhere(t *testing.T) {
 	}
 }
 
-// Answers go back the way that requests came.
 func TestDestination(t *testing.T) {
 	solicit := message(dhcpv6.MessageTypeSolicit, client(), ia(1))
 	peer := linkLocal.Addr().String()
@@ -459,7 +457,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// The identity outlives a restart, and no two replicas share one.
+// The identity survives restarts and differs between replicas.
 func TestIdentity(t *testing.T) {
 	of := func(address string) string {
 		return fmt.Sprintf("%x", NewIdentity(netip.MustParseAddr(address), "", dhcp.Loaders{}).duid.ToBytes())

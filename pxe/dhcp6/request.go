@@ -19,35 +19,33 @@ import (
 	"github.com/ingot-metal/ingot/pxe/links"
 )
 
-// Query is one packet, and where it came in.
 type Query struct {
 	Packet []byte
-	// From is its sender: the client, by its link-local address as a rule, or a relay.
+	// From is the sender: usually the client's link-local address, or a relay.
 	From netip.AddrPort
-	// Unicast: it was sent to the server alone, which no client is invited to.
+	// Unicast is true if the packet was not sent to a multicast address.
 	Unicast bool
-	// Link is the interface; zero where the socket does not tell.
+	// Link is the interface; zero if the socket does not report it.
 	Link Link
 }
 
 // Link is an interface of this machine.
 type Link = links.Link
 
-// ErrMalformed reports a packet that is no request of a DHCPv6 client.
+// ErrMalformed is returned for a packet that is not the request of a DHCPv6 client.
 var ErrMalformed = errors.New("malformed DHCPv6 request")
 
-// hopLimit bounds the relays on the way (RFC 8415 §7.6, HOP_COUNT_LIMIT).
+// hopLimit limits the number of relays (HOP_COUNT_LIMIT, RFC 8415 section 7.6).
 const hopLimit = 8
 
-// request is a client's message and what stands between the client and this server.
 type request struct {
 	*dhcpv6.Message
-	// relays that passed it on, the nearest to this server first.
+	// relays forwarded the message, the nearest to this server first.
 	relays []*dhcpv6.RelayMessage
 	from   netip.AddrPort
 }
 
-// parse accepts what clients send, and relays for them.
+// parse accepts messages that clients send, directly or by relays.
 func parse(q Query) (request, error) {
 	packet, err := dhcpv6.FromBytes(q.Packet)
 	if err != nil {
@@ -66,7 +64,7 @@ func parse(q Query) (request, error) {
 			r.relays = append(r.relays, p)
 			packet = p.Options.RelayMessage()
 		default:
-			return request{}, fmt.Errorf("%w: a relay's message holds none", ErrMalformed)
+			return request{}, fmt.Errorf("%w: a relay message without a client message", ErrMalformed)
 		}
 	}
 }
@@ -80,29 +78,22 @@ func (r request) check() error {
 	return fmt.Errorf("%w: a client does not send %s", ErrMalformed, r.MessageType)
 }
 
-// host finds the host that asks.
+// host finds the host of a request. The MAC address seen on the wire counts more than the DUID:
+// a system has one DUID for all its NICs, and a copied image has another server's.
 func (r request) host(dir pxe.Directory) (pxe.Host, bool) {
-	mac := r.hardware()
+	mac := r.hardwareOnWire()
+	if mac == nil {
+		mac = fromDUID(r.Options.ClientID())
+	}
 	if len(mac) != 6 {
 		return pxe.Host{}, false
 	}
 	return dir.Lookup(mac)
 }
 
-// hardware is the card that asks, by what is nearest to the wire: what the first relay
-// saw (RFC 6939), else the interface identifier that the client's address was made of
-// (RFC 4291, appendix A). The DUID counts only where those are silent: a system has
-// one for all its cards, and a copied image has another server's.
-func (r request) hardware() net.HardwareAddr {
-	if mac := r.onWire(); mac != nil {
-		return mac
-	}
-	return fromDUID(r.Options.ClientID())
-}
-
-// onWire is the card that asks, as the first relay or its address shows it; nil: neither
-// does.
-func (r request) onWire() net.HardwareAddr {
+// hardwareOnWire returns the client's MAC address as the first relay saw it (RFC 6939), or else
+// as the client's address shows it (RFC 4291, appendix A). It returns nil if neither does.
+func (r request) hardwareOnWire() net.HardwareAddr {
 	client := r.from.Addr()
 	if n := len(r.relays); n > 0 {
 		first := r.relays[n-1]
@@ -114,7 +105,7 @@ func (r request) onWire() net.HardwareAddr {
 	return pxe.FromEUI64(client)
 }
 
-// fromDUID is the MAC address in a DUID-LLT or DUID-LL (RFC 8415 §11.2 and §11.4).
+// fromDUID returns the MAC address in a DUID-LLT or DUID-LL (RFC 8415 sections 11.2 and 11.4).
 func fromDUID(id dhcpv6.DUID) net.HardwareAddr {
 	switch d := id.(type) {
 	case *dhcpv6.DUIDLLT:
@@ -129,8 +120,8 @@ func fromDUID(id dhcpv6.DUID) net.HardwareAddr {
 	return nil
 }
 
-// link is an address of the client's own network, by the nearest relay that gives
-// one: a switch that relays on layer 2 gives none (RFC 6221).
+// link returns an address of the client's network from the relay nearest to the client. A
+// switch that relays on layer 2 gives no address (RFC 6221).
 func (r request) link() netip.Addr {
 	for _, relay := range slices.Backward(r.relays) {
 		if address, ok := netip.AddrFromSlice(relay.LinkAddr); ok && !address.IsUnspecified() && !address.IsLinkLocalUnicast() {
@@ -140,48 +131,47 @@ func (r request) link() netip.Addr {
 	return netip.Addr{}
 }
 
-// misplaced says why a request does not come from the host's network; empty: it
-// may. See package dhcp. A relay has two addresses: where the client is, and where it
-// speaks from, to which the answer goes. The second may be of the segment between it
-// and this server.
-func (r request) misplaced(host pxe.Host, link Link) string {
+// wrongNetwork returns why a request cannot come from the host's network, or "". See package
+// dhcp. A relay has an address on the client's network and the address that it sends from,
+// which receives the answer and may be on the segment between relay and server.
+func (r request) wrongNetwork(host pxe.Host, link Link) string {
 	own, from, at := host.IPv6.Subnet, r.from.Addr(), r.link()
 	named := slices.Contains(host.IPv6.Relays, from)
 	if at.IsValid() && !own.Contains(at) && !slices.Contains(host.IPv6.Relays, at) && !named {
-		return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", at, host.Network, own)
+		return fmt.Sprintf("request came by relay %s, which is not in network %s (%s)", at, host.Network, own)
 	}
 	if len(r.relays) > 0 {
-		near := from.IsLinkLocalUnicast() || slices.ContainsFunc(link.Here, func(p netip.Prefix) bool { return p.Contains(from) })
+		near := from.IsLinkLocalUnicast() || slices.ContainsFunc(link.Subnets, func(p netip.Prefix) bool { return p.Contains(from) })
 		if !near && !named && !own.Contains(from) {
-			return fmt.Sprintf("asked by a relay that speaks from %s, which is not of network %s (%s)", from, host.Network, own)
+			return fmt.Sprintf("request came by a relay with source address %s, which is not in network %s (%s)", from, host.Network, own)
 		}
 	}
 	if at.IsValid() {
 		return ""
 	}
 	overlaps := func(p netip.Prefix) bool { return p.Overlaps(own) }
-	if slices.ContainsFunc(link.Here, overlaps) || !slices.ContainsFunc(link.Elsewhere, overlaps) {
+	if slices.ContainsFunc(link.Subnets, overlaps) || !slices.ContainsFunc(link.OtherSubnets, overlaps) {
 		return ""
 	}
-	return fmt.Sprintf("asked on interface %s, which is not that of network %s (%s)", link.Name, host.Network, own)
+	return fmt.Sprintf("request came in on interface %s, which is not on network %s (%s)", link.Name, host.Network, own)
 }
 
-// vouched reports whether an answer with the token goes to the host. The client's address
-// or its relay must show the host's MAC address: a DUID is what any machine can write into
-// a packet. The relay must be of the host's own network, or named for it: a machine on the
-// segment between relay and server may ask for any host. DHCP for IPv4 hears no such relay.
-func (r request) vouched(host pxe.Host) bool {
-	if !bytes.Equal(r.onWire(), host.MAC) {
+// mayGetToken reports whether the answer may contain the token. The client's address or its relay
+// must show the host's MAC address, because any machine can forge a DUID. The relay must be in
+// the host's network or in its list of relays: a machine between relay and server could
+// request answers for any host. DHCPv4 accepts no such relay.
+func (r request) mayGetToken(host pxe.Host) bool {
+	if !bytes.Equal(r.hardwareOnWire(), host.MAC) {
 		return false
 	}
 	from := r.from.Addr().WithZone("")
 	return len(r.relays) == 0 || host.IPv6.Subnet.Contains(from) || slices.Contains(host.IPv6.Relays, from)
 }
 
-// port is where the network says that the client is.
+// port returns where the client is plugged in, according to the network.
 func (r request) port(link Link) pxe.Port {
 	p := pxe.Port{Interface: link.Name}
-	for _, relay := range slices.Backward(r.relays) { // the nearest to the client says it
+	for _, relay := range slices.Backward(r.relays) { // the nearest to the client first
 		if p.CircuitID == "" {
 			p.CircuitID = dhcp.Label(relay.Options.InterfaceID())
 		}
@@ -195,11 +185,11 @@ func (r request) port(link Link) pxe.Port {
 	return p
 }
 
-// enterprisePXE is Intel's number, under which firmware gives its class (UEFI 2.10
-// §24.3 and §24.7; iPXE does the same).
+// enterprisePXE is Intel's enterprise number. Firmware and iPXE send their vendor class with
+// it (UEFI 2.10 sections 24.3 and 24.7).
 const enterprisePXE = 343
 
-// client is what boots.
+// client returns the client's description of itself.
 func (r request) client() dhcp.Client {
 	var c dhcp.Client
 	for _, class := range r.Options.VendorClasses() {
@@ -218,9 +208,8 @@ func (r request) client() dhcp.Client {
 	return c
 }
 
-// wrap puts a reply into what the relays expect (RFC 8415 §19.3): every relay gets
-// its interface-id back, and a relay that asks from another port the notice of it
-// (RFC 8357).
+// wrap wraps a reply for the relays (RFC 8415 section 19.3). Each relay gets its interface-id
+// back, and a relay with its own source port gets the relay port option (RFC 8357).
 func (r request) wrap(m *dhcpv6.Message) []byte {
 	out := dhcpv6.DHCPv6(m)
 	for _, relay := range slices.Backward(r.relays) {
@@ -237,8 +226,8 @@ func (r request) wrap(m *dhcpv6.Message) []byte {
 	return out.ToBytes()
 }
 
-// destination is the client, or the relay, at the port that it sent from if it said
-// so.
+// destination returns the client or the relay. The port is the source port of the request if
+// the relay asks for that.
 func (r request) destination() netip.AddrPort {
 	if len(r.relays) == 0 {
 		return netip.AddrPortFrom(r.from.Addr(), clientPort)

@@ -4,6 +4,7 @@
 package dhcp6
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,9 +22,8 @@ import (
 type Server struct {
 	Identity  Identity
 	Directory pxe.Directory
-	// Observer, Metrics and Log may be nil. Nothing that an unknown client sends is
-	// logged above debug level, and what is wrong with a known one once in ten
-	// minutes.
+	// Observer, Metrics and Log may be nil. Packets of unknown clients are logged at debug
+	// level only, and a problem of a known client once in ten minutes.
 	Observer pxe.Observer
 	Metrics  *Metrics
 	Log      *slog.Logger
@@ -33,56 +33,51 @@ type Server struct {
 	memory dhcpserver.Memory
 }
 
-// Conn is a socket that knows its interfaces: a *Socket, or a test's.
+// Conn is a socket that knows the interface of each packet: a *Socket, or a fake.
 type Conn interface {
-	// Receive reads one packet into buf, and says where it came in.
 	Receive(buf []byte) (Query, error)
-	// Send sends a reply to a packet that came in by link.
+	// Send sends a reply to a packet that arrived on link.
 	Send(a Answer, link Link) error
 	Close() error
 }
 
 const (
-	// maxPacket is the longest request worth reading, in bytes.
-	maxPacket = 4096
-	// readers are few: an answer waits for nobody.
+	maxPacket = 4096 // longest request that is read, in bytes
+	// readers is small, because an answer never blocks.
 	readers = 2
 )
 
-// Serve answers until ctx ends or the socket breaks, and closes the socket. A nil
-// error means that ctx ended.
+// Serve answers until ctx ends or the socket fails, and closes the socket. It returns nil when
+// ctx ends.
 func (s *Server) Serve(ctx context.Context, conn Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer func() { _ = conn.Close() }()
 	var g errgroup.Group
 	for range readers {
-		g.Go(func() error { return s.read(ctx, conn) })
+		g.Go(func() error {
+			buf := make([]byte, maxPacket)
+			return dhcpserver.Read(ctx, s.log(), "DHCPv6 request", func() error {
+				q, err := conn.Receive(buf)
+				if err == nil {
+					s.handle(conn, q)
+				}
+				return err
+			})
+		})
 	}
 	return g.Wait()
 }
 
-func (s *Server) read(ctx context.Context, conn Conn) error {
-	buf := make([]byte, maxPacket)
-	return dhcpserver.Read(ctx, s.log(), "DHCPv6 request", func() error {
-		q, err := conn.Receive(buf)
-		if err == nil {
-			s.handle(conn, q)
-		}
-		return err
-	})
-}
-
-// handle answers one packet.
 func (s *Server) handle(conn Conn, q Query) {
-	defer dhcpserver.Survive(s.log(), "DHCPv6 request", q.From)
+	defer dhcpserver.Recover(s.log(), "DHCPv6 request", q.From)
 	answer, err := Reply(s.Identity, s.Directory, q)
 	if err != nil {
 		s.Metrics.count(0, outcomeMalformed)
-		s.log().Debug("DHCPv6 request dropped", "from", q.From, "error", err)
+		s.log().Debug("Ignored a malformed DHCPv6 request", "from", q.From, "error", err)
 		return
 	}
-	s.recall(&answer)
+	s.applyMemory(&answer)
 	if answer.Packet != nil {
 		if err = conn.Send(answer, q.Link); err != nil {
 			answer.Event.Stage = pxe.StageFailed
@@ -90,12 +85,12 @@ func (s *Server) handle(conn Conn, q Query) {
 		}
 	}
 	s.Metrics.count(answer.kind, outcomeOf(answer, err))
-	s.tell(answer)
+	s.report(answer)
 }
 
-// recall brings in what was heard before: an address that was declined is not given
-// again for a while. Who has it renews it: a renewal asks for it by name.
-func (s *Server) recall(a *Answer) {
+// applyMemory applies the memory of earlier packets: a declined address is withheld for a while. A
+// host that already uses the address renews it, and renewals are always answered.
+func (s *Server) applyMemory(a *Answer) {
 	if !a.address.IsValid() {
 		return
 	}
@@ -111,8 +106,7 @@ func (s *Server) recall(a *Answer) {
 	a.Event.Stage, a.Event.Detail = pxe.StageConflict, why
 }
 
-// tell passes an event on, and logs what people should look at.
-func (s *Server) tell(a Answer) {
+func (s *Server) report(a Answer) {
 	if a.Event.Stage == "" {
 		return
 	}
@@ -130,9 +124,6 @@ func (s *Server) now() time.Time {
 	return s.Now()
 }
 
-func (s *Server) log() *slog.Logger {
-	if s.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.Log
-}
+func (s *Server) log() *slog.Logger { return cmp.Or(s.Log, discard) }
+
+var discard = slog.New(slog.DiscardHandler)

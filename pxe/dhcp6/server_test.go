@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// wire is a socket in memory.
+// wire is an in-memory socket.
 type wire struct {
 	in     chan Query
 	out    chan Answer
@@ -58,7 +58,7 @@ func (w *wire) Send(a Answer, _ Link) error {
 
 func (w *wire) Close() error { w.once.Do(func() { close(w.closed) }); return nil }
 
-// kept is a Conn whose replies are kept.
+// kept is a Conn that keeps replies.
 type kept struct {
 	wire
 	answers []Answer
@@ -88,7 +88,7 @@ func TestServe(t *testing.T) {
 	}
 	for _, labels := range [][2]string{{"other", "malformed"}, {"solicit", "unknown"}, {"solicit", "advertise"}} {
 		eventually.Wait{Interval: time.Millisecond}.Until(t, fmt.Sprintf("a count of %v", labels), eventually.Holds(func() bool {
-			return testutil.ToFloat64(metrics.messages.WithLabelValues(labels[0], labels[1])) == 1 // another reader may be at it
+			return testutil.ToFloat64(metrics.messages.WithLabelValues(labels[0], labels[1])) == 1 // the other reader may handle it
 		}))
 	}
 	cancel()
@@ -97,7 +97,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-func TestServeTellsThatTheSocketBroke(t *testing.T) {
+func TestServeReportsBrokenSocket(t *testing.T) {
 	w := newWire()
 	s := Server{Identity: testIdentity, Directory: directory()}
 	_ = w.Close()
@@ -106,7 +106,7 @@ func TestServeTellsThatTheSocketBroke(t *testing.T) {
 	}
 }
 
-// A declined address rests; who has it goes on with it.
+// A declined address is withheld, but the host that has it may renew it.
 func TestDeclined(t *testing.T) {
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	var events []pxe.BootEvent
@@ -130,7 +130,7 @@ func TestDeclined(t *testing.T) {
 		t.Errorf("given again at once: %s", got)
 	}
 	if last := events[len(events)-1]; last.Stage != pxe.StageConflict {
-		t.Errorf("told %+v", last)
+		t.Errorf("got event %+v", last)
 	}
 	if got := send(renew); got != dhcpv6.MessageTypeReply {
 		t.Errorf("a renewal is answered by %s", got)
@@ -142,23 +142,22 @@ func TestDeclined(t *testing.T) {
 }
 
 func TestSendFails(t *testing.T) {
-	var told pxe.BootEvent
-	s := Server{Identity: testIdentity, Directory: directory(testHost(pxe.LocalDisk)), Observer: pxe.ObserverFunc(func(e pxe.BootEvent) { told = e })}
+	var event pxe.BootEvent
+	s := Server{Identity: testIdentity, Directory: directory(testHost(pxe.LocalDisk)), Observer: pxe.ObserverFunc(func(e pxe.BootEvent) { event = e })}
 	w := newWire()
 	w.broken = errors.New("network is unreachable")
 	s.handle(w, Query{Packet: message(dhcpv6.MessageTypeSolicit, client(), ia(1)).ToBytes(), From: linkLocal})
-	if told.Stage != pxe.StageFailed {
-		t.Errorf("told %+v", told)
+	if event.Stage != pxe.StageFailed {
+		t.Errorf("got event %+v", event)
 	}
 }
 
-// Nothing that comes over the network makes the server remember more than its
-// bounds, or keeps it from serving a host.
+// A flood neither exceeds the memory limits nor stops the service.
 func TestFloods(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	solicit := message(dhcpv6.MessageTypeSolicit, client(), ia(1)).ToBytes()
 	for name, next := range map[string]func(int) Query{
-		"strangers": func(i int) Query {
+		"unknown clients": func(i int) Query {
 			a := linkLocal.Addr().As16()
 			binary.BigEndian.PutUint16(a[14:], uint16(i))
 			binary.BigEndian.PutUint16(a[8:], uint16(i>>16)+1)
@@ -201,8 +200,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// FuzzServer: no sequence of packets makes the server panic, or give anybody an
-// address but its own.
+// FuzzServer: no sequence of packets causes a panic or gives a client another host's address.
 func FuzzServer(f *testing.F) {
 	for _, in := range []dhcpv6.DHCPv6{
 		message(dhcpv6.MessageTypeSolicit, client(), ia(1), uefi()), message(dhcpv6.MessageTypeRequest, client(), chosen(), ia(1, right), uefiHTTP()),
@@ -237,7 +235,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// strictLog fails the test on an error: the server logs panics so.
+// strictLog fails the test on errors, because the server logs panics as errors.
 type strictLog struct {
 	slog.Handler
 	t *testing.T

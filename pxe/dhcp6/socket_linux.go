@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"golang.org/x/net/ipv6"
@@ -17,59 +16,53 @@ import (
 	"github.com/ingot-metal/ingot/pxe/links"
 )
 
-// SocketConfig says what a Socket listens on.
 type SocketConfig struct {
-	// Interfaces are the names of those that are served; none: all. One is bound to.
+	// Interfaces are the names of the served interfaces; empty means all. With one name the
+	// socket is bound to that interface.
 	Interfaces []string
-	// Port is the server's; 0 means 547.
+	// Port is the server port; 0 means 547.
 	Port uint16
 }
 
-// groups are where clients and relays send to (RFC 8415 §7.1).
+// groups returns the groups that clients and relays send to (RFC 8415 section 7.1).
 func groups() []net.IP { return []net.IP{net.ParseIP("ff02::1:2"), net.ParseIP("ff05::1:3")} }
 
-// Socket is a DHCPv6 server's socket on the host's network, or that of the network
-// namespace it was opened in.
 type Socket struct {
 	*net.UDPConn
 	packets *ipv6.PacketConn
-	only    []string
 	links   *links.Links
 	done    chan struct{}
 	closing sync.Once
 }
 
-// Listen opens a Socket. It needs the right to bind ports below 1024, and for one
-// named interface CAP_NET_RAW.
+// Listen opens a Socket. It needs CAP_NET_BIND_SERVICE, and for a single named interface
+// CAP_NET_RAW.
 func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if cfg.Port == 0 {
 		cfg.Port = serverPort
 	}
-	known, err := links.Open()
+	known, err := links.Open(cfg.Interfaces)
 	if err != nil {
 		return nil, fmt.Errorf("DHCPv6: %w", err)
-	}
-	if name := known.Missing(cfg.Interfaces); name != "" {
-		return nil, errors.Join(fmt.Errorf("DHCPv6: there is no interface %s", name), known.Close())
 	}
 	conn, err := links.ListenUDP(ctx, netip.AddrPortFrom(netip.IPv6Unspecified(), cfg.Port), cfg.Interfaces)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("DHCPv6: %w", err), known.Close())
 	}
-	s := &Socket{UDPConn: conn, packets: ipv6.NewPacketConn(conn), only: cfg.Interfaces, links: known, done: make(chan struct{})}
+	s := &Socket{UDPConn: conn, packets: ipv6.NewPacketConn(conn), links: known, done: make(chan struct{})}
 	if err := s.packets.SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("ask for the interface of DHCPv6 requests: %w", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("enable interface information for DHCPv6 requests: %w", err), s.Close())
 	}
 	s.join()
-	go links.Follow(s.done, conn, s.only, s.join)
+	go links.Follow(s.done, conn, cfg.Interfaces, s.join)
 	return s, nil
 }
 
-// join joins the groups on all interfaces that are served. What is joined already, or
-// cannot be (no multicast), is left.
+// join joins the groups on all served interfaces. Errors are ignored: the group may be joined
+// already, or the interface may not support multicast.
 func (s *Socket) join() {
 	for index, link := range s.links.All() {
-		if !s.serves(link) {
+		if !s.links.Serves(link) {
 			continue
 		}
 		for _, group := range groups() {
@@ -78,11 +71,7 @@ func (s *Socket) join() {
 	}
 }
 
-func (s *Socket) serves(link Link) bool {
-	return len(s.only) == 0 || slices.Contains(s.only, link.Name)
-}
-
-// Close closes the socket; what waits for it ends with net.ErrClosed.
+// Close closes the socket. Pending calls return net.ErrClosed.
 func (s *Socket) Close() error {
 	var err error
 	s.closing.Do(func() {
@@ -92,7 +81,6 @@ func (s *Socket) Close() error {
 	return err
 }
 
-// Receive implements Conn.
 func (s *Socket) Receive(buf []byte) (Query, error) {
 	for {
 		n, control, from, err := s.packets.ReadFrom(buf)
@@ -104,7 +92,7 @@ func (s *Socket) Receive(buf []byte) (Query, error) {
 			continue
 		}
 		link := s.links.Get(control.IfIndex)
-		if !s.serves(link) {
+		if !s.links.Serves(link) {
 			continue
 		}
 		source := sender.AddrPort()
@@ -115,7 +103,6 @@ func (s *Socket) Receive(buf []byte) (Query, error) {
 	}
 }
 
-// Send implements Conn.
 func (s *Socket) Send(a Answer, link Link) error {
 	var control *ipv6.ControlMessage
 	if a.To.Addr().IsLinkLocalUnicast() {

@@ -17,11 +17,10 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// What ends the reading of a socket, and what does not.
 func TestRead(t *testing.T) {
 	flaky := errors.New("connection refused")
 	for name, tc := range map[string]struct {
-		errs  []error // one a reading
+		errs  []error // one per read
 		stop  bool    // ctx ends with the last
 		want  error
 		reads int
@@ -49,13 +48,13 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestSurvive(t *testing.T) {
+func TestRecover(t *testing.T) {
 	var log bytes.Buffer
 	func() {
-		defer Survive(slog.New(slog.NewTextHandler(&log, nil)), "packet", "192.0.2.7")
+		defer Recover(slog.New(slog.NewTextHandler(&log, nil)), "packet", "192.0.2.7")
 		panic("an index")
 	}()
-	for _, word := range []string{"level=ERROR", "packet", "192.0.2.7", "an index", "TestSurvive"} {
+	for _, word := range []string{"level=ERROR", "packet", "192.0.2.7", "an index", "TestRecover"} {
 		if !strings.Contains(log.String(), word) {
 			t.Errorf("the log has no %s: %s", word, log.String())
 		}
@@ -68,11 +67,11 @@ func TestMemory(t *testing.T) {
 	now := time.Unix(0, 0)
 	address := netip.MustParseAddr("2001:db8::7")
 	m.Decline(address, now)
-	if why := m.Withheld(address, now.Add(Quarantine-1)); !strings.Contains(why, "2001:db8::7 was declined") || !strings.Contains(why, "before 00:10:00 UTC") {
+	if why := m.Withheld(address, now.Add(Quarantine-1)); !strings.Contains(why, "another machine uses 2001:db8::7") || !strings.Contains(why, "at 00:10:00 UTC") {
 		t.Errorf("withheld: %q", why)
 	}
 	if why := m.Withheld(address, now.Add(Quarantine)); why != "" {
-		t.Errorf("withheld for ever: %q", why)
+		t.Errorf("withheld too long: %q", why)
 	}
 	m.Decline(address, now)
 	m.Use(address)

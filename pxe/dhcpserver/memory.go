@@ -14,53 +14,49 @@ import (
 )
 
 const (
-	// Quarantine is how long an address that was declined is not given: as long
-	// as dnsmasq waits with a static one. It is recorded for the host and for
-	// nobody else, so there is no other to give meanwhile; afterwards whoever
-	// had it may be gone.
+	// Quarantine is how long a declined address is withheld, the same time as in dnsmasq
+	// for a static address. The host has no other address, so Ingot tries the same one again
+	// afterwards: the other machine may be gone.
 	Quarantine = 10 * time.Minute
-	// Quiet is how long the same finding is not logged again.
+	// Quiet is how long the same problem is not logged again.
 	Quiet = 10 * time.Minute
 )
 
-// Memory is all that a server remembers of what it heard: nothing that an
-// answer needs in order to be right, and nothing that other replicas must know.
-// The zero value is ready; it is safe for concurrent use.
+// Memory is what a server remembers of earlier packets. No answer needs it to be correct, and
+// replicas need not share it. The zero value is ready to use, and it is safe for concurrent use.
 type Memory struct {
 	declined ttlset.Set[netip.Addr]
-	told     ttlset.Set[finding]
+	warned   ttlset.Set[finding]
 }
 
-// finding is something that people are told once in a while.
 type finding struct {
 	stage pxe.Stage
 	mac   [6]byte
 	peer  netip.Addr
 }
 
-// Decline keeps an address from being given for a while.
+// Decline withholds an address for Quarantine.
 func (m *Memory) Decline(address netip.Addr, now time.Time) {
 	m.declined.Add(address, now, Quarantine)
 }
 
-// Use ends that: its host has the address.
+// Use ends the quarantine of an address, because its host uses it.
 func (m *Memory) Use(address netip.Addr) { m.declined.Delete(address) }
 
-// Withheld says why an address is not given now; empty: it is.
+// Withheld returns why an address is withheld, or "".
 func (m *Memory) Withheld(address netip.Addr, now time.Time) string {
 	until, declined := m.declined.Has(address, now)
 	if !declined {
 		return ""
 	}
-	return fmt.Sprintf("%s was declined, because another machine uses it; it is not given before %s",
+	return fmt.Sprintf("another machine uses %s, so the host declined it; Ingot offers it again at %s",
 		address, until.UTC().Format(time.TimeOnly+" UTC"))
 }
 
-// Len is how much is remembered.
-func (m *Memory) Len() int { return m.declined.Len() + m.told.Len() }
+func (m *Memory) Len() int { return m.declined.Len() + m.warned.Len() }
 
-// Warn logs what people should look at, once in a while for each host; of another server,
-// which is the peer, once for all hosts.
+// Warn logs a problem once per Quiet for each host. If peer is valid, the problem is another
+// server, and it is logged once for all hosts.
 func (m *Memory) Warn(log *slog.Logger, e pxe.BootEvent, peer netip.Addr) {
 	text := warning(e.Stage)
 	if text == "" {
@@ -70,22 +66,21 @@ func (m *Memory) Warn(log *slog.Logger, e pxe.BootEvent, peer netip.Addr) {
 	if !peer.IsValid() {
 		copy(about.mac[:], e.MAC)
 	}
-	if m.told.Add(about, e.At, Quiet) {
+	if m.warned.Add(about, e.At, Quiet) {
 		log.Warn(text, "host", e.Host, "mac", e.MAC.String(), "detail", e.Detail, "port", e.Port.String())
 	}
 }
 
-// warning is what an operator reads in the log; empty: nothing is wrong.
 func warning(stage pxe.Stage) string {
 	switch stage {
 	case pxe.StageConflict:
-		return "The address recorded for a host is used by another machine"
+		return "Another machine uses the address of a host"
 	case pxe.StageMisplaced:
-		return "A host asked from another network than its own"
+		return "A host sent a DHCP request from another network than its own"
 	case pxe.StageOtherServer:
 		return "Another DHCP server answers a host"
 	case pxe.StageFailed:
-		return "A DHCP reply could not be sent"
+		return "Cannot send a DHCP reply"
 	}
 	return ""
 }

@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// rest keeps a socket that fails at once, again and again, from taking a whole
-// processor.
-const rest = 10 * time.Millisecond
+// retryDelay limits the CPU time of a read loop whose socket keeps failing.
+const retryDelay = 10 * time.Millisecond
 
-// Read reads packets until ctx ends, for which the socket is to be closed, or the socket
-// breaks. Next reads one and handles it; its error is that of the reading. A nil error
-// means that ctx ended, another one wraps net.ErrClosed.
+// Read calls next in a loop until ctx ends or the socket fails. Parameter next reads and
+// handles one packet; its error is the read error. The caller closes the socket when ctx ends.
+// Read returns nil when ctx ends, and else an error that wraps net.ErrClosed.
 func Read(ctx context.Context, log *slog.Logger, what string, next func() error) error {
 	for {
 		err := next()
@@ -29,31 +28,21 @@ func Read(ctx context.Context, log *slog.Logger, what string, next func() error)
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("read %s: %w", what, err)
 		case err != nil:
-			// ICMP errors of earlier answers surface here; they are not ours.
-			log.Debug("Could not read a "+what, "error", err)
-			if !pause(ctx) {
+			// ICMP errors of earlier answers appear here and are harmless.
+			log.Debug("Cannot read a "+what, "error", err)
+			select {
+			case <-time.After(retryDelay):
+			case <-ctx.Done():
 				return nil
 			}
 		}
 	}
 }
 
-// pause reports false when ctx ended.
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(rest)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// Survive is deferred around the handling of one packet: one that makes the parser panic
-// costs its sender an answer, not everybody their boot server. From is what the log says
-// of the sender; it is generic because most packets need no log.
-func Survive[From any](log *slog.Logger, what string, from From) {
+// Recover must be deferred by the handler of a packet. It logs a panic, so that a malicious
+// packet does not stop the server. Parameter from is for the log; it is generic to avoid
+// formatting, because most packets need no log.
+func Recover[From any](log *slog.Logger, what string, from From) {
 	if p := recover(); p != nil {
 		log.Error("A "+what+" caused a panic", "from", from, "panic", p, "stack", string(debug.Stack()))
 	}

@@ -4,6 +4,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,23 +24,20 @@ import (
 )
 
 var (
-	// ErrUnknownImage reports an image that the directory does not name.
+	// ErrUnknownImage is returned for an image that the directory does not name.
 	ErrUnknownImage = errors.New("unknown image")
-	// ErrFetching reports an image that will be there soon.
+	// ErrFetching is returned for an image that will be available soon.
 	ErrFetching = errors.New("image is being fetched")
-	// ErrFetchFailed reports an image whose last fetch failed a moment ago.
+	// ErrFetchFailed is returned for an image whose last fetch failed recently.
 	ErrFetchFailed = errors.New("image cannot be fetched")
-	// ErrNoRoom reports an image for which there is no room now: what fills the
-	// cache is being served. It is an ErrFetchFailed that passes.
-	ErrNoRoom = errors.New("the image cache is full of images in use")
+	// ErrCacheFull is returned if all images that fill the cache are in use. It is temporary.
+	ErrCacheFull = errors.New("the image cache is full of images in use")
 )
 
-// FetchingError is an ErrFetching of an image that waits for a fetcher, or has one.
+// FetchingError is an ErrFetching of an image that is queued or being fetched.
 type FetchingError struct {
-	// Since is for how long.
-	Since time.Duration
-	// Last is what its last fetch failed with, unless this one has brought something; nil:
-	// nothing.
+	Since time.Duration // since the image was queued
+	// Last is the error of the previous fetch, until the current one receives data; nil means none.
 	Last error
 }
 
@@ -50,92 +48,82 @@ func (e *FetchingError) Error() string {
 	return ErrFetching.Error() + " again after: " + e.Last.Error()
 }
 
-// Is makes it an ErrFetching, and nothing that the last fetch was.
+// Is makes the error an ErrFetching and hides Last.
 func (e *FetchingError) Is(target error) bool { return target == ErrFetching }
 
 const (
-	// failurePause is how long a failed fetch is not tried again, whoever asks; it
-	// doubles with each failure in a row, up to maxFailurePause.
+	// failurePause is the time before a failed fetch is retried. It doubles with each
+	// consecutive failure, up to maxFailurePause.
 	failurePause    = 5 * time.Second
 	maxFailurePause = time.Minute
-	// defaultStall ends a fetch from which no byte has come for so long.
-	defaultStall = time.Minute
-	tempPattern  = "fetch-*.part"
+	defaultStall    = time.Minute
+	tempPattern     = "fetch-*.part"
 )
 
-// CacheConfig configures an ImageCache.
 type CacheConfig struct {
-	// Dir holds the images. It is made if missing, and must be this cache's
-	// alone.
+	// Dir holds the images. It is created if missing, and no other cache may use it.
 	Dir string
-	// MaxBytes bounds what the images take on disk, those that are being fetched
-	// included; the least recently used go first. Required.
+	// MaxBytes limits the disk space of images, including those being fetched. The least
+	// recently used are evicted first. Required.
 	MaxBytes int64
 	// Sources names the images that may be fetched. Required.
 	Sources pxe.ImageDirectory
-	// Client fetches; nil means NewClient's, from public addresses.
+	// Client fetches images; nil means NewClient, which allows public addresses only.
 	Client *http.Client
-	// Stall is how long a fetch may go without a byte; 0 means a minute.
+	// Stall is how long a fetch may receive no data; 0 means one minute.
 	Stall time.Duration
-	// ResumePause is how long a fetch that was cut off waits before it goes on; 0 means
-	// two seconds.
+	// ResumePause is the time before an interrupted fetch is resumed; 0 means two seconds.
 	ResumePause time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Log may be nil.
-	Log *slog.Logger
+	Log *slog.Logger // may be nil
 }
 
-// ImageCache keeps verified OS images on disk. Each image is fetched once,
-// however many clients ask for it. It is safe for concurrent use; Run does the
-// fetching.
+// ImageCache keeps verified OS images on disk. Each image is fetched once, regardless of the
+// number of clients. It is safe for concurrent use. Run fetches the images.
 type ImageCache struct {
-	cfg   CacheConfig
-	names names
-	// create makes the file of a fetch.
-	create func(dir, pattern string) (*os.File, error)
+	cfg        CacheConfig
+	references referenceCache
+	create     func(dir, pattern string) (*os.File, error)
 
 	mu     sync.Mutex
 	images map[string]*image // by checksum
 	queue  fetchQueue
-	// good has, by checksum, the key of the place from which the image came last.
-	good goodPlaces
+	good   goodURLs
 }
 
-// image is what is known of one checksum.
 type image struct {
 	state imageState
-	// size is that of the file on disk, 0 if there is none.
+	// size of the file on disk in bytes; 0 if there is none.
 	size     int64
 	lastUsed time.Time
-	// reserved is room taken by a fetch that is not finished, in bytes.
+	// reserved is the space of the running fetch, in bytes.
 	reserved int64
 	// owners are the namespaces whose claims named the image at ownersAt.
 	owners   []string
 	ownersAt time.Time
-	// callOff ends the fetch that is under way; nil: there is none, or it was called off.
-	callOff context.CancelCauseFunc
-	// tries has what became of fetches by place.
-	tries map[string]*try
-	// identity is the file's that was verified; set in state verified.
+	// cancelFetch ends the running fetch; nil if there is none or it was canceled.
+	cancelFetch context.CancelCauseFunc
+	tries       map[string]*try
+	// identity of the verified file; set in stateVerified.
 	identity fileIdentity
 	readers  readers
-	// failure and failedAt are of the last fetch, if it failed; failures is how many did
-	// in a row.
+	// failure and failedAt describe the last fetch if it failed. failures counts
+	// consecutive failures.
 	failure  error
 	failedAt time.Time
 	failures int
-	// queued is since when it is in state queued, if it is.
+	// queued is the time at which the image entered stateQueued.
 	queued time.Time
-	// coming: the fetch under way has brought something.
-	coming bool
+	// receiving is true once the running fetch has received data.
+	receiving bool
 }
 
-// fetching is the answer while the image is queued: what failed the last time will fail
-// again as a rule, and whoever waits should know.
+// fetching returns the error for a queued image. It contains the previous failure, which will
+// probably occur again.
 func (im *image) fetching(now time.Time) error {
 	e := &FetchingError{Since: now.Sub(im.queued)}
-	if !im.coming {
+	if !im.receiving {
 		e.Last = im.failure
 	}
 	return e
@@ -144,17 +132,14 @@ func (im *image) fetching(now time.Time) error {
 type imageState int
 
 const (
-	// found on disk, with content that nobody vouches for.
-	stateFound imageState = iota
-	// queued to be verified or fetched.
-	stateQueued
+	stateFound  imageState = iota // on disk, but not verified
+	stateQueued                   // to be verified or fetched
 	stateVerified
 	stateFailed
 )
 
-// NewImageCache opens a cache directory. Images that an earlier process verified
-// and that nobody has touched since are served at once; others are verified
-// before their first use.
+// NewImageCache opens a cache directory. It serves images at once that an earlier process
+// verified and that are unchanged. Other images are verified before their first use.
 func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if cfg.MaxBytes <= 0 {
 		return nil, errors.New("image cache needs a size bound")
@@ -162,55 +147,45 @@ func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if cfg.Client == nil {
 		cfg.Client = NewClient(ClientConfig{})
 	}
-	if cfg.Stall <= 0 {
-		cfg.Stall = defaultStall
-	}
-	if cfg.ResumePause <= 0 {
-		cfg.ResumePause = resumePause
-	}
+	cfg.Stall, cfg.ResumePause = cmp.Or(cfg.Stall, defaultStall), cmp.Or(cfg.ResumePause, resumePause)
+	cfg.Log = cmp.Or(cfg.Log, discard)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make image cache: %w", err)
 	}
-	c := &ImageCache{cfg: cfg, names: names{directory: cfg.Sources, now: cfg.Now},
-		images: map[string]*image{}, queue: newFetchQueue(), good: goodPlaces{}, create: os.CreateTemp}
+	c := &ImageCache{cfg: cfg, references: referenceCache{directory: cfg.Sources, now: cfg.Now},
+		images: map[string]*image{}, queue: newFetchQueue(), good: goodURLs{}, create: os.CreateTemp}
 	if err := c.scan(); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.evict(0, nil) // the bound may be a smaller one than before
+	c.evict(0, nil) // MaxBytes may be smaller than before
 	return c, nil
 }
 
-// OpenImage is a verified image, open for reading. While it is open its file
-// stays where it is.
+// OpenImage is a verified image, open for reading. An open image is not evicted.
 type OpenImage struct {
 	*os.File
-	// Fetched is when the image came.
 	Fetched time.Time
 	release func()
-	// opened is when, and at is the place in the file at the last look: see readers.
+	// opened is the time of Open, and at the last seen file offset: see readers.
 	opened time.Time
 	at     int64
 }
 
-// Close releases the image.
 func (o *OpenImage) Close() error {
 	o.release()
 	return o.File.Close()
 }
 
-// Open opens a verified image for reading. It never waits: an image that is not
-// here yet is queued, and a FetchingError returned. Other errors wrap ErrUnknownImage or
-// ErrFetchFailed. An image that claims have ceased to name is unknown within two seconds.
+// Open opens a verified image. It never waits: a missing image is queued, and the error is a
+// FetchingError. Other errors wrap ErrUnknownImage or ErrFetchFailed. An image is unknown two
+// seconds after the last claim that names it is gone.
 func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
-	owners, named := c.names.lately(checksum)
+	owners, named := c.references.recent(checksum)
 	if !named {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownImage, checksum)
 	}
@@ -221,14 +196,14 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 		im = &image{state: stateFound}
 	}
 	now := c.cfg.Now()
-	im.own(owners, true, now)
+	im.setOwners(owners, true, now)
 	switch {
 	case im.state == stateVerified:
 		if open, err := c.openVerified(checksum, im); err == nil {
 			im.lastUsed = now
 			return open, nil
 		} else {
-			c.cfg.Log.Warn("cached image is gone or was touched, and will be verified again", "image", checksum, "error", err)
+			c.cfg.Log.Warn("Cached image changed on disk; verifying it again", "image", checksum, "error", err)
 		}
 	case im.state == stateQueued:
 		return nil, im.fetching(now)
@@ -236,37 +211,35 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
 	im.queued = now
-	// Where it finds no place the client asks again, when there may be one.
+	// If the queue is full, the client asks again later.
 	if c.queue.add(checksum, im.owners) {
-		im.state, im.lastUsed, im.coming = stateQueued, now, false
+		im.state, im.lastUsed, im.receiving = stateQueued, now, false
 		c.images[checksum] = im
 	}
 	return nil, im.fetching(now)
 }
 
-// comes notes that a fetch has brought something.
-func (c *ImageCache) comes(checksum string) {
+func (c *ImageCache) markReceiving(checksum string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if im, ok := c.images[checksum]; ok {
-		im.coming = true
+		im.receiving = true
 	}
 }
 
-// pause is how long a failure is remembered.
 func (im *image) pause() time.Duration {
 	return min(failurePause<<min(im.failures-1, 10), maxFailurePause)
 }
 
-// openVerified opens the very file that was verified.
+// openVerified opens the image if the file is unchanged since it was verified.
 func (c *ImageCache) openVerified(checksum string, im *image) (*OpenImage, error) {
 	f, err := os.Open(c.path(checksum))
 	if err != nil {
 		return nil, fmt.Errorf("open cached image: %w", err)
 	}
 	info, err := f.Stat()
-	if err == nil && !im.identity.is(info) {
-		err = errTouched
+	if err == nil && !im.identity.matches(info) {
+		err = errChanged
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open cached image: %w", err), f.Close())
@@ -285,7 +258,7 @@ func (c *ImageCache) release(im *image, open *OpenImage) {
 	im.lastUsed = c.cfg.Now()
 }
 
-// Run fetches what is asked for, until ctx ends.
+// Run fetches the requested images until ctx ends.
 func (c *ImageCache) Run(ctx context.Context) error {
 	var g errgroup.Group
 	for range maxFetches {
@@ -303,11 +276,11 @@ func (c *ImageCache) Run(ctx context.Context) error {
 	err := g.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.saveIndex() // when each was used last
+	c.saveIndex() // with the time of each image's last use
 	return err
 }
 
-// obtain makes sure that a verified copy is on disk and returns its identity.
+// obtain ensures that a verified copy is on disk and returns its identity.
 func (c *ImageCache) obtain(ctx context.Context, checksum string) (fileIdentity, error) {
 	identity, err := verifyFile(ctx, c.path(checksum), checksum)
 	switch {
@@ -316,29 +289,28 @@ func (c *ImageCache) obtain(ctx context.Context, checksum string) (fileIdentity,
 	case ctx.Err() != nil:
 		return fileIdentity{}, ctx.Err()
 	case !errors.Is(err, fs.ErrNotExist):
-		c.cfg.Log.Warn("cached image is unusable and will be fetched again", "image", checksum, "error", err)
+		c.cfg.Log.Warn("Cached image is unusable; fetching it again", "image", checksum, "error", err)
 	}
 	c.discard(checksum)
-	source, named := c.names.source(checksum) // now: it has waited for a fetcher
+	source, named := c.references.source(checksum) // the claim may be gone by now
 	if !named {
 		return fileIdentity{}, errUnnamed
 	}
-	place := c.place(source)
+	from := c.chooseURL(source)
 	began, arrived := time.Now(), &atomic.Int64{}
-	identity, err = c.fetch(ctx, source.Checksum, place, arrived)
+	identity, err = c.fetch(ctx, source.Checksum, from, arrived)
 	if ctx.Err() == nil {
-		c.tried(source.Checksum, place, err, arrived.Load(), time.Since(began))
+		c.recordTry(source.Checksum, from, err, arrived.Load(), time.Since(began))
 	}
 	return identity, err
 }
 
-// discard removes what is on disk of an image that is queued.
 func (c *ImageCache) discard(checksum string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	im := c.images[checksum] // nothing removes it while it is queued
+	im := c.images[checksum] // queued images are never removed
 	if err := os.Remove(c.path(checksum)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.cfg.Log.Warn("unusable image not removed", "image", checksum, "error", err)
+		c.cfg.Log.Warn("Cannot remove unusable image", "image", checksum, "error", err)
 		return
 	}
 	im.size = 0
@@ -351,14 +323,14 @@ func (c *ImageCache) finish(done waiting, identity fileIdentity, err error) {
 	checksum := done.checksum
 	im, now := c.images[checksum], c.cfg.Now()
 	if errors.Is(err, errUnnamed) {
-		c.cfg.Log.Info("image is not fetched any more", "image", checksum, "reason", err.Error())
+		c.cfg.Log.Info("Stopped fetching image", "image", checksum, "reason", err.Error())
 		if im.state = stateFound; im.size == 0 {
 			delete(c.images, checksum)
 		}
 		return
 	}
 	if err != nil {
-		c.cfg.Log.Warn("image fetch failed", "image", checksum, "error", err)
+		c.cfg.Log.Warn("Cannot fetch image", "image", checksum, "error", err)
 		im.state, im.failure, im.failedAt, im.failures = stateFailed, err, now, im.failures+1
 		return
 	}
@@ -367,7 +339,7 @@ func (c *ImageCache) finish(done waiting, identity fileIdentity, err error) {
 	c.saveIndex()
 }
 
-// path is where an image lies: the checksum with a dash for the colon.
+// path returns the path of an image: the checksum with a dash instead of the colon.
 func (c *ImageCache) path(checksum string) string {
 	return filepath.Join(c.cfg.Dir, strings.Replace(checksum, ":", "-", 1))
 }

@@ -30,7 +30,7 @@ import (
 
 func sum(b []byte) string { s := sha256.Sum256(b); return "sha256:" + hex.EncodeToString(s[:]) }
 
-// origin is a web server with images, and counts what it is asked.
+// origin is a web server with images that counts requests.
 type origin struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -66,7 +66,7 @@ func newOrigin(t *testing.T) *origin {
 	return o
 }
 
-// put publishes an image under its checksum, or a false one.
+// put publishes an image under a checksum, which may be wrong.
 func (o *origin) put(path string, content []byte, checksum string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +75,7 @@ func (o *origin) put(path string, content []byte, checksum string) string {
 	return checksum
 }
 
-// clock is a time that tests move.
+// clock is a settable clock.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -88,7 +88,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// loopback allows the origins of these tests.
+// loopback allows sources on loopback.
 func loopback(t *testing.T) httpd.Sources {
 	t.Helper()
 	s, err := httpd.ParseSources([]string{"127.0.0.0/8"})
@@ -125,7 +125,7 @@ func newCache(t *testing.T, cfg httpd.CacheConfig) *httpd.ImageCache {
 	return c
 }
 
-// read opens an image, asking again while it is being fetched.
+// read opens an image and retries while it is being fetched.
 func read(t *testing.T, c *httpd.ImageCache, checksum string) ([]byte, error) {
 	t.Helper()
 	var content []byte
@@ -156,7 +156,7 @@ func TestImageIsFetchedOnce(t *testing.T) {
 			t.Fatalf("status %d, Retry-After %q while it is fetched", r.StatusCode, r.Header.Get("Retry-After"))
 		}
 	}
-	now.advance(time.Minute) // they wait for it all the while
+	now.advance(time.Minute) // the clients keep waiting
 	if r := do(t, h, "GET", path); r.StatusCode != 503 || !slices.Contains([]string{"6", "7", "8", "9", "10", "11", "12"}, r.Header.Get("Retry-After")) {
 		t.Fatalf("status %d, Retry-After %q after a minute", r.StatusCode, r.Header.Get("Retry-After"))
 	}
@@ -190,7 +190,7 @@ func TestImageBySHA512(t *testing.T) {
 func TestUnknownImages(t *testing.T) {
 	o := newOrigin(t)
 	real := sum([]byte("image"))
-	o.images[real] = pxe.ImageSource{URL: o.URL, Checksum: sum([]byte("another"))} // a muddled directory
+	o.images[real] = pxe.ImageSource{URL: o.URL, Checksum: sum([]byte("another"))} // an inconsistent directory
 	h := &httpd.Handler{Images: newCache(t, httpd.CacheConfig{Sources: o.images})}
 	for _, digest := range []string{strings.TrimPrefix(real, "sha256:"), strings.Repeat("0", 64), "", "abc", strings.Repeat("Z", 64), strings.Repeat("0", 65)} {
 		if r := do(t, h, "GET", "/images/"+digest); r.StatusCode != 404 {
@@ -198,7 +198,7 @@ func TestUnknownImages(t *testing.T) {
 		}
 	}
 	if n := o.asked.Load(); n != 0 {
-		t.Errorf("%d fetches of what nobody named", n)
+		t.Errorf("%d fetches of unknown images", n)
 	}
 }
 
@@ -217,13 +217,13 @@ func TestFailedFetches(t *testing.T) {
 			b := make([]byte, 2000)
 			return o.put("/a", b, sum(b))
 		}},
-		{"nobody listens", "fetch image from", func(o *origin) string { c := o.put("/a", nil, sum(nil)); o.Close(); return c }},
-		{"no web address", "neither http nor https", func(o *origin) string {
+		{"no listener", "fetch image from", func(o *origin) string { c := o.put("/a", nil, sum(nil)); o.Close(); return c }},
+		{"no web address", "not http, https or oci", func(o *origin) string {
 			c := sum(nil)
 			o.images[c] = pxe.ImageSource{URL: "file:///etc/shadow", Checksum: c}
 			return c
 		}},
-		{"stalled", "no data came", func(o *origin) string { o.gate = make(chan struct{}); return o.put("/a", nil, sum(nil)) }},
+		{"stalled", "no data received", func(o *origin) string { o.gate = make(chan struct{}); return o.put("/a", nil, sum(nil)) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := newOrigin(t)
@@ -251,7 +251,7 @@ func TestFailedFetches(t *testing.T) {
 			if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 {
 				t.Errorf("left behind: %q", left)
 			}
-			// After a pause it is tried again, and whoever waits is told why.
+			// It is retried after a pause, and waiting clients get the error.
 			now.advance(time.Minute)
 			_, err = h.Images.Open(checksum)
 			if again, ok := errors.AsType[*httpd.FetchingError](err); !errors.Is(err, httpd.ErrFetching) || !ok || again.Last == nil || !strings.Contains(again.Last.Error(), tc.contains) {
@@ -265,7 +265,7 @@ func TestFailedFetches(t *testing.T) {
 	}
 }
 
-// An image that several places have is fetched from the next one when one fails.
+// If one URL of an image fails, the next is used.
 func TestMirrors(t *testing.T) {
 	o, now := newOrigin(t), &clock{now: time.Unix(1, 0)}
 	content := []byte("image")
@@ -283,7 +283,7 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
+func TestLeastRecentlyUsedIsEvictedFirst(t *testing.T) {
 	o, dir, now := newOrigin(t), t.TempDir(), &clock{now: time.Unix(1, 0)}
 	c := newCache(t, httpd.CacheConfig{Dir: dir, MaxBytes: 250, Sources: o.images, Now: now.Now})
 	put := func(fill byte) string {
@@ -309,8 +309,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	}
 }
 
-// TestRestart: files of an earlier process are used after they were verified,
-// and never when they are damaged.
+// Files of an earlier process are verified before use, and damaged ones are never served.
 func TestRestart(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
 	good, bad := o.put("/good", []byte("good"), sum([]byte("good"))), o.put("/bad", []byte("bad"), sum([]byte("bad")))
@@ -333,7 +332,7 @@ func TestRestart(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "fetch-1.part")); err == nil {
 		t.Error("an unfinished fetch was left")
 	}
-	if err := os.Remove(file(good)); err != nil { // somebody cleans up below us
+	if err := os.Remove(file(good)); err != nil { // an operator cleans up
 		t.Fatal(err)
 	}
 	if got, err := read(t, c, good); err != nil || string(got) != "good" {

@@ -27,21 +27,18 @@ const (
 
 // ClientConfig configures the client that fetches images.
 type ClientConfig struct {
-	// Allowed are the sources; the zero value allows public addresses only.
+	// Allowed are the sources; the zero value allows all public addresses.
 	Allowed Sources
-	// RootCAs verify image servers; nil: the system's.
+	// RootCAs verify image servers; nil means the system's.
 	RootCAs *x509.CertPool
-	// Proxy returns the proxy for a request, if there is one; nil:
-	// http.ProxyFromEnvironment. Through a proxy only sources that are named can
-	// be fetched: the addresses behind other names are the proxy's secret.
+	// Proxy returns the proxy of a request, or nil; nil means http.ProxyFromEnvironment. Only named
+	// sources can be fetched by a proxy, because the addresses of other hosts cannot be checked.
 	Proxy func(*http.Request) (*url.URL, error)
 }
 
-// NewClient makes a client that connects only to what is allowed. Every redirect
-// is a request of its own to it, and every address is looked at when it is
-// connected to: a name that has changed its meaning since does not help. URLs of
-// oci.Scheme are resolved on the way; what is allowed is asked of each request to the
-// registry, to where it gives out tokens, and to its storage.
+// NewClient returns a client that connects to allowed sources only. It checks every redirect,
+// and every address when it connects, which defeats DNS rebinding. It resolves URLs of
+// oci.Scheme and checks each request to the registry, its token server and its storage.
 func NewClient(cfg ClientConfig) *http.Client {
 	if cfg.Proxy == nil {
 		cfg.Proxy = http.ProxyFromEnvironment
@@ -57,7 +54,7 @@ func NewClient(cfg ClientConfig) *http.Client {
 		if len(via) > maxRedirects {
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
-		req.Header.Del("Referer") // the URL before may carry a signature
+		req.Header.Del("Referer") // the previous URL may contain a signature
 		return nil
 	}}
 }
@@ -68,15 +65,15 @@ func newTransport(roots *x509.CertPool, dialer *net.Dialer) *http.Transport {
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   connectTimeout,
 		ResponseHeaderTimeout: headerTimeout,
-		// The checksum is of what the server holds, not of what it unpacks to.
+		// The checksum is of the file on the server, not of its decompressed content.
 		DisableCompression: true,
-		// A kept connection would be used without a look at its address.
+		// A reused connection would skip the address check.
 		DisableKeepAlives: true,
 		ForceAttemptHTTP2: true,
 	}
 }
 
-// guard lets out only requests that are allowed.
+// guard allows requests to allowed sources only.
 type guard struct {
 	allowed         Sources
 	proxyFor        func(*http.Request) (*url.URL, error)
@@ -88,40 +85,32 @@ type (
 	proxyKey  struct{}
 )
 
-// target is what a connection is for.
 type target struct {
 	host       string
 	permission permission
 }
 
-// RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	t := target{host: hostOf(req.URL), permission: g.allowed.url(req.URL)}
-	if t.permission == refused {
-		return nil, fmt.Errorf("%w: %s", ErrSourceNotAllowed, t.host)
-	}
-	if literal, err := netip.ParseAddr(t.host); err == nil && !g.allowed.address(literal, t.host, t.permission) {
+	literal, err := netip.ParseAddr(t.host)
+	isLiteral := err == nil
+	if t.permission == refused || isLiteral && !g.allowed.address(literal, t.host, t.permission) {
 		return nil, fmt.Errorf("%w: %s", ErrSourceNotAllowed, t.host)
 	}
 	proxy, err := g.proxyFor(req)
 	switch {
 	case err != nil:
-		return nil, errors.New("the address of the proxy is wrong") // and may hold a password
+		return nil, errors.New("the proxy address is invalid") // the cause may contain a password
 	case proxy == nil:
 		return g.direct.RoundTrip(req.WithContext(context.WithValue(req.Context(), targetKey{}, t)))
-	case t.permission != byName && !g.isAllowedLiteral(t):
-		return nil, fmt.Errorf("%w: %s is not named, and through a proxy its address cannot be known", ErrSourceNotAllowed, t.host)
+	case t.permission != byName && !isLiteral:
+		return nil, fmt.Errorf("%w: %s must be named, because a proxy hides its address", ErrSourceNotAllowed, t.host)
 	}
 	return g.proxied.RoundTrip(req.WithContext(context.WithValue(req.Context(), proxyKey{}, proxy)))
 }
 
-func (g *guard) isAllowedLiteral(t target) bool {
-	literal, err := netip.ParseAddr(t.host)
-	return err == nil && g.allowed.address(literal, t.host, t.permission)
-}
-
-// control looks at each address before it is connected to. The error does not
-// say which one it is: what a name means inside is nobody's business outside.
+// control checks each address before it is connected to. The error does not contain the
+// address, to keep internal DNS records secret.
 func (g *guard) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	t, _ := ctx.Value(targetKey{}).(target)
 	a, err := hostPort(address)

@@ -27,7 +27,7 @@ func sources(t *testing.T, entries ...string) httpd.Sources {
 	return s
 }
 
-// inside is a server that only the boot server can reach, and counts requests.
+// inside is a server that only the boot server should reach, and that counts requests.
 func inside(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int32) {
 	t.Helper()
 	var asked atomic.Int32
@@ -41,8 +41,8 @@ func inside(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int32) 
 	return s, &asked
 }
 
-// TestClientReachesOnlyWhatIsAllowed: neither by address, nor by a name that
-// means another address when it is connected to, nor by a redirect.
+// Forbidden addresses cannot be reached by address, by a name that resolves to them at connect
+// time, or by a redirect.
 func TestClientReachesOnlyWhatIsAllowed(t *testing.T) {
 	secret, asked := inside(t, nil)
 	port := secret.URL[strings.LastIndex(secret.URL, ":"):]
@@ -55,8 +55,8 @@ func TestClientReachesOnlyWhatIsAllowed(t *testing.T) {
 		url     string
 	}{
 		{"by address", nil, secret.URL},
-		// The name passes as a name, and is looked at where it leads: as with one
-		// whose answer changed after a first look.
+		// The name is allowed as a name, and its address is checked when connecting: the same
+		// happens if the DNS answer changes after a first check.
 		{"by a name that leads to loopback", nil, "http://localhost" + port},
 		{"by a name that is allowed, and leads to loopback", []string{"localhost"}, "http://localhost" + port},
 		{"IPv4 in IPv6", nil, "http://[::ffff:127.0.0.1]" + port},
@@ -73,7 +73,7 @@ func TestClientReachesOnlyWhatIsAllowed(t *testing.T) {
 				_ = r.Body.Close()
 				t.Fatalf("got %s", r.Status)
 			}
-			// Without cgo, a host that is a number is a name that nobody knows.
+			// Without cgo a number is a host name that does not resolve.
 			if !errors.Is(err, httpd.ErrSourceNotAllowed) && !strings.Contains(err.Error(), "no such host") {
 				t.Errorf("got %v", err)
 			}
@@ -103,15 +103,15 @@ func TestClientFollowsAllowedRedirects(t *testing.T) {
 	}
 	defer func() { _ = r.Body.Close() }()
 	if got, _ := io.ReadAll(r.Body); string(got) != "image" || referer.Load() != "" {
-		t.Errorf("got %q; the other server was told %q", got, referer.Load())
+		t.Errorf("got %q; the other server got Referer %q", got, referer.Load())
 	}
 	if r, err := c.Get(endless.URL); err == nil || !strings.Contains(err.Error(), "redirects") {
 		t.Errorf("endless: %v, %v", r, err)
 	}
 }
 
-// TestClientWithProxy: what is named goes through the proxy, at whatever address
-// that is; nothing else does, as its address is the proxy's to find.
+// Named sources are fetched by the proxy, whatever their address. Other sources are refused,
+// because only the proxy resolves their address.
 func TestClientWithProxy(t *testing.T) {
 	proxy, asked := inside(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "for "+r.URL.String()) })
 	at, err := url.Parse(proxy.URL)
@@ -144,8 +144,8 @@ func TestClientWithProxy(t *testing.T) {
 		name, url string
 		entries   []string
 	}{
-		{"a name that nobody named", "http://images.example/os.raw", nil},
-		{"a name beside a network", "http://images.example/os.raw", []string{"10.0.0.0/8"}},
+		{"a name that is not allowed", "http://images.example/os.raw", nil},
+		{"a name next to a network", "http://images.example/os.raw", []string{"10.0.0.0/8"}},
 		{"a private address", "http://10.0.0.7/os.raw", nil},
 		{"the proxy itself", proxy.URL + "/admin", nil},
 	} {

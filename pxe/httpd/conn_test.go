@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// bigFile is a registry with one file of this size, of which every byte is 0.
+// bigFile returns a registry with one file of zeros.
 func bigFile(t *testing.T, size int64) (*pxe.Files, pxe.File) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "big")
@@ -35,7 +35,7 @@ func bigFile(t *testing.T, size int64) (*pxe.Files, pxe.File) {
 	return files, f
 }
 
-// serve answers on loopback until the test ends.
+// serve serves on loopback until the test ends.
 func serve(t *testing.T, h http.Handler, o Options) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func dial(t *testing.T, from, to string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// answer reads the head of an answer.
+// answer reads the head of a response.
 func answer(t *testing.T, c net.Conn) *http.Response {
 	t.Helper()
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -70,7 +70,7 @@ func answer(t *testing.T, c net.Conn) *http.Response {
 	return r
 }
 
-// spy says what its connections are given to send by the kernel.
+// spy records what its connections send by sendfile.
 type spy struct {
 	*limiter
 	mu   sync.Mutex
@@ -102,8 +102,7 @@ func (c *spied) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// TestFilesAreSentByTheKernel: net/http hands the file itself to the connection,
-// in the form of which net.TCPConn makes sendfile(2); nothing wraps it on the way.
+// net/http passes the file itself to the connection, as net.TCPConn needs it for sendfile(2).
 func TestFilesAreSentByTheKernel(t *testing.T) {
 	const size = 5<<20 + 7
 	files, f := bigFile(t, size)
@@ -122,16 +121,16 @@ func TestFilesAreSentByTheKernel(t *testing.T) {
 	if n != size || err != nil {
 		t.Errorf("read %d bytes, %v", n, err)
 	}
-	must(t, srv.Shutdown(t.Context())) // what was sent is noted after the client has it
+	must(t, srv.Shutdown(t.Context())) // sends are recorded after the client has the data
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// net/http looks at the first 512 bytes itself.
+	// net/http reads the first 512 bytes itself.
 	if want := fmt.Sprintf("*io.LimitedReader of *os.File: %d", size-512); len(s.seen) != 1 || s.seen[0] != want {
 		t.Errorf("the connection was given %q, want %q", s.seen, want)
 	}
 }
 
-// deadlines notes the deadlines for writing that a connection is given.
+// deadlines records the write deadlines of a connection.
 type deadlines struct {
 	net.Conn
 	given []time.Time
@@ -142,12 +141,11 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return d.Conn.SetWriteDeadline(at)
 }
 
-// TestSlowDownloadGoesOn: a client that takes its time, but takes, is not cut off though
-// the whole takes many times longer than the limit for standing still: the limit begins
-// anew with each piece, whether the kernel sends it or Ingot does.
-func TestSlowDownloadGoesOn(t *testing.T) {
+// A slow client that makes progress is not cut off, even if the download takes many times the
+// stall time: each piece restarts that time, with and without sendfile.
+func TestSlowDownloadContinues(t *testing.T) {
 	const (
-		size   = 5*piece + 7
+		size   = 5*pieceSize + 7
 		pieces = 6
 		stall  = time.Hour
 	)
@@ -186,7 +184,7 @@ func TestSlowDownloadGoesOn(t *testing.T) {
 			if len(noted.given) != pieces {
 				t.Errorf("%d deadlines for %d pieces", len(noted.given), pieces)
 			}
-			earliest := began.Add(stall / looks)
+			earliest := began.Add(stall / writeAttempts)
 			for i, at := range noted.given {
 				if at.Before(earliest) {
 					t.Errorf("piece %d has until %s, want no earlier than %s", i, at, earliest)
@@ -197,9 +195,9 @@ func TestSlowDownloadGoesOn(t *testing.T) {
 	}
 }
 
-// TestStandingStillEnds: a client that takes nothing is cut off, and its place is free.
-func TestStandingStillEnds(t *testing.T) {
-	const size = 24 << 20 // on the way fits less
+// A client that reads nothing is cut off, and its slot becomes free.
+func TestStalledClientIsCutOff(t *testing.T) {
+	const size = 24 << 20 // more than the buffers hold
 	files, f := bigFile(t, size)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
@@ -231,18 +229,18 @@ func TestStandingStillEnds(t *testing.T) {
 	}
 }
 
-// refusals counts the lines of a log that tell of clients with too many connections.
+// refusals counts the log lines about clients with too many connections.
 type refusals struct{ atomic.Int32 }
 
 func (r *refusals) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte("it has too many connections")) && bytes.Contains(line, []byte("client=127.0.0.11 most=2")) {
+	if bytes.Contains(line, []byte("the client has too many")) && bytes.Contains(line, []byte("client=127.0.0.11 limit=2")) {
 		r.Add(1)
 	}
 	return len(line), nil
 }
 
-// TestConnectionsAreBounded: one address has its share, and is told so; others
-// are served all the same, and those on top of all wait.
+// A client address is limited to its share and gets 503. Others are served, and connections
+// above the total limit wait.
 func TestConnectionsAreBounded(t *testing.T) {
 	files, f := bigFile(t, 10)
 	told := &refusals{}
@@ -263,9 +261,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 	waiting := dial(t, "127.0.0.20", addr)
 	_, err := io.WriteString(waiting, "GET "+f.Path()+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	must(t, err)
-	_ = held[0].Close() // and so there is a place
+	_ = held[0].Close() // frees a slot
 	if r := answer(t, waiting); r.StatusCode != 200 {
-		t.Errorf("who waited got %s", r.Status)
+		t.Errorf("the waiting client got %s", r.Status)
 	}
 	_ = held[1].Close()
 	for range 2 {
@@ -275,13 +273,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	if n := told.Load(); n != 1 {
-		t.Errorf("people were told %d times within a minute, want once", n)
+		t.Errorf("logged %d times within a minute, want once", n)
 	}
 }
 
-// TestRequestsThatAreNone: what is too large, or never ends, or carries a body,
-// is refused and holds nothing.
-func TestRequestsThatAreNone(t *testing.T) {
+// Requests that are too large, never end, or have a body are refused and hold no slot.
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	files, f := bigFile(t, 10)
 	addr := serve(t, &Handler{Files: files}, Options{})
 	for _, tc := range []struct {
@@ -305,7 +302,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestPanicEndsOneRequestOnly: and its client does not take a part for the whole.
+// The client notices that the response is incomplete.
 func TestPanicEndsOneRequestOnly(t *testing.T) {
 	files, f := bigFile(t, 10)
 	addr := serve(t, &Handler{Files: files}, Options{}) // no Directory: a script panics

@@ -16,12 +16,12 @@ import (
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
-// What clients get shows in the metrics, by kind and class and never by path or
-// address; and files are still sent by the kernel's way.
+// Metrics have labels for kind and class, but not for path or address. Files are still sent by
+// sendfile.
 func TestRequestsAreCounted(t *testing.T) {
 	h, file, _, _ := newHandler(t)
 	registry := prometheus.NewRegistry()
-	for range 2 { // a second server of the process counts on in the same
+	for range 2 { // a second server of the process uses the same metrics
 		var err error
 		if h.Metrics, err = httpd.NewMetrics(registry); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// watched counts how often a file is handed to the server as it is.
+// watched counts how often the server gets the file itself.
 type watched struct {
 	http.ResponseWriter
 	used *int

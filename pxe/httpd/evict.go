@@ -17,38 +17,31 @@ import (
 )
 
 const (
-	// restedFor is how long an image is unused before a namespace that has more than its
-	// share of the cache may remove it, whichever namespace it is for.
-	restedFor = 10 * time.Minute
-	// ownersFor is how long the cache believes what claims said of an image.
-	ownersFor = 10 * time.Second
-	// wayTimeout is how long a fetch waits for room that others were told to leave, and
-	// wayPoll how often it looks.
-	wayTimeout = 30 * time.Second
-	wayPoll    = 50 * time.Millisecond
+	// minIdleTime is how long an image must be unused before a namespace that exceeds its
+	// share may evict another namespace's image.
+	minIdleTime = 10 * time.Minute
+	// ownersTTL is how long the owners of an image are cached.
+	ownersTTL = 10 * time.Second
+	// spaceTimeout limits the wait of a fetch for space that others are to free, and spacePoll
+	// is the interval of its checks.
+	spaceTimeout = 30 * time.Second
+	spacePoll    = 50 * time.Millisecond
 )
 
-// errGivesWay ends a fetch whose namespace has more than its share of the cache.
-var errGivesWay = fmt.Errorf("%w: another namespace has less than its share of it", ErrNoRoom)
+// errPreempted ends a fetch whose namespace exceeds its share of the cache.
+var errPreempted = fmt.Errorf("%w: another namespace uses less than its share", ErrCacheFull)
 
-// begin notes how a fetch can be called off.
-func (c *ImageCache) begin(checksum string, callOff context.CancelCauseFunc) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.images[checksum].callOff = callOff // nothing removes it while it is queued
-}
-
-// settle turns what a fetch has reserved into the size of its image; 0 after a
-// failure.
+// settle ends the reservation of a fetch. Parameter size is the size of the image, or 0 after
+// a failure.
 func (c *ImageCache) settle(checksum string, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if im, ok := c.images[checksum]; ok {
-		im.reserved, im.size, im.callOff = 0, size, nil
+		im.reserved, im.size, im.cancelFetch = 0, size, nil
 	}
 }
 
-// fits reports whether so many bytes could be had for an image now, and removes nothing.
+// fits returns nil if n bytes could be reserved for an image now. It evicts nothing.
 func (c *ImageCache) fits(checksum string, n int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,51 +49,49 @@ func (c *ImageCache) fits(checksum string, n int64) error {
 		return fmt.Errorf("%w of %d bytes", errTooLarge, c.cfg.MaxBytes)
 	}
 	owners := c.ownersOf(checksum, c.images[checksum])
-	if _, enough := c.victims(n, owners); !enough && !c.makeWay(n, owners) {
-		return ErrNoRoom
+	if _, enough := c.victims(n, owners); !enough && !c.requestSpace(n, owners) {
+		return ErrCacheFull
 	}
 	return nil
 }
 
-// reserve takes room for n more bytes of an image, by removing images that have no reader. If
-// that is not enough, it asks others to leave, and coming reports whether some will.
-func (c *ImageCache) reserve(checksum string, n int64) (done, coming bool) {
+// reserve reserves n more bytes for an image and evicts images without readers for that. If
+// that is not enough, it requests space in use; pending reports whether some will be freed.
+func (c *ImageCache) reserve(checksum string, n int64) (done, pending bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	im := c.images[checksum]
 	owners := c.ownersOf(checksum, im)
 	if !c.evict(n, owners) {
-		return false, c.makeWay(n, owners)
+		return false, c.requestSpace(n, owners)
 	}
 	im.reserved += n
 	return true, false
 }
 
-// ownersOf are the namespaces that an image is for; none: no claim names it any more.
+// ownersOf returns the namespaces whose claims name an image.
 func (c *ImageCache) ownersOf(checksum string, im *image) []string {
-	if now := c.cfg.Now(); im.ownersAt.IsZero() || now.Sub(im.ownersAt) >= ownersFor {
-		source, named := c.names.source(checksum)
-		im.own(source.Namespaces, named, now)
+	if now := c.cfg.Now(); im.ownersAt.IsZero() || now.Sub(im.ownersAt) >= ownersTTL {
+		source, named := c.references.source(checksum)
+		im.setOwners(source.Namespaces, named, now)
 	}
 	return im.owners
 }
 
-// own notes the namespaces that an image is for.
-func (im *image) own(namespaces []string, named bool, now time.Time) {
+func (im *image) setOwners(namespaces []string, named bool, now time.Time) {
 	im.owners, im.ownersAt = namespaces, now
 	if named && len(namespaces) == 0 { // a directory without namespaces
 		im.owners = []string{""}
 	}
 }
 
-// usage is what namespaces have of the cache.
+// usage is the disk usage in bytes by namespace, and each namespace's share.
 type usage struct {
 	used  map[string]int64
 	share int64
 }
 
-// usage divides the cache among the namespaces of its images, and the bytes of an image
-// among those that it is for.
+// usage computes the disk usage. Namespaces that share an image each count for a part of it.
 func (c *ImageCache) usage() usage {
 	u := usage{used: map[string]int64{}}
 	for checksum, im := range c.images {
@@ -113,27 +104,29 @@ func (c *ImageCache) usage() usage {
 	return u
 }
 
-// within reports whether one of the namespaces keeps to its share with n more bytes.
-func (u usage) within(owners []string, n int64) bool {
+func (u usage) withinShare(owners []string, n int64) bool {
 	return slices.ContainsFunc(owners, func(o string) bool { return u.used[o]+n <= u.share })
 }
 
-// beyond reports whether all of the namespaces have more than their share.
-func (u usage) beyond(owners []string) bool {
+func (u usage) exceedsShare(owners []string) bool {
 	return !slices.ContainsFunc(owners, func(o string) bool { return u.used[o] <= u.share })
 }
 
-// victims are the images to remove for n more bytes for these namespaces, in this order:
-// those that no claim names, then those of namespaces that have more than their share and the
-// namespaces' own, then those of others; each time the least recently used first. Namespaces
-// that have their share remove those of others only when they were not used for restedFor.
+// victims returns the images to evict for n more bytes of the owners, in this order:
+//
+//  1. images that no claim names;
+//  2. images of namespaces that exceed their share, and the owners' own if they would exceed theirs;
+//  3. the owners' own images;
+//  4. images of others. Owners that exceed their share only evict those unused for minIdleTime.
+//
+// Within each group the least recently used is first.
 func (c *ImageCache) victims(n int64, owners []string) (list []string, enough bool) {
 	n -= c.cfg.MaxBytes - c.used()
 	if n <= 0 {
 		return nil, true
 	}
 	u, now := c.usage(), c.cfg.Now()
-	within := u.within(owners, n)
+	within := u.withinShare(owners, n)
 	ranks := map[string]int{}
 	for checksum, im := range c.images {
 		if !im.idle() {
@@ -144,11 +137,11 @@ func (c *ImageCache) victims(n int64, owners []string) (list []string, enough bo
 		switch {
 		case len(theirs) == 0:
 			ranks[checksum] = 0
-		case own && !within, u.beyond(theirs):
+		case own && !within, u.exceedsShare(theirs):
 			ranks[checksum] = 1
 		case own:
 			ranks[checksum] = 2
-		case within || now.Sub(im.lastUsed) >= restedFor:
+		case within || now.Sub(im.lastUsed) >= minIdleTime:
 			ranks[checksum] = 3
 		default:
 			continue
@@ -166,8 +159,8 @@ func (c *ImageCache) victims(n int64, owners []string) (list []string, enough bo
 	return list, false
 }
 
-// evict removes images until n bytes fit next to the others, and reports whether they do. It
-// removes none where that would not be enough.
+// evict frees space for n more bytes and reports whether it succeeded. If there is not enough
+// evictable space, it evicts nothing.
 func (c *ImageCache) evict(n int64, owners []string) bool {
 	list, enough := c.victims(n, owners)
 	if !enough && n > 0 {
@@ -181,38 +174,37 @@ func (c *ImageCache) evict(n int64, owners []string) bool {
 	return enough
 }
 
-// remove an idle image.
 func (c *ImageCache) remove(checksum string) bool {
 	if err := os.Remove(c.path(checksum)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.cfg.Log.Warn("old image not removed", "image", checksum, "error", err)
+		c.cfg.Log.Warn("Cannot remove old image", "image", checksum, "error", err)
 		return false
 	}
-	c.cfg.Log.Info("old image removed", "image", checksum)
+	c.cfg.Log.Info("Removed old image", "image", checksum)
 	delete(c.images, checksum)
 	c.saveIndex()
 	return true
 }
 
-// makeWay asks for room that is in use: it ends reads that are too slow to be worth it, and
-// for namespaces within their share the largest fetch of one that has more. It reports whether
-// room will come of that, or of what was asked before.
-func (c *ImageCache) makeWay(n int64, owners []string) (coming bool) {
+// requestSpace requests space that is in use. It ends reads that are too slow. For owners within
+// their share it also cancels the largest fetch of a namespace that exceeds its own. It
+// reports whether space will be freed by this or an earlier call.
+func (c *ImageCache) requestSpace(n int64, owners []string) (pending bool) {
 	now := c.cfg.Now()
 	for checksum, im := range c.images {
 		if ended := im.readers.endSlow(now); ended > 0 {
-			c.cfg.Log.Info("ended slow reads of an image, whose room is needed", "image", checksum, "reads", ended)
+			c.cfg.Log.Info("Ended slow reads of an image to free its space", "image", checksum, "reads", ended)
 		}
-		coming = coming || im.readers.ending() || im.reserved > 0 && im.callOff == nil
+		pending = pending || im.readers.ending() || im.reserved > 0 && im.cancelFetch == nil
 	}
-	if coming {
+	if pending {
 		return true
 	}
 	u, largest := c.usage(), ""
-	if !u.within(owners, n) {
+	if !u.withinShare(owners, n) {
 		return false
 	}
 	for checksum, im := range c.images {
-		if im.callOff != nil && im.reserved > 0 && u.beyond(c.ownersOf(checksum, im)) && (largest == "" || im.reserved > c.images[largest].reserved) {
+		if im.cancelFetch != nil && im.reserved > 0 && u.exceedsShare(c.ownersOf(checksum, im)) && (largest == "" || im.reserved > c.images[largest].reserved) {
 			largest = checksum
 		}
 	}
@@ -220,12 +212,12 @@ func (c *ImageCache) makeWay(n int64, owners []string) (coming bool) {
 		return false
 	}
 	im := c.images[largest]
-	im.callOff(errGivesWay)
-	im.callOff = nil
+	im.cancelFetch(errPreempted)
+	im.cancelFetch = nil
 	return true
 }
 
-// idle reports whether the image is on the disk, and neither read nor being verified.
+// idle reports whether an image is on disk and neither read nor being verified.
 func (im *image) idle() bool {
 	return im.size > 0 && len(im.readers.open) == 0 && im.state != stateQueued
 }
@@ -238,20 +230,16 @@ func (c *ImageCache) used() int64 {
 	return sum
 }
 
-// roomWriter writes an image for which room is taken as it comes, beyond what was
-// reserved before.
-type roomWriter struct {
+type reservingWriter struct {
 	ctx      context.Context
 	cache    *ImageCache
 	checksum string
 	io.Writer
-	// reserved is all that was taken, written all that has come.
-	reserved, written int64
+	reserved, written int64 // bytes
 }
 
-// Write implements io.Writer. A disk that is full, although the cache's bound is
-// not reached, is made emptier.
-func (w *roomWriter) Write(p []byte) (int, error) {
+// Write implements io.Writer. If the disk is full below the cache's limit, it evicts images.
+func (w *reservingWriter) Write(p []byte) (int, error) {
 	if more := w.written + int64(len(p)) - w.reserved; more > 0 {
 		if err := w.reserve(more); err != nil {
 			return 0, err
@@ -265,35 +253,35 @@ func (w *roomWriter) Write(p []byte) (int, error) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			return done, err
 		}
-		if !w.cache.makeEmptier(w.checksum) {
-			return done, fmt.Errorf("%w: %w", ErrNoRoom, err)
+		if !w.cache.evictOne(w.checksum) {
+			return done, fmt.Errorf("%w: %w", ErrCacheFull, err)
 		}
 	}
 }
 
-func (w *roomWriter) reserve(n int64) error {
+func (w *reservingWriter) reserve(n int64) error {
 	if w.reserved+n > w.cache.cfg.MaxBytes {
 		return fmt.Errorf("%w of %d bytes", errTooLarge, w.cache.cfg.MaxBytes)
 	}
-	for deadline := time.Now().Add(wayTimeout); ; {
-		done, coming := w.cache.reserve(w.checksum, n)
+	for deadline := time.Now().Add(spaceTimeout); ; {
+		done, pending := w.cache.reserve(w.checksum, n)
 		if done {
 			w.reserved += n
 			return nil
 		}
-		if !coming || time.Now().After(deadline) {
-			return ErrNoRoom
+		if !pending || time.Now().After(deadline) {
+			return ErrCacheFull
 		}
 		select {
 		case <-w.ctx.Done():
 			return context.Cause(w.ctx)
-		case <-time.After(wayPoll):
+		case <-time.After(spacePoll):
 		}
 	}
 }
 
-// makeEmptier removes one image from a disk that is full, if there is one to remove.
-func (c *ImageCache) makeEmptier(checksum string) bool {
+// evictOne evicts one image because the disk is full. It returns false if there is none.
+func (c *ImageCache) evictOne(checksum string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list, _ := c.victims(c.cfg.MaxBytes-c.used()+1, c.ownersOf(checksum, c.images[checksum]))

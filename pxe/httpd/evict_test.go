@@ -23,11 +23,11 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// store is a web server with images, whose lengths are told or not.
+// store is a web server with images, with or without lengths.
 type store struct {
 	images  pxe.Images
 	content map[string][]byte
-	// silent: no Content-Length. lie is added to the one that is told.
+	// silent omits Content-Length. lie is added to the announced length.
 	silent bool
 	lie    int
 	url    string
@@ -99,7 +99,7 @@ func startCache(t *testing.T, cfg CacheConfig, change func(*ImageCache)) *ImageC
 	return c
 }
 
-// get opens an image as soon as it is there, or has failed.
+// get opens an image once it is available or has failed.
 func get(t *testing.T, c *ImageCache, checksum string) (*OpenImage, error) {
 	t.Helper()
 	var f *OpenImage
@@ -125,15 +125,14 @@ func onDisk(c *ImageCache, checksum string) bool {
 	return err == nil
 }
 
-// settled is how many bytes the cache believes to hold, when nothing runs.
+// settled returns the cache's disk usage when nothing runs.
 func settled(c *ImageCache) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.used()
 }
 
-// TestServedImagesStay: what is open is never removed; what needs the room waits
-// until it is closed.
+// An open image is never evicted. A fetch that needs its space waits.
 func TestServedImagesStay(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("length unknown %t", silent), func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestServedImagesStay(t *testing.T) {
 			c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images, Now: func() time.Time { return now }}, nil)
 			a, b, d := s.put('a', 10_000), s.put('b', 10_000), s.put('d', 20_000)
 			first, second := mustGet(t, c, a), mustGet(t, c, b)
-			if _, err := get(t, c, d); !errors.Is(err, ErrNoRoom) || !errors.Is(err, ErrFetchFailed) {
+			if _, err := get(t, c, d); !errors.Is(err, ErrCacheFull) || !errors.Is(err, ErrFetchFailed) {
 				t.Fatalf("got %v, want no room", err)
 			}
 			if !onDisk(c, a) || !onDisk(c, b) || onDisk(c, d) {
@@ -159,9 +158,9 @@ func TestServedImagesStay(t *testing.T) {
 				t.Errorf("%d bytes are counted, want 20000", got)
 			}
 			_ = first.Close()
-			_ = first.Close() // as clients of io.Closer do; it counts once
+			_ = first.Close() // a second Close counts once
 			now = now.Add(time.Minute)
-			if _, err := get(t, c, d); !errors.Is(err, ErrNoRoom) { // b alone leaves 15,000
+			if _, err := get(t, c, d); !errors.Is(err, ErrCacheFull) { // b alone leaves 15,000
 				t.Fatalf("got %v, want no room", err)
 			}
 			_ = second.Close()
@@ -178,8 +177,8 @@ func TestServedImagesStay(t *testing.T) {
 	}
 }
 
-// Nothing is removed for an image that does not fit all the same.
-func TestNothingGoesInVain(t *testing.T) {
+// Nothing is evicted for an image that would not fit anyway.
+func TestNothingIsEvictedInVain(t *testing.T) {
 	s := newStore(t)
 	now := time.Unix(1000, 0)
 	c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images, Now: func() time.Time { return now }}, nil)
@@ -188,15 +187,15 @@ func TestNothingGoesInVain(t *testing.T) {
 	defer func() { _ = f.Close() }()
 	_ = mustGet(t, c, idle).Close()
 	now = now.Add(time.Minute)
-	if _, err := get(t, c, large); !errors.Is(err, ErrNoRoom) {
+	if _, err := get(t, c, large); !errors.Is(err, ErrCacheFull) {
 		t.Fatalf("got %v, want no room", err)
 	}
 	if !onDisk(c, idle) {
-		t.Error("an image was removed for another that does not fit beside those that are served")
+		t.Error("an image was removed for another that does not fit next to those in use")
 	}
 }
 
-// TestSourcesThatLie: a length that is not the body's, and one that never ends.
+// The announced length is wrong, or the body never ends.
 func TestSourcesThatLie(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -204,10 +203,10 @@ func TestSourcesThatLie(t *testing.T) {
 		size     int
 		contains string
 	}{
-		{"longer than told", func(s *store) { s.lie = -1000 }, 5000, "checksum does not match"},
-		{"shorter than told", func(s *store) { s.lie = 10 }, 5000, "unexpected EOF"},
-		{"told to be larger than the cache", func(s *store) { s.lie = 1 << 40 }, 5000, "larger than the cache"},
-		{"larger than the cache, not told", func(s *store) { s.silent = true }, 20_000, "larger than the cache"},
+		{"longer than announced", func(s *store) { s.lie = -1000 }, 5000, "checksum does not match"},
+		{"shorter than announced", func(s *store) { s.lie = 10 }, 5000, "unexpected EOF"},
+		{"announced as larger than the cache", func(s *store) { s.lie = 1 << 40 }, 5000, "larger than the cache"},
+		{"larger than the cache, without a length", func(s *store) { s.silent = true }, 20_000, "larger than the cache"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, dir := newStore(t), t.TempDir()
@@ -223,8 +222,8 @@ func TestSourcesThatLie(t *testing.T) {
 	}
 }
 
-// TestFullDisk: the kernel says ENOSPC although the bound is not reached. Old
-// images go; what is in use stays, and the fetch fails cleanly.
+// If the disk is full below the cache's limit (ENOSPC), old images are evicted. Images in use
+// stay, and the fetch fails cleanly.
 func TestFullDisk(t *testing.T) {
 	s := newStore(t)
 	now := time.Unix(1000, 0)
@@ -235,7 +234,7 @@ func TestFullDisk(t *testing.T) {
 	defer func() { _ = used.Close() }()
 	c.mu.Lock()
 	c.create = func(dir, _ string) (*os.File, error) {
-		// By a link of its own: the cache removes what it has made.
+		// Through a link, because the cache removes its temporary file.
 		link := filepath.Join(dir, "fetch-full.part")
 		if err := os.Symlink("/dev/full", link); err != nil {
 			return nil, err
@@ -243,7 +242,7 @@ func TestFullDisk(t *testing.T) {
 		return os.OpenFile(link, os.O_WRONLY, 0)
 	}
 	c.mu.Unlock()
-	if _, err := get(t, c, d); !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "no space left") {
+	if _, err := get(t, c, d); !errors.Is(err, ErrCacheFull) || !strings.Contains(err.Error(), "no space left") {
 		t.Fatalf("got %v", err)
 	}
 	if onDisk(c, a) || !onDisk(c, b) {
@@ -254,8 +253,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRestartKnowsItsFiles: after a restart images are served at once, without
-// being read, if and only if they are the files that were verified.
+// After a restart images are served without reading them if and only if they are the verified
+// files.
 func TestRestartKnowsItsFiles(t *testing.T) {
 	s := newStore(t)
 	checksum := s.put('a', 10_000)
@@ -290,7 +289,7 @@ func TestRestartKnowsItsFiles(t *testing.T) {
 				_ = mustGet(t, c, checksum).Close()
 			})
 			tc.change(t, filepath.Join(dir, strings.Replace(checksum, ":", "-", 1)))
-			c, err := NewImageCache(cfg) // nothing runs that could read or fetch
+			c, err := NewImageCache(cfg) // without Run, so it can neither read nor fetch
 			must(t, err)
 			f, err := c.Open(checksum)
 			if known := err == nil; known != tc.known || !known && !errors.Is(err, ErrFetching) {
@@ -309,8 +308,7 @@ func TestRestartKnowsItsFiles(t *testing.T) {
 	}
 }
 
-// TestTouchedWhileRunning: a verified file that somebody writes to is not served.
-func TestTouchedWhileRunning(t *testing.T) {
+func TestChangedFileIsNotServed(t *testing.T) {
 	s := newStore(t)
 	c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: s.images}, nil)
 	checksum := s.put('a', 10_000)
@@ -323,8 +321,8 @@ func TestTouchedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestFailuresRestLonger: a source that keeps failing is asked less and less.
-func TestFailuresRestLonger(t *testing.T) {
+// A source that keeps failing is retried less and less often.
+func TestFailurePauseGrows(t *testing.T) {
 	im := &image{}
 	var got []time.Duration
 	for range 6 {
@@ -343,7 +341,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What failed the last time is told for as long as nothing comes.
+// Clients get the previous failure until the new fetch receives data.
 func TestFetchingAgain(t *testing.T) {
 	s := newStore(t)
 	c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images}, nil)
@@ -359,7 +357,7 @@ func TestFetchingAgain(t *testing.T) {
 	_ = mustGet(t, c, a).Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	im.failure = errChecksum // as when it comes and is not verified yet
+	im.failure = errChecksum // data arrives but is not verified yet
 	if again, ok := errors.AsType[*FetchingError](im.fetching(time.Time{})); !ok || again.Last != nil || again.Error() != ErrFetching.Error() {
 		t.Errorf("while it comes: %v", again)
 	}

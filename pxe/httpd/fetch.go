@@ -25,15 +25,14 @@ import (
 
 var (
 	errChecksum = errors.New("checksum does not match")
-	errStalled  = errors.New("no data came for too long")
+	errStalled  = errors.New("no data received for too long")
 	errTooLarge = errors.New("image is larger than the cache")
 )
 
-// copySize is how much of an image is in memory at once, in bytes.
 const copySize = 256 << 10
 
-// checksumOf turns the hex digest of a URL into a checksum: its length tells
-// which algorithm it is.
+// checksumOf returns the checksum for the hex digest in a URL. The length of the digest
+// determines the algorithm.
 func checksumOf(digest string) (string, error) {
 	if strings.Trim(digest, "0123456789abcdef") != "" {
 		return "", fmt.Errorf("digest %q is not lower-case hex", digest)
@@ -66,7 +65,6 @@ func newHash(checksum string) (hash.Hash, error) {
 	return nil, fmt.Errorf("checksum %q is neither sha256 nor sha512", checksum)
 }
 
-// verify compares a finished hash with a checksum.
 func verify(h hash.Hash, checksum string) error {
 	_, want, _ := strings.Cut(checksum, ":")
 	if got := hex.EncodeToString(h.Sum(nil)); got != want {
@@ -75,8 +73,8 @@ func verify(h hash.Hash, checksum string) error {
 	return nil
 }
 
-// verifyFile reads a whole file and returns what it is known by, as it was before
-// the reading began, if its checksum is right.
+// verifyFile verifies the checksum of a file. It returns the identity that the file had before
+// it was read.
 func verifyFile(ctx context.Context, path, checksum string) (fileIdentity, error) {
 	h, err := newHash(checksum)
 	if err != nil {
@@ -97,7 +95,7 @@ func verifyFile(ctx context.Context, path, checksum string) (fileIdentity, error
 	return identity, verify(h, checksum)
 }
 
-// cancellable is a reader that ends with its context.
+// cancellable is a reader that fails when its context ends.
 type cancellable struct {
 	ctx context.Context
 	io.Reader
@@ -110,8 +108,8 @@ func (c cancellable) Read(p []byte) (int, error) {
 	return c.Reader.Read(p)
 }
 
-// fetch downloads an image into a temporary file, verifies it, syncs it, and
-// only then gives it its name. arrived counts the bytes that come.
+// fetch downloads an image into a temporary file, verifies and syncs it, and renames it. It
+// adds received bytes to arrived.
 func (c *ImageCache) fetch(ctx context.Context, checksum string, from string, arrived *atomic.Int64) (identity fileIdentity, err error) {
 	tmp, err := c.create(c.cfg.Dir, tempPattern)
 	if err != nil {
@@ -119,12 +117,14 @@ func (c *ImageCache) fetch(ctx context.Context, checksum string, from string, ar
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c.begin(checksum, cancel)
-	w := &roomWriter{ctx: ctx, cache: c, checksum: checksum, Writer: tmp}
+	c.mu.Lock()
+	c.images[checksum].cancelFetch = cancel // queued images are never removed
+	c.mu.Unlock()
+	w := &reservingWriter{ctx: ctx, cache: c, checksum: checksum, Writer: tmp}
 	defer func() { c.settle(checksum, identity.Size) }()
 	defer func() {
 		_ = tmp.Close()
-		_ = os.Remove(tmp.Name()) // fails after the rename, as it should
+		_ = os.Remove(tmp.Name()) // fails after the rename
 	}()
 	if err := c.download(ctx, cancel, from, w, arrived); err != nil {
 		return identity, err
@@ -135,18 +135,18 @@ func (c *ImageCache) fetch(ctx context.Context, checksum string, from string, ar
 	if err := os.Rename(tmp.Name(), c.path(checksum)); err != nil {
 		return identity, fmt.Errorf("name image file: %w", err)
 	}
-	return identityOf(tmp) // after the rename, which changes it
+	return identityOf(tmp) // after the rename, which changes the ctime
 }
 
-// download copies an image from a place to w and verifies it. Errors do not contain the
-// URL, which may carry a signature.
-func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFunc, from string, w *roomWriter, arrived *atomic.Int64) error {
+// download copies an image to w and verifies it. Errors do not contain the URL, which may
+// contain a signature.
+func (c *ImageCache) download(ctx context.Context, cancelFetch context.CancelCauseFunc, from string, w *reservingWriter, arrived *atomic.Int64) error {
 	h, err := newHash(w.checksum)
 	if err != nil {
 		return err
 	}
-	go c.watch(ctx, w.checksum, from, arrived, callOff)
-	watchdog := time.AfterFunc(c.cfg.Stall, func() { callOff(errStalled) })
+	go c.monitorFetch(ctx, w.checksum, from, arrived, cancelFetch)
+	watchdog := time.AfterFunc(c.cfg.Stall, func() { cancelFetch(errStalled) })
 	defer watchdog.Stop()
 
 	body, err := newResuming(ctx, c.cfg.ResumePause, func(ctx context.Context, header http.Header) (*http.Response, error) {
@@ -156,8 +156,8 @@ func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFu
 		return causeOf(ctx, err)
 	}
 	defer func() { _ = body.Close() }()
-	// What does not fit is not begun. The room itself is taken as bytes come: a length is only
-	// what a source says.
+	// Do not start a fetch that cannot fit. Space is only reserved as data arrives, because
+	// the source may lie about the length.
 	if size := body.Length(); size > 0 {
 		if err := c.fits(w.checksum, size); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFu
 	src := progressReader{Reader: body, progress: func(n int) {
 		arrived.Add(int64(n))
 		watchdog.Reset(c.cfg.Stall)
-		once.Do(func() { c.comes(w.checksum) })
+		once.Do(func() { c.markReceiving(w.checksum) })
 	}}
 	if n, err := io.CopyBuffer(io.MultiWriter(w, h), src, make([]byte, copySize)); err != nil {
 		return fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
@@ -175,15 +175,15 @@ func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFu
 	return verify(h, w.checksum)
 }
 
-// open asks for a file, or, by these headers, for a part of it.
+// open requests the image, or the range in header.
 func (c *ImageCache) open(ctx context.Context, from string, header http.Header) (*http.Response, error) {
 	u, err := url.Parse(from)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != oci.Scheme) {
-		return nil, errors.New("image URL is neither http nor https, nor oci")
+		return nil, errors.New("the image URL is not http, https or oci")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, errors.New("image URL is malformed")
+		return nil, errors.New("the image URL is malformed")
 	}
 	req.Header = header.Clone()
 	if req.Header == nil {
@@ -204,15 +204,14 @@ func (c *ImageCache) open(ctx context.Context, from string, header http.Header) 
 	return resp, nil
 }
 
-// causeOf replaces "context canceled" by why it was.
+// causeOf replaces "context canceled" with the cause of the cancellation.
 func causeOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrNoRoom) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrCacheFull) {
 		return cause
 	}
 	return err
 }
 
-// progressReader reports every read that brought something.
 type progressReader struct {
 	io.Reader
 	progress func(n int)

@@ -4,6 +4,7 @@
 package httpd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,31 +25,29 @@ import (
 	"github.com/ingot-metal/ingot/pxe/script"
 )
 
-// bodyTimeout is how long a body that nobody wants may take to come.
 const bodyTimeout = 5 * time.Second
 
-// Handler answers the boot server's paths. It does its own routing, because
-// http.ServeMux redirects paths with two slashes, which shim asks for and
-// cannot follow (field notes).
+// Handler serves the boot server's paths. It does not use http.ServeMux, which redirects paths
+// with double slashes: shim requests such paths and cannot follow redirects (field notes).
 type Handler struct {
-	// BaseURL is what scripts call this server, http://host:port.
+	// BaseURL is the URL of this server in scripts, http://host:port.
 	BaseURL   string
 	Directory pxe.Directory
 	// Files are the kernels and initramfs images. Required.
 	Files *pxe.Files
-	// Discs tells whose CD image is asked for, and Disc is their template; nil: there
-	// are none.
+	// Discs finds the host of a CD image request, and Disc is the template of the image;
+	// nil means no images.
 	Discs pxe.DiscDirectory
 	Disc  *media.Template
-	// Images may be nil: then there are none.
+	// Images is the cache; nil means no OS images.
 	Images *ImageCache
-	// Loaders are served at the root, as by TFTP, for UEFI that boots by HTTP;
-	// its regular files only. It should be an os.Root's. Nil: none.
+	// Loaders are served at the root, regular files only, for UEFI HTTP boot. It should be
+	// an os.Root's; nil means none.
 	Loaders fs.FS
-	// AutoExec is the script that loaders ask for beside themselves, served as
-	// autoexec.ipxe; empty: none.
+	// AutoExec is served as autoexec.ipxe, which loaders request from their own directory;
+	// empty means none.
 	AutoExec string
-	// Bindings are what DHCP showed of hosts on networks of mode Proxy; nil: nothing.
+	// Bindings are the addresses that DHCP showed on networks of mode Proxy; may be nil.
 	Bindings *pxe.AddressBindings
 	// Observer, Metrics and Log may be nil.
 	Observer pxe.Observer
@@ -61,7 +60,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.log().Error("HTTP request panicked", "client", r.RemoteAddr, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-			panic(http.ErrAbortHandler) // the client must not take a part for the whole
+			panic(http.ErrAbortHandler) // shows the client that the answer is incomplete
 		}
 	}()
 	part := elements(r.URL.Path)
@@ -70,19 +69,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		refuseBody(w, r)
-		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		refuseBody(w)
+		http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 		return
 	case r.Body != nil && r.Body != http.NoBody:
-		refuseBody(w, r)
-		http.Error(w, "no body is wanted", http.StatusBadRequest)
+		refuseBody(w)
+		http.Error(w, "a request body is not allowed", http.StatusBadRequest)
 		return
 	}
 	switch {
-	case len(part) == 3 && part[0] == "boot" && part[2] == "script.ipxe":
-		h.script(w, r, part[1])
-	case len(part) == 3 && part[0] == "boot" && part[2] == "agent.efi":
-		h.unified(w, r, part[1])
+	case len(part) == 3 && part[0] == "boot" && (part[2] == "script.ipxe" || part[2] == "agent.efi"):
+		mac, err := net.ParseMAC(part[1])
+		switch {
+		case err != nil || len(mac) != 6:
+			http.Error(w, "not a MAC address", http.StatusNotFound)
+		case part[2] == "script.ipxe":
+			h.script(w, r, mac)
+		default:
+			h.unified(w, r, mac)
+		}
 	case len(part) == 3 && part[0] == "media" && part[2] == "agent.iso" && h.Discs != nil:
 		h.disc(w, r, part[1])
 	case len(part) == 3 && part[0] == "files":
@@ -94,41 +99,34 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(part) == 1 && h.Loaders != nil:
 		h.loader(w, r, part[0])
 	default:
-		http.Error(w, "no such path", http.StatusNotFound)
+		http.Error(w, "unknown path", http.StatusNotFound)
 	}
 }
 
-// autoExec is the script's name, as iPXE has it.
 const autoExec = "autoexec.ipxe"
 
-// elements splits a path; slashes may be many, as in shim's //grubx64.efi.
+// elements splits a path and ignores duplicate slashes, as in shim's //grubx64.efi.
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(e string) bool { return e == "" })
 }
 
-// refuseBody makes sure that a body which is not read does not hold the
-// connection: net/http would wait for its end.
-func refuseBody(w http.ResponseWriter, _ *http.Request) {
+// refuseBody prevents net/http from waiting for the end of an unread request body.
+func refuseBody(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 }
 
-// script answers with what the host boots now. The text holds the boot token,
-// so it is neither cached nor logged.
-func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string) {
-	mac, err := net.ParseMAC(macText)
-	if err != nil || len(mac) != 6 {
-		http.Error(w, "not a MAC address", http.StatusNotFound)
-		return
-	}
+// script serves the host's boot script. The script contains the boot token, so it is neither
+// cached nor logged.
+func (h *Handler) script(w http.ResponseWriter, r *http.Request, mac net.HardwareAddr) {
 	host, ok := h.lookup(r, mac)
 	if !ok {
 		http.Error(w, "unknown host", http.StatusNotFound)
 		return
 	}
 	if from := client(r); host.Plan.Loaded() == pxe.Agent && !host.Speaks(from, h.Bindings.At(from)) {
-		h.observe(r, mac, pxe.StageSilent, fmt.Sprintf("boot script asked for from %s, which is not the host's address, or which DHCP has not shown to be", from))
-		http.Error(w, "not from there", http.StatusNotFound)
+		h.observe(r, mac, pxe.StageSilent, fmt.Sprintf("boot script requested from %s, which is not a known address of the host", from))
+		http.Error(w, "unknown address of the host", http.StatusNotFound)
 		return
 	}
 	text, err := script.Render(host, h.BaseURL)
@@ -138,7 +136,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		return
 	case err != nil:
 		h.observe(r, mac, pxe.StageFailed, "boot script: "+err.Error())
-		http.Error(w, "the boot script cannot be made", http.StatusInternalServerError)
+		http.Error(w, "cannot make the boot script", http.StatusInternalServerError)
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -147,7 +145,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 	h.text(w, r, text)
 }
 
-// lookup finds a host, or a stranger at the address that was lent to it.
+// lookup returns a host, or an unknown client at its leased address.
 func (h *Handler) lookup(r *http.Request, mac net.HardwareAddr) (pxe.Host, bool) {
 	if host, ok := h.Directory.Lookup(mac); ok {
 		return host, true
@@ -160,23 +158,20 @@ func (h *Handler) lookup(r *http.Request, mac net.HardwareAddr) (pxe.Host, bool)
 	return discoverer.Discover(pxe.Stranger{MAC: mac, Client: from})
 }
 
-// text sends a script.
 func (h *Handler) text(w http.ResponseWriter, r *http.Request, text string) {
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
-	// iPXE wants to know the length (field notes); net/http only sets it by
-	// itself for short bodies.
+	// iPXE needs the length (field notes), and net/http sets it only for short bodies.
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	if r.Method == http.MethodHead {
 		return
 	}
 	if _, err := w.Write([]byte(text)); err != nil {
-		h.log().Debug("script not sent", "client", r.RemoteAddr, "error", err)
+		h.log().Debug("Cannot send script", "client", r.RemoteAddr, "error", err)
 	}
 }
 
-// loader sends a file of the loaders' directory.
 func (h *Handler) loader(w http.ResponseWriter, r *http.Request, name string) {
 	src, info, err := openLoader(h.Loaders, name)
 	if err != nil {
@@ -226,12 +221,12 @@ func (h *Handler) image(w http.ResponseWriter, r *http.Request, digest string) {
 		if fetching.Last != nil {
 			w.Header().Set(agentapi.HeaderImageProblem, fetching.Last.Error())
 		}
-		setRetryAfter(w.Header(), whileFetching(fetching.Since))
+		setRetryAfter(w.Header(), fetchRetryTime(fetching.Since))
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case errors.Is(err, ErrNoRoom):
+	case errors.Is(err, ErrCacheFull):
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
 		w.Header().Set(agentapi.HeaderImageProblem, err.Error())
-		setRetryAfter(w.Header(), retryRoom)
+		setRetryAfter(w.Header(), retryFullCache)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
@@ -243,22 +238,19 @@ func (h *Handler) image(w http.ResponseWriter, r *http.Request, digest string) {
 	}
 }
 
-// content describes a file to be sent.
 type content struct {
-	// tag is the ETag; immutable: it is a digest, so the URL means this content
-	// for ever.
+	// tag is the ETag. immutable means that it is a digest, so that the content of the URL
+	// never changes.
 	tag       string
 	immutable bool
 	modTime   time.Time
-	// mac of the host, where it is known.
-	mac   net.HardwareAddr
-	stage pxe.Stage
-	label string
+	mac       net.HardwareAddr
+	stage     pxe.Stage
+	label     string
 }
 
-// content sends a file, with ranges, ETag and HEAD as http.ServeContent does
-// them. It must be given the os.File itself: that is what the kernel sends
-// without a copy (sendfile).
+// content serves a file with ranges, ETag and HEAD. It needs the os.File itself, so that the
+// kernel sends the file without copying (sendfile).
 func (h *Handler) content(w http.ResponseWriter, r *http.Request, src *os.File, c content) {
 	header := w.Header()
 	header.Set("Content-Type", "application/octet-stream")
@@ -279,15 +271,12 @@ func (h *Handler) observe(r *http.Request, mac net.HardwareAddr, stage pxe.Stage
 	h.Observer.Observe(pxe.BootEvent{MAC: mac, Client: client(r), Stage: stage, Detail: detail, At: time.Now()})
 }
 
-// client is the address that a request came from; zero: it is not known.
+// client returns the source address of a request, or the zero Addr.
 func client(r *http.Request) netip.Addr {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero address where it is none
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr().Unmap().WithZone("")
 }
 
-func (h *Handler) log() *slog.Logger {
-	if h.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return h.Log
-}
+func (h *Handler) log() *slog.Logger { return cmp.Or(h.Log, discard) }
+
+var discard = slog.New(slog.DiscardHandler)

@@ -199,7 +199,7 @@ func TestFileChangedOnDiskIsNotServed(t *testing.T) {
 	}
 }
 
-func TestEventsTellTheBoot(t *testing.T) {
+func TestEventsOfABoot(t *testing.T) {
 	h, kernel, ev, _ := newHandler(t)
 	do(t, h, "HEAD", "/boot/"+agentMAC+"/script.ipxe")
 	do(t, h, "GET", "/boot/"+agentMAC+"/script.ipxe")
@@ -208,7 +208,7 @@ func TestEventsTellTheBoot(t *testing.T) {
 	do(t, h, "GET", kernel.Path())
 	got := ev.text()
 	want := []string{agentMAC + " Script Agent",
-		badMAC + ` Failed boot script: value cannot stand in a boot script: kernel argument "two words"`, "File vmlinuz"}
+		badMAC + ` Failed boot script: value is not allowed in a boot script: kernel argument "two words"`, "File vmlinuz"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

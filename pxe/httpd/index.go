@@ -14,16 +14,13 @@ import (
 	"time"
 )
 
-// errTouched reports a file that is not the one that was verified, or no longer.
-var errTouched = errors.New("the file was changed since it was verified")
+var errChanged = errors.New("the file was changed since it was verified")
 
-// indexName is the file that says which images were verified.
 const indexName = "index.json"
 
-// fileIdentity is by what a file is known to be the one that was verified, with
-// the content that it had then. What writes to a file, renames or replaces it
-// changes one of these; the kernel alone sets Changed (the inode's ctime), so that
-// restoring the others does not help. All zero: no file.
+// fileIdentity identifies a verified file with its content. Every write, rename or replacement
+// changes the identity: only the kernel sets Changed (the inode's ctime). The zero value means
+// no file.
 type fileIdentity struct {
 	Size     int64  `json:"size"`
 	Inode    uint64 `json:"inode"`
@@ -31,29 +28,27 @@ type fileIdentity struct {
 	Changed  int64  `json:"changed"`
 }
 
-// is says whether this is the file, unchanged.
-func (i fileIdentity) is(info fs.FileInfo) bool {
+// matches reports whether info describes the same, unchanged file.
+func (i fileIdentity) matches(info fs.FileInfo) bool {
 	now, ok := identify(info)
 	return ok && i == now
 }
 
-// identityOf is that of an open file.
 func identityOf(f *os.File) (fileIdentity, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return fileIdentity{}, fmt.Errorf("look at image: %w", err)
+		return fileIdentity{}, fmt.Errorf("read file status of image: %w", err)
 	}
 	identity, ok := identify(info)
 	if !ok {
-		return fileIdentity{}, errors.New("look at image: the file system tells no identity")
+		return fileIdentity{}, errors.New("read file status of image: the file system has no inode data")
 	}
 	return identity, nil
 }
 
-// index is what is kept of the cache's state on disk.
 type index struct {
 	Images map[string]indexEntry `json:"images"` // by checksum
-	Good   goodPlaces            `json:"good,omitempty"`
+	Good   goodURLs              `json:"good,omitempty"`
 }
 
 type indexEntry struct {
@@ -61,11 +56,11 @@ type indexEntry struct {
 	LastUsed time.Time `json:"lastUsed"`
 }
 
-// scan takes stock of the directory, and removes unfinished fetches.
+// scan reads the directory and removes unfinished fetches.
 func (c *ImageCache) scan() error {
 	known := c.loadIndex()
 	for checksum, key := range known.Good {
-		c.good.note(checksum, key)
+		c.good.remember(checksum, key)
 	}
 	entries, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
@@ -86,7 +81,7 @@ func (c *ImageCache) scan() error {
 		im := &image{state: stateFound, size: info.Size(), lastUsed: info.ModTime()}
 		if entry, ok := known.Images[checksum]; ok {
 			im.lastUsed = entry.LastUsed
-			if entry.is(info) {
+			if entry.matches(info) {
 				im.state, im.identity = stateVerified, entry.fileIdentity
 			}
 		}
@@ -95,8 +90,7 @@ func (c *ImageCache) scan() error {
 	return nil
 }
 
-// loadIndex reads the index. Without one, or with one that makes no sense, all
-// images are verified anew.
+// loadIndex reads the index. If it is missing or invalid, all images are verified again.
 func (c *ImageCache) loadIndex() index {
 	var i index
 	b, err := os.ReadFile(filepath.Join(c.cfg.Dir, indexName))
@@ -107,14 +101,14 @@ func (c *ImageCache) loadIndex() index {
 		err = json.Unmarshal(b, &i)
 	}
 	if err != nil {
-		c.cfg.Log.Warn("index of the image cache is unusable, images are verified again", "error", err)
+		c.cfg.Log.Warn("The image cache index is invalid; verifying all images again", "error", err)
 		return index{}
 	}
 	return i
 }
 
-// saveIndex writes the index. An image that is not in it is verified again after
-// the next start: so a failure costs time only.
+// saveIndex writes the index. An error is not fatal: images missing from the index are only
+// verified again after the next start.
 func (c *ImageCache) saveIndex() {
 	i := index{Images: map[string]indexEntry{}, Good: c.good}
 	for checksum, im := range c.images {
@@ -127,13 +121,13 @@ func (c *ImageCache) saveIndex() {
 		err = replaceFile(c.cfg.Dir, indexName, b)
 	}
 	if err != nil {
-		c.cfg.Log.Warn("index of the image cache not saved", "error", err)
+		c.cfg.Log.Warn("Cannot save the image cache index", "error", err)
 	}
 }
 
-// replaceFile writes a file as a whole or not at all. It does not wait for the disk,
-// which may be busy with an image: what a power cut leaves of the index makes sense or is
-// not believed, and an image is on the disk before it is in the index.
+// replaceFile writes a file atomically. It does not sync, because the disk may be busy with an
+// image: after a power failure an invalid index is ignored, and images are synced before they
+// are in the index.
 func replaceFile(dir, name string, content []byte) error {
 	tmp, err := os.CreateTemp(dir, tempPattern)
 	if err != nil {
@@ -150,7 +144,7 @@ func replaceFile(dir, name string, content []byte) error {
 	return err
 }
 
-// identify reads a file's identity; false where there is none.
+// identify returns the identity of a file, or false if the file system has none.
 func identify(info fs.FileInfo) (fileIdentity, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

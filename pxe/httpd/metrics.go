@@ -14,7 +14,6 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// kind is what a request asks for.
 type kind int
 
 const (
@@ -32,7 +31,6 @@ func (k kind) String() string {
 	return [kinds]string{"other", "script", "file", "image", "loader", "unified", "disc"}[k]
 }
 
-// requestKind tells by the elements of its path what a request asks for.
 func requestKind(part []string) kind {
 	switch {
 	case len(part) == 3 && part[0] == "boot" && part[2] == "agent.efi":
@@ -51,10 +49,10 @@ func requestKind(part []string) kind {
 	return kindOther
 }
 
-// classes are those of HTTP's status codes, from 1xx on.
+// classes is the number of classes of HTTP status codes, starting with 1xx.
 const classes = 5
 
-// Metrics count what is asked for and sent. No label comes from the network.
+// Metrics count requests and bytes. No label comes from the network. Nil counts nothing.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	bytes    *prometheus.CounterVec
@@ -63,19 +61,18 @@ type Metrics struct {
 	sent     [kinds]prometheus.Counter
 }
 
-// NewMetrics registers the metrics, or takes over those of an earlier server of the
-// process.
+// NewMetrics registers the metrics, or reuses those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_boot_http_requests_total",
-			Help: "Requests to the boot server's HTTP side, by what was asked for and the class of the answer's code."}, []string{"kind", "code"}),
+			Help: "HTTP requests to the boot server, by kind and class of the status code."}, []string{"kind", "code"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_boot_http_sent_bytes_total",
-			Help: "Bytes of bodies that the boot server's HTTP side has sent, by what was asked for."}, []string{"kind"}),
+			Help: "Bytes of response bodies that the boot server sent by HTTP, by kind of request."}, []string{"kind"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_boot_http_requests_in_flight",
-			Help: "Requests that the boot server's HTTP side answers now."}),
+			Help: "HTTP requests that the boot server is answering."}),
 	}
 	if err := errors.Join(collect.RegisterOrGet(registry, &m.requests), collect.RegisterOrGet(registry, &m.bytes), collect.RegisterOrGet(registry, &m.running)); err != nil {
-		return nil, fmt.Errorf("register the metrics of HTTP: %w", err)
+		return nil, fmt.Errorf("register HTTP metrics: %w", err)
 	}
 	for k := range kinds {
 		m.sent[k] = m.bytes.WithLabelValues(k.String())
@@ -86,8 +83,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// measure returns a writer that counts what is answered, and what to call at the end,
-// however that comes; nil Metrics count nothing.
+// measure returns a writer that counts the answer, and a function to defer for its end.
 func (m *Metrics) measure(w http.ResponseWriter, k kind) (http.ResponseWriter, func()) {
 	if m == nil {
 		return w, func() {}
@@ -102,14 +98,12 @@ func (m *Metrics) measure(w http.ResponseWriter, k kind) (http.ResponseWriter, f
 	}
 }
 
-// countingWriter counts what passes it.
 type countingWriter struct {
 	http.ResponseWriter
 	code  int
 	bytes int64
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *countingWriter) WriteHeader(code int) {
 	if w.code == 0 {
 		w.code = code
@@ -117,15 +111,13 @@ func (w *countingWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Write implements http.ResponseWriter.
 func (w *countingWriter) Write(b []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)
 	return n, err
 }
 
-// ReadFrom keeps the way open by which the kernel sends a file (sendfile): without it
-// io.Copy would copy through the process.
+// ReadFrom preserves sendfile: without it io.Copy would copy through the process.
 func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
 	from, ok := w.ResponseWriter.(io.ReaderFrom)
 	if !ok {
@@ -138,5 +130,4 @@ func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// narrow is a connection that takes so much every so often, up to an amount, and whose
-// writes end at their deadline with what went out until then, as the kernel's do.
+// narrow is a connection that accepts some bytes at intervals, up to a total. Like the kernel's,
+// its writes return the sent bytes at their deadline.
 type narrow struct {
 	net.Conn
 	every    time.Duration
 	each     int
 	most     int
 	deadline time.Time
-	next     time.Time // it takes something
+	next     time.Time // of accepting bytes
 	got      []byte
-	// copies: the kernel cannot send the file, and net.TCPConn reads it before it writes.
+	// copies simulates a file without sendfile: net.TCPConn reads it before it writes.
 	copies bool
 }
 
@@ -51,7 +51,7 @@ func (c *narrow) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadFrom leaves the file where the kernel does: after what went out, or after what was read.
+// ReadFrom leaves the file offset after the sent bytes, or with copies after the read bytes.
 func (c *narrow) ReadFrom(src io.Reader) (int64, error) {
 	part := src.(*io.LimitedReader)
 	file, ok := part.R.(*os.File)
@@ -71,7 +71,7 @@ func (c *narrow) ReadFrom(src io.Reader) (int64, error) {
 
 func (*narrow) CloseWrite() error { return nil }
 
-// numbered is content of which no part is like another.
+// numbered returns content without repetitions.
 func numbered(size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -80,7 +80,7 @@ func numbered(size int) []byte {
 	return b
 }
 
-// ways are those in which bytes reach a connection.
+// ways are the ways of sending.
 var ways = map[string]struct {
 	copies bool
 	send   func(t *testing.T, c *limitedTCP, content []byte) (int64, error)
@@ -105,10 +105,10 @@ func sendFile(t *testing.T, c *limitedTCP, content []byte) (int64, error) {
 	return c.ReadFrom(&io.LimitedReader{R: src, N: int64(len(content))})
 }
 
-// TestWhoTakesIsNotCutOff: what counts is that something moves, not how fast: a crowd on one
-// link gets little each. What comes then is whole, with nothing twice.
-func TestWhoTakesIsNotCutOff(t *testing.T) {
-	content := numbered(piece + 12_345)
+// Progress counts, not the rate: many clients on one link each get little. The received content
+// is complete and has no duplicates.
+func TestClientWithProgressIsNotCutOff(t *testing.T) {
+	content := numbered(pieceSize + 12_345)
 	for way, w := range ways {
 		for name, c := range map[string]struct {
 			every time.Duration
@@ -130,7 +130,7 @@ func TestWhoTakesIsNotCutOff(t *testing.T) {
 					case n != int64(len(client.got)) || !bytes.Equal(client.got, content[:n]):
 						t.Errorf("sent %d bytes, and what came are %d others", n, len(client.got))
 					case c.ends && (!errors.Is(err, os.ErrDeadlineExceeded) || slices.Equal(client.got, content)):
-						t.Errorf("sent %d bytes to who stands still: %v", n, err)
+						t.Errorf("sent %d bytes to a stalled client: %v", n, err)
 					case !c.ends && (err != nil || n != int64(len(content))):
 						t.Errorf("sent %d bytes of %d: %v", n, len(content), err)
 					}
@@ -140,15 +140,14 @@ func TestWhoTakesIsNotCutOff(t *testing.T) {
 	}
 }
 
-// TestStandingStillIsShort: who takes nothing has its connection for hardly more than the
-// limit, counted from what it took last.
-func TestStandingStillIsShort(t *testing.T) {
+// A stalled client is cut off shortly after the stall time, counted from its last progress.
+func TestStallTimeIsKept(t *testing.T) {
 	for way, w := range ways {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := &narrow{every: time.Second, each: 1_000, most: 100_000, next: time.Now(), copies: w.copies}
 				began := time.Now()
-				_, err := w.send(t, &limitedTCP{limitedConn: limitedConn{Conn: client, stall: time.Minute}, tcp: client}, numbered(piece))
+				_, err := w.send(t, &limitedTCP{limitedConn: limitedConn{Conn: client, stall: time.Minute}, tcp: client}, numbered(pieceSize))
 				const took = 100 * time.Second
 				if still := time.Since(began) - took; err == nil || still < 58*time.Second || still > 90*time.Second {
 					t.Errorf("cut off after %s: %v", still, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
-// loaderHandler serves a directory of loaders beside a secret.
+// loaderHandler serves a directory of loaders next to a secret file.
 func loaderHandler(t testing.TB) (*httpd.Handler, *events) {
 	t.Helper()
 	outside := t.TempDir()
@@ -42,8 +42,8 @@ func loaderHandler(t testing.TB) (*httpd.Handler, *events) {
 	return &httpd.Handler{Directory: pxe.Table{}, Files: &pxe.Files{}, Loaders: root.FS(), AutoExec: "#!ipxe\n", Observer: ev}, ev
 }
 
-// TestLoaders: UEFI that boots by HTTP gets the files that TFTP has, by paths as
-// shim writes them, and is never redirected.
+// UEFI HTTP boot gets the same files as TFTP, with the paths that shim writes, and without
+// redirects.
 func TestLoaders(t *testing.T) {
 	h, ev := loaderHandler(t)
 	for _, tc := range []struct {
@@ -74,7 +74,7 @@ func TestLoaders(t *testing.T) {
 	}
 }
 
-// TestLoadersAreFiles: what cannot be sent by the kernel is no loader.
+// Only regular files are served, because others cannot be sent by sendfile.
 func TestLoadersAreFiles(t *testing.T) {
 	h := &httpd.Handler{Loaders: fstest.MapFS{"a": {Data: []byte("a")}}}
 	if r := do(t, h, "GET", "/a"); r.StatusCode != 404 {
@@ -82,8 +82,7 @@ func TestLoadersAreFiles(t *testing.T) {
 	}
 }
 
-// FuzzPaths: whatever path and header is asked for, nothing panics, nobody is
-// redirected, and nothing from outside is served.
+// FuzzPaths: no path or header causes a panic, a redirect, or access to other files.
 func FuzzPaths(f *testing.F) {
 	for _, path := range []string{"/", "//grubx64.efi", "/../secret", "/boot/52:54:00:00:00:01/script.ipxe", "/files/0/../../secret",
 		"/images/" + strings.Repeat("0", 64), "/link", "/%2e%2e/secret", "http://x/y", "*", "/sub//../..//secret"} {

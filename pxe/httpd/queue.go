@@ -9,37 +9,35 @@ import (
 )
 
 const (
-	// maxFetches is how many images are fetched at once, and namespaceFetches how many of
-	// them for one namespace: one whose sources are slow holds no more.
+	// maxFetches limits the simultaneous fetches, and namespaceFetches those per namespace,
+	// so that slow sources of one namespace do not block the others.
 	maxFetches       = 16
 	namespaceFetches = 2
-	// queueLength is how many images may wait for one namespace.
+	// queueLength limits the queued images per namespace.
 	queueLength = 64
 )
 
-// waiting is an image that waits for a fetcher, or has one, and the namespace that it counts
-// for.
 type waiting struct {
 	checksum string
 	owners   []string
-	// owner is one of owners, once it is being fetched.
+	// owner is the element of owners that the fetch counts for, once it runs.
 	owner string
 }
 
-// fetchQueue is what is to be verified or fetched, in the order in which it was asked for. Its
-// users hold the cache's mu.
+// fetchQueue has the images to verify or fetch, in the order of their requests. Its users must
+// hold the cache's mu.
 type fetchQueue struct {
 	waiting []waiting
 	running map[string]int // fetches by namespace
-	// news is closed and made again when next may have something.
-	news chan struct{}
+	// changed is closed and replaced when next may have an image.
+	changed chan struct{}
 }
 
 func newFetchQueue() fetchQueue {
-	return fetchQueue{running: map[string]int{}, news: make(chan struct{})}
+	return fetchQueue{running: map[string]int{}, changed: make(chan struct{})}
 }
 
-// add an image, unless too many wait for each of its namespaces.
+// add queues an image unless the queues of all its namespaces are full.
 func (q *fetchQueue) add(checksum string, owners []string) bool {
 	room := func(owner string) bool {
 		n := 0
@@ -54,11 +52,11 @@ func (q *fetchQueue) add(checksum string, owners []string) bool {
 		return false
 	}
 	q.waiting = append(q.waiting, waiting{checksum: checksum, owners: owners})
-	q.wake()
+	q.signalChange()
 	return true
 }
 
-// take the next image: of the namespace for which the fewest are being fetched.
+// take returns the next image: one of the namespace with the fewest running fetches.
 func (q *fetchQueue) take() (waiting, bool) {
 	best, least := -1, namespaceFetches
 	for i := range q.waiting {
@@ -77,25 +75,24 @@ func (q *fetchQueue) take() (waiting, bool) {
 	return w, true
 }
 
-// done ends what take began.
 func (q *fetchQueue) done(w waiting) {
 	if q.running[w.owner]--; q.running[w.owner] == 0 {
 		delete(q.running, w.owner)
 	}
-	q.wake()
+	q.signalChange()
 }
 
-func (q *fetchQueue) wake() {
-	close(q.news)
-	q.news = make(chan struct{})
+func (q *fetchQueue) signalChange() {
+	close(q.changed)
+	q.changed = make(chan struct{})
 }
 
-// next waits for an image to verify or fetch; false: ctx ended.
+// next waits for an image to verify or fetch. It returns false when ctx ends.
 func (c *ImageCache) next(ctx context.Context) (waiting, bool) {
 	for {
 		c.mu.Lock()
 		w, ok := c.queue.take()
-		news := c.queue.news
+		changed := c.queue.changed
 		c.mu.Unlock()
 		if ok {
 			return w, ctx.Err() == nil
@@ -103,7 +100,7 @@ func (c *ImageCache) next(ctx context.Context) (waiting, bool) {
 		select {
 		case <-ctx.Done():
 			return waiting{}, false
-		case <-news:
+		case <-changed:
 		}
 	}
 }

@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// slowestRead is the least that all who read an image have to take together, in bytes per
-	// second, for the image to stay when its room is needed. An agent that reads more slowly
-	// does not get 2 GiB in the two hours after which it gives up.
-	slowestRead = 256 << 10
-	// readFor is over which time the rate is measured at the least, and how long a read is
-	// left alone.
-	readFor = 30 * time.Second
+	// minReadRate is the minimal rate of all readers of an image together, in bytes per
+	// second. Below it the image may be evicted when its space is needed. An agent that reads
+	// more slowly does not get 2 GiB within its timeout of two hours.
+	minReadRate = 256 << 10
+	// minReadTime is the minimal time over which the rate is measured, and the minimal duration
+	// of a read before it is ended.
+	minReadTime = 30 * time.Second
 )
 
-// readers are those who have an image open. Its users hold the cache's mu.
+// readers are the open files of an image. Its users must hold the cache's mu.
 type readers struct {
-	open map[*OpenImage]bool // true: it was ended
-	// since is when the measure began, and gone what readers that have left took since then.
-	since time.Time
-	gone  int64
+	open        map[*OpenImage]bool // true if the read was ended
+	since       time.Time           // start of the measurement
+	closedBytes int64               // bytes that closed readers have read since then
 }
 
 func (r *readers) add(o *OpenImage, now time.Time) {
@@ -35,42 +34,42 @@ func (r *readers) add(o *OpenImage, now time.Time) {
 }
 
 func (r *readers) remove(o *OpenImage) {
-	r.gone += o.took()
+	r.closedBytes += o.newBytes()
 	delete(r.open, o)
 }
 
-// took is how far the file was read since the last call, in bytes. The kernel sends the file
-// by itself, and moves its offset.
-func (o *OpenImage) took() int64 {
+// newBytes returns the number of bytes read since the last call. sendfile moves the offset of the
+// file, too.
+func (o *OpenImage) newBytes() int64 {
 	at, err := o.Seek(0, io.SeekCurrent)
-	if err != nil { // it was ended
+	if err != nil { // the read was ended
 		return 0
 	}
 	took := at - o.at
-	if o.at = at; took < 0 { // it began again, or with another range
+	if o.at = at; took < 0 { // restarted, or another range
 		took = at
 	}
 	return took
 }
 
-// endSlow ends the reads of an image that are older than readFor, if all together take less
-// than slowestRead, and returns how many those are.
+// endSlow ends the reads that are older than minReadTime if all reads together are slower than
+// minReadRate. It returns how many it ended.
 func (r *readers) endSlow(now time.Time) (ended int) {
 	measured := now.Sub(r.since)
-	if len(r.open) == 0 || measured < readFor {
+	if len(r.open) == 0 || measured < minReadTime {
 		return 0
 	}
-	took := r.gone
+	took := r.closedBytes
 	for o := range r.open {
-		took += o.took()
+		took += o.newBytes()
 	}
-	r.since, r.gone = now, 0
-	if float64(took) >= slowestRead*measured.Seconds() {
+	r.since, r.closedBytes = now, 0
+	if float64(took) >= minReadRate*measured.Seconds() {
 		return 0
 	}
 	for o, done := range r.open {
-		if !done && now.Sub(o.opened) >= readFor {
-			_ = o.File.Close() // the next piece fails, and with it the connection
+		if !done && now.Sub(o.opened) >= minReadTime {
+			_ = o.File.Close() // fails the next send and closes the connection
 			r.open[o] = true
 			ended++
 		}
@@ -78,10 +77,10 @@ func (r *readers) endSlow(now time.Time) (ended int) {
 	return ended
 }
 
-// ending reports whether a read was ended and has not left yet.
+// ending reports whether an ended read has not been closed yet.
 func (r *readers) ending() bool {
-	for _, done := range r.open {
-		if done {
+	for _, ended := range r.open {
+		if ended {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// counted is a directory that counts what it is asked.
+// counted is a directory that counts lookups.
 type counted struct {
 	claims
 	asked int
@@ -29,7 +29,7 @@ func (c *counted) Image(checksum string) (pxe.ImageSource, bool) {
 	return c.claims.Image(checksum)
 }
 
-// since is how often it was asked since the last call.
+// since returns the number of lookups since the last call.
 func (c *counted) since() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,10 +38,10 @@ func (c *counted) since() int {
 	return n
 }
 
-// many are as many clients as a rollout has.
+// many is the number of clients in a rollout.
 const many = 500
 
-// askAll has many clients ask for an image at once, and returns the different answers.
+// askAll requests an image by many clients at once and returns the different answers.
 func askAll(c *ImageCache, checksum string) map[string]bool {
 	var wg sync.WaitGroup
 	answers := make(chan string, many)
@@ -63,8 +63,8 @@ func askAll(c *ImageCache, checksum string) map[string]bool {
 	return different
 }
 
-// However many clients ask for an image, and whatever becomes of it, the directory, which
-// looks at all their claims, is asked once in a while.
+// The directory, which looks at all claims of an image, is asked rarely, regardless of the number
+// of clients and the state of the image.
 func TestClientsDoNotAskTheDirectory(t *testing.T) {
 	s := newStore(t)
 	good, bad := s.put('a', 1000), s.put('b', 1000)
@@ -73,7 +73,7 @@ func TestClientsDoNotAskTheDirectory(t *testing.T) {
 	directory := &counted{claims: claims{images: s.images}}
 	cfg := CacheConfig{Dir: t.TempDir(), MaxBytes: 1 << 20, Sources: directory, Now: func() time.Time { return now }}
 
-	idle, err := NewImageCache(cfg) // nothing runs, and so images stay queued
+	idle, err := NewImageCache(cfg) // without Run, so images stay queued
 	must(t, err)
 	for range 3 {
 		got := askAll(idle, good)
@@ -83,7 +83,7 @@ func TestClientsDoNotAskTheDirectory(t *testing.T) {
 		if n := directory.since(); n != 1 {
 			t.Errorf("asked %d times for a queued image", n)
 		}
-		now = now.Add(namedFor)
+		now = now.Add(referenceTTL)
 	}
 
 	running := startCache(t, cfg, nil)
@@ -92,7 +92,7 @@ func TestClientsDoNotAskTheDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for checksum, want := range map[string]string{good: "<nil>", bad: ErrFetchFailed.Error()} {
-		now = now.Add(namedFor)
+		now = now.Add(referenceTTL)
 		_ = directory.since()
 		for answer := range askAll(running, checksum) {
 			if !strings.HasPrefix(answer, want) {
@@ -105,8 +105,8 @@ func TestClientsDoNotAskTheDirectory(t *testing.T) {
 	}
 }
 
-// An image that claims cease to name is served for a moment; one that they begin to name at
-// once, also to who asked for it before.
+// An image is served for a moment after the last claim is gone, and at once after the first
+// claim exists.
 func TestNamedImages(t *testing.T) {
 	s := newStore(t)
 	checksum := s.put('a', 1000)
@@ -115,7 +115,7 @@ func TestNamedImages(t *testing.T) {
 	images := &claims{images: s.images}
 	c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: images, Now: func() time.Time { return now }}, nil)
 	_ = mustGet(t, c, checksum).Close()
-	now = now.Add(namedFor) // what the fetch has asked is forgotten
+	now = now.Add(referenceTTL) // what the fetch has asked is forgotten
 	for _, step := range []struct {
 		name  string
 		named bool
@@ -123,11 +123,11 @@ func TestNamedImages(t *testing.T) {
 		want  error
 	}{
 		{"named", true, 0, nil},
-		{"named a moment ago", false, namedFor - 1, nil},
+		{"named a moment ago", false, referenceTTL - 1, nil},
 		{"named some time ago", false, 1, ErrUnknownImage},
 		{"still not", false, 0, ErrUnknownImage},
 		{"named again", true, 0, nil},
-		{"asked for meanwhile, and named no more", false, namedFor, ErrUnknownImage},
+		{"asked for meanwhile, and named no more", false, referenceTTL, ErrUnknownImage},
 		{"in another life", true, time.Hour, nil},
 	} {
 		if images.drop(checksum); step.named {
@@ -144,29 +144,29 @@ func TestNamedImages(t *testing.T) {
 	}
 }
 
-// What is remembered has an end, however many checksums are made up, or come and go.
-func TestNamesAreBounded(t *testing.T) {
+// The cache is bounded, whatever checksums are requested.
+func TestReferencesAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	images := pxe.Images{}
-	n := names{directory: images, now: func() time.Time { return now }}
+	n := referenceCache{directory: images, now: func() time.Time { return now }}
 	n.namespaces.Max = 8
 	for i := range 1000 {
 		unknown, named := fmt.Sprintf("sha256:%063d0", i), fmt.Sprintf("sha256:%063d1", i)
 		images[named] = pxe.ImageSource{Checksum: named}
-		isNamed := func(checksum string) bool { _, ok := n.lately(checksum); return ok }
+		isNamed := func(checksum string) bool { _, ok := n.recent(checksum); return ok }
 		if isNamed(unknown) || !isNamed(named) {
 			t.Fatal("not what the directory says")
 		}
 		delete(images, named)
-		now = now.Add(namedFor / 4)
+		now = now.Add(referenceTTL / 4)
 	}
 	if count := n.namespaces.Len(); count > 8 {
 		t.Errorf("%d are remembered", count)
 	}
 }
 
-// An image that has waited for its turn comes from where claims say then.
-func TestPlaceAtItsTurn(t *testing.T) {
+// A queued image is fetched from the URL that the claims name when its fetch starts.
+func TestURLIsReadWhenFetchStarts(t *testing.T) {
 	s := newStore(t)
 	checksum := s.put('a', 1000)
 	there := s.images[checksum]

@@ -14,32 +14,28 @@ import (
 )
 
 const (
-	// maxResumes is how often a download that was cut off is gone on with in a row
-	// without resumeGain bytes in between; then it fails, and begins anew when a server
-	// asks for the image again.
+	// maxResumes limits the consecutive resumptions with less than resumeGain bytes in
+	// between. After that the fetch fails, and the next request starts a new one.
 	maxResumes = 5
 	resumeGain = 1 << 20
-	// resumePause is between two tries: a source that restarts needs seconds.
+	// resumePause is the time between two attempts: a source that restarts needs seconds.
 	resumePause = 2 * time.Second
 )
 
-// resuming reads the body of an answer. Where that is cut off it asks for the rest (RFC
-// 9110 §14.2), so that an image of gigabytes comes over a line that does not hold as
-// long. A source that does not know ranges, or whose file has changed meanwhile (RFC
-// 9110 §13.1.5), ends it with the error that it was cut off by.
+// resuming reads a response body and resumes it when it is interrupted (RFC 9110 section 14.2), so
+// that unreliable lines can deliver large images. If the source does not support ranges or the file
+// changed (RFC 9110 section 13.1.5), the read fails with the error of the interruption.
 type resuming struct {
-	ctx context.Context
-	// open asks for the file with these headers.
+	ctx   context.Context
 	open  func(context.Context, http.Header) (*http.Response, error)
 	pause time.Duration
 
 	resp *http.Response
-	// at is how many bytes were read, since how many of them since the last cut.
+	// at is the number of bytes read, since the number after the last interruption.
 	at, since int64
 	cuts      int
 }
 
-// newResuming asks for the whole file.
 func newResuming(ctx context.Context, pause time.Duration, open func(context.Context, http.Header) (*http.Response, error)) (*resuming, error) {
 	resp, err := open(ctx, nil)
 	if err != nil {
@@ -48,10 +44,9 @@ func newResuming(ctx context.Context, pause time.Duration, open func(context.Con
 	return &resuming{ctx: ctx, open: open, pause: pause, resp: resp}, nil
 }
 
-// Length of the file in bytes; negative if the source does not say it.
+// Length returns the size of the file in bytes, or a negative number if it is unknown.
 func (r *resuming) Length() int64 { return r.resp.ContentLength }
 
-// Read implements io.Reader.
 func (r *resuming) Read(p []byte) (int, error) {
 	n, err := r.resp.Body.Read(p)
 	r.at, r.since = r.at+int64(n), r.since+int64(n)
@@ -64,13 +59,12 @@ func (r *resuming) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes the body.
 func (r *resuming) Close() error { return r.resp.Body.Close() }
 
-// resume goes on where the body ended, if the source can.
+// resume continues the body after an interruption, if the source can.
 func (r *resuming) resume() bool {
 	validator := r.resp.Header.Get("ETag")
-	if validator == "" || strings.HasPrefix(validator, "W/") { // a weak one vouches for no byte
+	if validator == "" || strings.HasPrefix(validator, "W/") { // weak ones do not guarantee equal bytes
 		validator = r.resp.Header.Get("Last-Modified")
 	}
 	if r.since >= resumeGain {

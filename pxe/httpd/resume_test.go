@@ -20,17 +20,16 @@ import (
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
-// flaky is a web server whose line breaks after so many bytes of each of its first
-// answers.
+// flaky is a web server whose first answers are interrupted after a number of bytes.
 type flaky struct {
 	content  []byte
-	cuts     []int  // bytes of the answers that are cut
-	tag      string // ETag; empty: none
-	changed  bool   // the tag is another after the first answer
+	cuts     []int  // bytes before each interruption
+	tag      string // ETag; empty means none
+	changed  bool   // the tag changes after the first answer
 	noRanges bool
 
 	mu    sync.Mutex
-	asked []string // the Range of each request
+	asked []string // the Range header of each request
 }
 
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +53,7 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
 }
 
-// cutWriter breaks the connection.
+// cutWriter interrupts the connection.
 type cutWriter struct {
 	http.ResponseWriter
 	left int
@@ -70,9 +69,9 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// An image whose source breaks off is fetched to its end, without a byte twice, from a
-// source that knows ranges of a file that is still the same; else the fetch fails.
-func TestFetchGoesOn(t *testing.T) {
+// An interrupted fetch resumes without repeating bytes if the source supports ranges and the
+// file is unchanged. Otherwise the fetch fails.
+func TestFetchResumes(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	for name, tc := range map[string]struct {
 		source *flaky

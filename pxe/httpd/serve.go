@@ -4,6 +4,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,25 +15,23 @@ import (
 )
 
 const (
-	// DefaultShutdownGrace is how long running downloads may go on after ctx
-	// ended. A client that is cut off continues with a range request at another
-	// replica, or at this one when it is back.
+	// DefaultShutdownGrace is how long running downloads may continue after ctx ends. An
+	// interrupted client resumes with a range request, at any replica.
 	DefaultShutdownGrace = 2 * time.Second
 	readHeaderTimeout    = 10 * time.Second
 	idleTimeout          = time.Minute
 	maxHeaderBytes       = 16 << 10
 )
 
-// Options of Serve; zero values mean the defaults above and in conn.go.
+// Options configures Serve. Zero values mean the defaults above and in conn.go.
 type Options struct {
 	MaxConns, MaxConnsPerClient int
 	WriteStall, ShutdownGrace   time.Duration
-	// Log may be nil.
-	Log *slog.Logger
+	Log                         *slog.Logger // may be nil
 }
 
-// Serve answers HTTP on a listener until ctx ends or the listener breaks, and
-// closes it. A nil error means that ctx ended.
+// Serve answers HTTP on a listener until ctx ends or the listener fails, and closes the
+// listener. It returns nil when ctx ends.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error {
 	o.setDefaults()
 	limited := newLimiter(l, o)
@@ -54,7 +53,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error
 		}
 	})
 	err := srv.Serve(limited)
-	if !stop() { // the shutdown has begun: see it through
+	if !stop() { // wait for the shutdown
 		<-done
 	}
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
@@ -70,13 +69,6 @@ func (o *Options) setDefaults() {
 	if o.MaxConnsPerClient <= 0 {
 		o.MaxConnsPerClient = DefaultMaxConnsPerClient
 	}
-	if o.WriteStall <= 0 {
-		o.WriteStall = DefaultWriteStall
-	}
-	if o.ShutdownGrace <= 0 {
-		o.ShutdownGrace = DefaultShutdownGrace
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.WriteStall, o.ShutdownGrace = cmp.Or(o.WriteStall, DefaultWriteStall), cmp.Or(o.ShutdownGrace, DefaultShutdownGrace)
+	o.Log = cmp.Or(o.Log, discard)
 }

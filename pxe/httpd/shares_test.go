@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// give has a claim of one namespace, or of several, name an image.
+// give adds a claim of the namespaces for an image.
 func (s *store) give(checksum string, namespaces ...string) string {
 	source := s.images[checksum]
 	source.Namespaces = namespaces
@@ -31,7 +31,7 @@ func (s *store) give(checksum string, namespaces ...string) string {
 	return checksum
 }
 
-// still is a source that announces so many bytes, sends the first and then no more.
+// still is a source that announces a length, sends one byte, and stalls.
 func still(t *testing.T, announced string) (url string, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
@@ -46,7 +46,7 @@ func still(t *testing.T, announced string) (url string, asked *atomic.Int32) {
 	return srv.URL, asked
 }
 
-// comes waits until a fetch has brought something.
+// comes waits until a fetch has received data.
 func comes(t *testing.T, c *ImageCache, checksum string) {
 	t.Helper()
 	if _, err := c.Open(checksum); !errors.Is(err, ErrFetching) {
@@ -55,13 +55,13 @@ func comes(t *testing.T, c *ImageCache, checksum string) {
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "its first byte", eventually.Holds(func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.images[checksum].coming
+		return c.images[checksum].receiving
 	}))
 }
 
-// A source that announces all of the cache, and sends one byte, takes the room of one byte:
-// what others have stays, and what they need is fetched.
-func TestAnnouncedLengthTakesNoRoom(t *testing.T) {
+// A source that announces the whole cache and sends one byte only uses the space of one byte:
+// other images stay and can be fetched.
+func TestAnnouncedLengthTakesNoSpace(t *testing.T) {
 	s := newStore(t)
 	url, _ := still(t, "25000")
 	announced := "sha256:" + strings.Repeat("a", 64)
@@ -70,7 +70,7 @@ func TestAnnouncedLengthTakesNoRoom(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images, Now: func() time.Time { return now }}, nil)
 	_ = mustGet(t, c, mine).Close()
-	now = now.Add(2 * restedFor) // so that even another namespace's could go
+	now = now.Add(2 * minIdleTime) // other namespaces' images may be evicted now
 	comes(t, c, announced)
 	if !onDisk(c, mine) {
 		t.Error("an image was removed for bytes that were only announced")
@@ -81,9 +81,8 @@ func TestAnnouncedLengthTakesNoRoom(t *testing.T) {
 	}
 }
 
-// Slow images of one namespace, as many as it has, keep no other namespace's from being
-// fetched.
-func TestNamespacesHaveFetchersOfTheirOwn(t *testing.T) {
+// Slow images of one namespace do not block the fetches of others.
+func TestNamespacesHaveTheirOwnFetchers(t *testing.T) {
 	s := newStore(t)
 	url, _ := still(t, "1000")
 	var slow []string
@@ -102,13 +101,13 @@ func TestNamespacesHaveFetchersOfTheirOwn(t *testing.T) {
 	_ = mustGet(t, c, good).Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.images[slow[2]].coming {
+	if c.images[slow[2]].receiving {
 		t.Errorf("more than %d images of one namespace are fetched at once", namespaceFetches)
 	}
 }
 
-// Of those that wait the next is one of the namespace with the fewest fetches, and a namespace
-// cannot fill the queue.
+// The next image is one of the namespace with the fewest fetches, and one namespace cannot fill
+// the queue.
 func TestFetchQueue(t *testing.T) {
 	q := newFetchQueue()
 	for _, w := range []struct{ checksum, owners string }{{"a1", "a"}, {"a2", "a"}, {"a3", "a"}, {"ab", "a,b"}, {"b1", "b"}, {"b2", "b"}, {"c1", "c"}} {
@@ -143,7 +142,6 @@ func TestFetchQueue(t *testing.T) {
 	}
 }
 
-// Which images go for one of a namespace.
 func TestVictims(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	type there struct {
@@ -163,7 +161,7 @@ func TestVictims(t *testing.T) {
 		"the own ones, oldest first":                            {map[string]there{"x": {"a", 50, time.Minute}, "y": {"a", 50, time.Hour}}, "a", 60, []string{"y", "x"}, true},
 		"one that has its share takes its own, not another's":   {map[string]there{"x": {"a", 60, 0}, "y": {"b", 40, time.Minute}}, "a", 50, []string{"x"}, true},
 		"nor another's where its own are not enough":            {map[string]there{"x": {"a", 60, 0}, "y": {"b", 40, time.Minute}}, "a", 70, []string{"x"}, false},
-		"but what rests for long":                               {map[string]there{"x": {"a", 60, 0}, "y": {"b", 40, restedFor}}, "a", 70, []string{"x", "y"}, true},
+		"but what rests for long":                               {map[string]there{"x": {"a", 60, 0}, "y": {"b", 40, minIdleTime}}, "a", 70, []string{"x", "y"}, true},
 		"one that has less than its share takes from the other": {map[string]there{"x": {"a", 80, 0}, "y": {"b", 20, time.Hour}}, "b", 20, []string{"x"}, true},
 		"a shared one is half of each":                          {map[string]there{"x": {"a,b", 60, time.Hour}, "y": {"b", 40, 0}}, "a", 20, []string{"y"}, true},
 	} {
@@ -194,9 +192,9 @@ func (i testImage) image(now time.Time) *image {
 		owners: slices.DeleteFunc(strings.Split(i.owners, ","), func(s string) bool { return s == "" })}
 }
 
-// A fetch of a namespace that has more than its share gives way to one of a namespace that has
-// less, which waits for it.
-func TestLargeFetchGivesWay(t *testing.T) {
+// A fetch of a namespace that exceeds its share is canceled for one that does not, which waits
+// for the space.
+func TestLargeFetchIsPreempted(t *testing.T) {
 	s := newStore(t)
 	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(make([]byte, 24_000))
@@ -211,14 +209,13 @@ func TestLargeFetchGivesWay(t *testing.T) {
 	comes(t, c, greedy)
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "the large image to fill the cache", eventually.Holds(func() bool { return settled(c) == 24_000 }))
 	_ = mustGet(t, c, small).Close()
-	if _, err := get(t, c, greedy); !errors.Is(err, ErrNoRoom) {
-		t.Errorf("the large fetch: %v, want %v", err, ErrNoRoom)
+	if _, err := get(t, c, greedy); !errors.Is(err, ErrCacheFull) {
+		t.Errorf("the large fetch: %v, want %v", err, ErrCacheFull)
 	}
 }
 
-// A read that takes next to nothing ends when the room of its image is needed; one that moves
-// does not, and none does while there is room.
-func TestSlowReadGivesWay(t *testing.T) {
+// A very slow read ends when the space of its image is needed. Other reads continue.
+func TestSlowReadIsEnded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		moves bool
 		most  int64
@@ -235,7 +232,7 @@ func TestSlowReadGivesWay(t *testing.T) {
 			c := startCache(t, CacheConfig{MaxBytes: tc.most, Sources: s.images, Now: func() time.Time { return now }}, nil)
 			f := mustGet(t, c, read)
 			served := make(chan error, 1)
-			go func() { // as the kernel sends a file: at the next piece it fails
+			go func() { // like sendfile, it fails at the next piece
 				for {
 					if _, err := f.Seek(0, io.SeekCurrent); err != nil {
 						served <- f.Close()
@@ -244,11 +241,11 @@ func TestSlowReadGivesWay(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}()
-			now = now.Add(readFor)
+			now = now.Add(minReadTime)
 			if tc.moves {
 				c.mu.Lock()
 				for im := range c.images[read].readers.open {
-					im.at = -slowestRead * int64(readFor/time.Second) // as if it had begun so far before
+					im.at = -minReadRate * int64(minReadTime/time.Second) // as if it had started earlier
 				}
 				c.mu.Unlock()
 			}
@@ -256,7 +253,7 @@ func TestSlowReadGivesWay(t *testing.T) {
 			if gave := !onDisk(c, read); gave != tc.gives {
 				t.Errorf("it gave way: %t, want %t", gave, tc.gives)
 			}
-			if noRoom := errors.Is(err, ErrNoRoom); noRoom != tc.moves {
+			if noRoom := errors.Is(err, ErrCacheFull); noRoom != tc.moves {
 				t.Errorf("the image that needs room: %v", err)
 			}
 			if !tc.gives {
@@ -267,9 +264,9 @@ func TestSlowReadGivesWay(t *testing.T) {
 	}
 }
 
-// Another namespace's place for the same checksum, slow and named first, is not asked where the
-// image came from a place before; also after a restart, and when the image is gone.
-func TestKnownPlaceComesFirst(t *testing.T) {
+// If an image came from one URL before, another namespace's slow URL is not used first, even
+// after a restart or an eviction.
+func TestKnownURLComesFirst(t *testing.T) {
 	s := newStore(t)
 	url, asked := still(t, "1000")
 	checksum := s.put('a', 1000)
@@ -290,9 +287,9 @@ func TestKnownPlaceComesFirst(t *testing.T) {
 	}
 }
 
-// Which place is asked, and what it has to give.
-func TestPlaces(t *testing.T) {
-	type fetchPlace struct {
+// Which URL is used, and its minimal rate.
+func TestChooseURL(t *testing.T) {
+	type fetchURL struct {
 		url   string
 		least int64
 	}
@@ -301,40 +298,39 @@ func TestPlaces(t *testing.T) {
 		good     string
 		failures int
 		tries    map[string]*try
-		want     fetchPlace
+		want     fetchURL
 	}{
-		"the first":                             {want: fetchPlace{"x", quickFetch}},
-		"the one it came from":                  {good: "z", want: fetchPlace{"z", quickFetch}},
-		"not where that has failed":             {good: "z", failures: 1, tries: map[string]*try{"z": {1, 0}}, want: fetchPlace{"x", quickFetch}},
-		"another after a failure":               {failures: 1, tries: map[string]*try{"x": {1, 9}}, want: fetchPlace{"y", quickFetch}},
-		"the last one need not be quick":        {failures: 2, tries: map[string]*try{"x": {1, 9}, "y": {1, 9}}, want: fetchPlace{"z", slowestFetch}},
-		"the fastest, where all have failed":    {failures: 3, tries: map[string]*try{"x": {1, 5}, "y": {1, 9}, "z": {1, 0}}, want: fetchPlace{"y", slowestFetch}},
-		"no more haste after a number of tries": {failures: 3, tries: map[string]*try{"x": {3, 5}}, want: fetchPlace{"y", slowestFetch}},
+		"the first":                             {want: fetchURL{"x", fastFetchRate}},
+		"the one it came from":                  {good: "z", want: fetchURL{"z", fastFetchRate}},
+		"not where that has failed":             {good: "z", failures: 1, tries: map[string]*try{"z": {1, 0}}, want: fetchURL{"x", fastFetchRate}},
+		"another after a failure":               {failures: 1, tries: map[string]*try{"x": {1, 9}}, want: fetchURL{"y", fastFetchRate}},
+		"the last one need not be quick":        {failures: 2, tries: map[string]*try{"x": {1, 9}, "y": {1, 9}}, want: fetchURL{"z", minFetchRate}},
+		"the fastest, where all have failed":    {failures: 3, tries: map[string]*try{"x": {1, 5}, "y": {1, 9}, "z": {1, 0}}, want: fetchURL{"y", minFetchRate}},
+		"no more haste after a number of tries": {failures: 3, tries: map[string]*try{"x": {3, 5}}, want: fetchURL{"y", minFetchRate}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := NewImageCache(CacheConfig{Dir: t.TempDir(), MaxBytes: 100, Sources: pxe.Images{}})
 			must(t, err)
 			c.images["c"] = &image{failures: tc.failures, tries: tc.tries}
 			if tc.good != "" {
-				c.good.note("c", placeKey(tc.good))
+				c.good.remember("c", urlKey(tc.good))
 			}
-			place := c.place(source)
-			least, over := c.demand(source, place)
-			if got := (fetchPlace{place, least}); got != tc.want || (least == quickFetch) != (over == c.cfg.Stall/2) {
+			from := c.chooseURL(source)
+			least, over := c.minRate(source, from)
+			if got := (fetchURL{from, least}); got != tc.want || (least == fastFetchRate) != (over == c.cfg.Stall/2) {
 				t.Errorf("%+v over %s, want %+v", got, over, tc.want)
 			}
 		})
 	}
 }
 
-// I22: the claim of one tenant that names a slow place first does not keep the image from
-// another that names a good one later.
-func TestSlowPlaceThatWasFirst(t *testing.T) {
+// I22: one tenant's claim with a slow URL does not block another tenant's claim with a good one.
+func TestSlowFirstURLDoesNotBlock(t *testing.T) {
 	s := newStore(t)
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100000000")
-		for piece := make([]byte, 10*slowestFetch/20); ; { // five times slowestFetch: not slow by itself
-			if _, err := w.Write(piece); err != nil {
+		for pieceSize := make([]byte, 10*minFetchRate/20); ; { // five times minFetchRate: not too slow in general
+			if _, err := w.Write(pieceSize); err != nil {
 				return
 			}
 			_ = http.NewResponseController(w).Flush()
@@ -355,19 +351,19 @@ func TestSlowPlaceThatWasFirst(t *testing.T) {
 	eventually.Wait{}.Until(t, "the image", eventually.Works(func(context.Context) error {
 		image, err := cache.Open(checksum)
 		if err != nil {
-			return err // the next try asks the good place
+			return err // the next try uses the good URL
 		}
 		return image.Close()
 	}))
 }
 
-// What becomes of a fetch counts for its place, but for lack of room.
-func TestTried(t *testing.T) {
+// Failures count for the URL, except for lack of space.
+func TestRecordTry(t *testing.T) {
 	c, err := NewImageCache(CacheConfig{Dir: t.TempDir(), MaxBytes: 100, Sources: pxe.Images{}})
 	must(t, err)
 	c.images["c"] = &image{}
-	c.tried("c", "x", errGivesWay, 10, time.Second)
-	c.tried("c", "x", context.Canceled, 10, 2*time.Second)
+	c.recordTry("c", "x", errPreempted, 10, time.Second)
+	c.recordTry("c", "x", context.Canceled, 10, 2*time.Second)
 	if diff := cmp.Diff(map[string]*try{"x": {1, 5}}, c.images["c"].tries, cmp.AllowUnexported(try{})); diff != "" {
 		t.Error(diff)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// The token in a boot script is for its host: whoever asks in the host's name from
-// another network, or without an address, gets neither. Scripts without one go to
-// everybody, so that no firmware hangs.
+// A boot script with a token is only for its host. Requests with the host's MAC address from
+// another network, or from an unknown address, are refused. Scripts without a token are for
+// everyone, so that no firmware hangs.
 func TestScriptIsForItsHost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mac, from string
@@ -23,10 +23,10 @@ func TestScriptIsForItsHost(t *testing.T) {
 	}{
 		"the host":                    {agentMAC, "192.0.2.17:40000", 200, token},
 		"the host, as IPv6 writes it": {agentMAC, "[::ffff:192.0.2.17]:40000", 200, token},
-		"a neighbour":                 {agentMAC, "192.0.2.18:40000", 404, "not from there"},
-		"from afar":                   {agentMAC, "198.51.100.17:40000", 404, "not from there"},
-		"by IPv6, which it has not":   {agentMAC, "[2001:db8::17]:40000", 404, "not from there"},
-		"from nowhere":                {agentMAC, "pipe", 404, "not from there"},
+		"a neighbor":                  {agentMAC, "192.0.2.18:40000", 404, "unknown address of the host"},
+		"from afar":                   {agentMAC, "198.51.100.17:40000", 404, "unknown address of the host"},
+		"by IPv6, which it has not":   {agentMAC, "[2001:db8::17]:40000", 404, "unknown address of the host"},
+		"from nowhere":                {agentMAC, "pipe", 404, "unknown address of the host"},
 		"a disk's, from afar":         {diskMAC, "198.51.100.17:40000", 200, "sanboot"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,14 +39,13 @@ func TestScriptIsForItsHost(t *testing.T) {
 				t.Errorf("%d: %s", w.Code, got)
 			}
 			if events := seen.text(); len(events) != 1 || strings.Contains(events[0], " Silent ") != (tc.status != 200) {
-				t.Errorf("told: %q", events)
+				t.Errorf("events: %q", events)
 			}
 		})
 	}
 }
 
-// Where another server gives the addresses, the script is for the one that DHCP has shown the
-// host to take.
+// In mode Proxy the script is for the address that DHCP has shown.
 func TestProxyScriptIsForItsHost(t *testing.T) {
 	const other = "52:54:00:99:99:99"
 	for name, tc := range map[string]struct {

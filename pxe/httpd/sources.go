@@ -14,41 +14,39 @@ import (
 	"strings"
 )
 
-// ErrSourceNotAllowed reports an image URL, a redirect or an address behind a
-// name from which the operator allows no fetching.
+// ErrSourceNotAllowed is returned for an image URL, redirect or address that the operator does
+// not allow.
 var ErrSourceNotAllowed = errors.New("image source is not allowed (--image-sources of the boot server)")
 
-// Sources says where images may be fetched from. Whoever writes a Machine chooses
-// an image URL; without bounds that would make the boot server a probe of the
-// networks that it stands in.
+// Sources are the patterns that images may be fetched from. The author of a Machine chooses the
+// image URL, which without limits would allow scans of the boot server's networks.
 //
-// The zero value allows every public address, and no private one. With entries,
-// nothing else is allowed than what they name.
+// The zero value allows every public address and no private one. With entries, only what they
+// name is allowed.
 type Sources struct {
 	networks []netip.Prefix
-	places   []place
+	patterns []pattern
 }
 
-// place is a host, or a part of what it serves.
-type place struct {
-	// scheme is empty for both; port is empty for any, with a scheme its default.
+// pattern is a host, or a part of its content.
+type pattern struct {
+	// scheme is empty for both. port is empty for any port, and set if scheme is.
 	scheme, port string
-	// host is a name in lower case, an address, or a suffix that begins with a dot.
+	// host is a lower-case name, an address, or a suffix that starts with a dot.
 	host string
-	// path begins and ends with a slash, or is that of one file.
+	// path starts and ends with a slash, or is the path of one file.
 	path string
 }
 
-// ParseSources reads entries of these forms:
+// ParseSources parses entries of these forms:
 //
-//	192.0.2.0/24, 192.0.2.7       what resolves to these addresses
-//	images.example.com[:8080]     a host, by http and https
-//	*.example.com                 all hosts below a domain
-//	https://images.example.com/os/   what lies below a URL
+//	192.0.2.0/24, 192.0.2.7          everything that resolves to these addresses
+//	images.example.com[:8080]        a host, by http and https
+//	*.example.com                    all hosts below a domain
+//	https://images.example.com/os/   everything below a URL
 //
-// A host that is named may have private addresses (RFC 1918, RFC 4193, RFC 6598).
-// Loopback and link-local ones, where metadata services are, must be named as
-// addresses.
+// A named host may have private addresses (RFC 1918, RFC 4193, RFC 6598). Loopback and
+// link-local addresses, such as metadata services, must be named as addresses.
 func ParseSources(entries []string) (Sources, error) {
 	var s Sources
 	for _, entry := range entries {
@@ -56,11 +54,11 @@ func ParseSources(entries []string) (Sources, error) {
 			s.networks = append(s.networks, prefix)
 			continue
 		}
-		p, err := parsePlace(entry)
+		p, err := parsePattern(entry)
 		if err != nil {
 			return Sources{}, fmt.Errorf("image source %q: %w", entry, err)
 		}
-		s.places = append(s.places, p)
+		s.patterns = append(s.patterns, p)
 	}
 	return s, nil
 }
@@ -73,7 +71,7 @@ func parseNetwork(entry string) (netip.Prefix, bool) {
 	return p.Masked(), err == nil
 }
 
-func parsePlace(entry string) (place, error) {
+func parsePattern(entry string) (pattern, error) {
 	scheme, rest, isURL := strings.Cut(entry, "://")
 	if !isURL {
 		scheme, rest = "", entry
@@ -81,22 +79,22 @@ func parsePlace(entry string) (place, error) {
 	u, err := url.Parse("http://" + rest)
 	switch {
 	case err != nil:
-		return place{}, errors.New("want an address, a network, a host or an http(s) URL")
+		return pattern{}, errors.New("want an address, a network, a host or an http(s) URL")
 	case isURL && scheme != "http" && scheme != "https":
-		return place{}, errors.New("only http and https can be fetched")
+		return pattern{}, errors.New("scheme must be http or https")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return place{}, errors.New("want no user, query or fragment")
+		return pattern{}, errors.New("user, query and fragment are not allowed")
 	case !isURL && u.Path != "":
-		return place{}, errors.New("a path needs a scheme before the host")
+		return pattern{}, errors.New("a path needs a scheme before the host")
 	case u.Path != "" && hasDots(u.Path):
-		return place{}, errors.New("a path cannot hold . or ..")
+		return pattern{}, errors.New("a path must not contain . or ..")
 	}
-	p := place{scheme: scheme, host: hostOf(u), port: u.Port(), path: u.Path}
+	p := pattern{scheme: scheme, host: hostOf(u), port: u.Port(), path: u.Path}
 	if suffix, ok := strings.CutPrefix(p.host, "*."); ok {
 		p.host = "." + suffix
 	}
 	if p.host == "" || strings.Contains(p.host, "*") || strings.Trim(p.host, ".") == "" {
-		return place{}, errors.New("want a host name, or *. and a domain")
+		return pattern{}, errors.New("want a host name, or *. and a domain")
 	}
 	if scheme != "" && p.port == "" {
 		p.port = defaultPort(scheme)
@@ -104,33 +102,28 @@ func parsePlace(entry string) (place, error) {
 	return p, nil
 }
 
-// permission is what the URL alone says.
 type permission int
 
 const (
-	// refused: it must not be asked for.
-	refused permission = iota
-	// byAddress: it depends on the address behind its name.
-	byAddress
-	// byName: the operator named it.
-	byName
+	refused   permission = iota // must not be fetched
+	byAddress                   // depends on the address of its host
+	byName                      // named by the operator
 )
 
-// url says whether a URL may be asked for.
 func (s Sources) url(u *url.URL) permission {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return refused
 	}
-	if slices.ContainsFunc(s.places, func(p place) bool { return p.holds(u) }) {
+	if slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.holds(u) }) {
 		return byName
 	}
-	if len(s.places) == 0 || len(s.networks) > 0 {
+	if len(s.patterns) == 0 || len(s.networks) > 0 {
 		return byAddress
 	}
 	return refused
 }
 
-func (p place) holds(u *url.URL) bool {
+func (p pattern) holds(u *url.URL) bool {
 	port := u.Port()
 	if port == "" {
 		port = defaultPort(u.Scheme)
@@ -149,8 +142,7 @@ func (p place) holds(u *url.URL) bool {
 	return u.Path == p.path || strings.HasPrefix(u.Path, strings.TrimSuffix(p.path, "/")+"/")
 }
 
-// address says whether an address may be connected to, for a URL with this
-// permission.
+// address reports whether an address may be connected to, for a URL with this permission.
 func (s Sources) address(a netip.Addr, name string, p permission) bool {
 	a = a.Unmap().WithZone("")
 	if slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(a) && (n.Bits() >= minBits || kindOf(a) != special) }) {
@@ -159,7 +151,7 @@ func (s Sources) address(a netip.Addr, name string, p permission) bool {
 	switch p {
 	case byName:
 		if literal, err := netip.ParseAddr(name); err == nil && literal.Unmap() == a {
-			return true // the operator wrote this very address
+			return true // the operator named this address
 		}
 		return kindOf(a) != special
 	case byAddress:
@@ -168,27 +160,24 @@ func (s Sources) address(a netip.Addr, name string, p permission) bool {
 	return false
 }
 
-// minBits is the length of the shortest prefix that may mean loopback or the
-// link: who writes 0.0.0.0/0 or ::/0 thinks of the Internet.
+// minBits is the shortest prefix that may allow special addresses. An operator who writes
+// 0.0.0.0/0 or ::/0 means the Internet.
 const minBits = 8
 
 type addressKind int
 
 const (
-	public addressKind = iota
-	// private addresses are somebody's own network.
-	private
-	// special ones are this machine's, this link's or nobody's.
-	special
+	public  addressKind = iota
+	private             // in a private network
+	special             // of this machine, of the link, or reserved
 )
 
 var (
 	specialNetworks = prefixes("0.0.0.0/8", "240.0.0.0/4")
 	privateNetworks = prefixes("100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "fec0::/10")
-	// translators carry an IPv4 address in their last, or second to fifth, bytes.
-	nat64   = netip.MustParsePrefix("64:ff9b::/96")
-	nat64RF = netip.MustParsePrefix("64:ff9b:1::/48")
-	sixTo4  = netip.MustParsePrefix("2002::/16")
+	nat64           = netip.MustParsePrefix("64:ff9b::/96")
+	nat64RF         = netip.MustParsePrefix("64:ff9b:1::/48")
+	sixTo4          = netip.MustParsePrefix("2002::/16")
 )
 
 func kindOf(a netip.Addr) addressKind {
@@ -217,7 +206,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// hostOf is a URL's host in one form: lower case, without the dot of the root.
+// hostOf returns a URL's host in lower case and without a trailing dot.
 func hostOf(u *url.URL) string {
 	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 }
@@ -229,13 +218,14 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// hasDots says whether a path means another one than it says.
+// hasDots reports whether a path is ambiguous: it has dot segments, backslashes or duplicate
+// slashes.
 func hasDots(p string) bool {
 	return strings.Contains(p, `\`) || slices.ContainsFunc(strings.Split(p, "/"), func(e string) bool { return e == "." || e == ".." }) ||
 		strings.TrimSuffix(path.Clean(p), "/") != strings.TrimSuffix(p, "/")
 }
 
-// hostPort splits an address that the kernel is to connect to.
+// hostPort returns the address in a dialer's host:port.
 func hostPort(address string) (netip.Addr, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

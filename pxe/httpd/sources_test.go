@@ -104,7 +104,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-func TestSourcesThatMakeNoSense(t *testing.T) {
+func TestInvalidSources(t *testing.T) {
 	for _, entry := range []string{"", "ftp://example.com/", "http://", "http:///os/", "example.com/os/", "http://user@example.com/",
 		"http://example.com/?a=b", "http://example.com/os/../", "a.*.example.com", "*", "*.", "192.0.2.0/33", "http://[::1/"} {
 		t.Run(entry, func(t *testing.T) {

@@ -11,64 +11,58 @@ import (
 	"time"
 )
 
-// This file keeps a fetcher from being held by a source that gives a byte now and then.
-// There are few, and all images wait for them.
+// This file ends fetches that are too slow, because all images share a few fetchers.
 
 const (
-	// slowestFetch is the least that a source has to give, in bytes per second, over each
-	// time of twice CacheConfig.Stall: a phone line gives less, and an image would take days.
-	slowestFetch = 64 << 10
-	// longestFetch is three times what agents wait for an image, which by then have asked
-	// again and again.
-	longestFetch = 6 * time.Hour
+	// minFetchRate is the minimal rate in bytes per second, measured over twice
+	// CacheConfig.Stall. At a lower rate an image would take days.
+	minFetchRate = 64 << 10
+	// maxFetchTime is three times the agents' timeout for an image.
+	maxFetchTime = 6 * time.Hour
 )
 
 var (
 	errSlow    = errors.New("data comes too slowly")
-	errTooLong = fmt.Errorf("it is not here after %s", longestFetch)
-	// errUnnamed: nothing failed, and nobody is there who would want to know.
+	errTooLong = fmt.Errorf("not complete after %s", maxFetchTime)
 	errUnnamed = errors.New("no claim names the image any more")
 )
 
-// watch calls a fetch off once it is not worth its fetcher. It ends with the context.
-func (c *ImageCache) watch(ctx context.Context, checksum, from string, arrived *atomic.Int64, callOff context.CancelCauseFunc) {
+// monitorFetch cancels a fetch that is too slow or no longer needed. It returns when ctx ends.
+func (c *ImageCache) monitorFetch(ctx context.Context, checksum, from string, arrived *atomic.Int64, cancelFetch context.CancelCauseFunc) {
 	ticker := time.NewTicker(max(c.cfg.Stall/4, time.Millisecond))
 	defer ticker.Stop()
-	w := startWorth(c.cfg.Stall, time.Now())
+	w := newFetchMonitor(c.cfg.Stall, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			source, named := c.names.source(checksum)
-			least, over := c.demand(source, from)
-			if err := w.judge(time.Now(), named, arrived.Load(), least, over); err != nil {
-				callOff(err)
+			source, named := c.references.source(checksum)
+			least, over := c.minRate(source, from)
+			if err := w.check(time.Now(), named, arrived.Load(), least, over); err != nil {
+				cancelFetch(err)
 				return
 			}
 		}
 	}
 }
 
-// worth is whether a fetch is worth its fetcher.
-type worth struct {
+type fetchMonitor struct {
 	stall time.Duration
 	began time.Time
-	// named is when a claim named the image last.
-	named time.Time
-	// since this moment, and after so many bytes, the rate is measured.
+	named time.Time // when a claim last named the image
+	// The rate is measured since this time and after had bytes.
 	since time.Time
 	had   int64
 }
 
-func startWorth(stall time.Duration, now time.Time) worth {
-	return worth{stall: stall, began: now, named: now, since: now}
+func newFetchMonitor(stall time.Duration, now time.Time) fetchMonitor {
+	return fetchMonitor{stall: stall, began: now, named: now, since: now}
 }
 
-// judge looks at a fetch that has brought so many bytes in all, and that has to bring least
-// bytes per second over a time. An image may be without a claim for a moment, between a machine
-// and the one that replaces it.
-func (w *worth) judge(now time.Time, named bool, arrived, least int64, over time.Duration) error {
+// check checks a fetch with the total of received bytes and its minimal rate. The image may be
+// unnamed for the stall time, between a machine and its replacement.
+func (w *fetchMonitor) check(now time.Time, named bool, arrived, least int64, over time.Duration) error {
 	if named {
 		w.named = now
 	}
@@ -76,7 +70,7 @@ func (w *worth) judge(now time.Time, named bool, arrived, least int64, over time
 	switch {
 	case now.Sub(w.named) >= w.stall:
 		return errUnnamed
-	case now.Sub(w.began) >= longestFetch:
+	case now.Sub(w.began) >= maxFetchTime:
 		return errTooLong
 	case measured < over:
 		return nil

@@ -16,15 +16,15 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-func TestWorthOfAFetch(t *testing.T) {
+func TestFetchMonitor(t *testing.T) {
 	type look struct {
 		after   time.Duration
 		unnamed bool
 		arrived int64
-		// others: there are places that were not tried.
+		// others: there are untried URLs.
 		others bool
 	}
-	const rate = 60 * slowestFetch // of a minute
+	const rate = 60 * minFetchRate // of a minute
 	for name, c := range map[string]struct {
 		looks []look
 		want  error
@@ -34,9 +34,9 @@ func TestWorthOfAFetch(t *testing.T) {
 		"slow, but not for long":          {looks: []look{{after: 2*time.Minute - 1}}},
 		"slow after a fast beginning":     {looks: []look{{after: 2 * time.Minute, arrived: 1 << 30}, {after: 4 * time.Minute, arrived: 1<<30 + 1}}, want: errSlow},
 		"a pause":                         {looks: []look{{after: time.Minute}, {after: 2 * time.Minute, arrived: 1 << 30}, {after: 3 * time.Minute, arrived: 1 << 30}}},
-		"others come, and it is slow":     {looks: []look{{after: 29 * time.Second}, {after: 30 * time.Second, arrived: 30*quickFetch - 1, others: true}}, want: errSlow},
-		"others come, and it is quick":    {looks: []look{{after: 30 * time.Second, arrived: 30 * quickFetch, others: true}, {after: 59 * time.Second, arrived: 30 * quickFetch, others: true}}},
-		"others come late":                {looks: []look{{after: 100 * time.Second, arrived: 100 * slowestFetch}, {after: 101 * time.Second, arrived: 101 * slowestFetch, others: true}}, want: errSlow},
+		"others come, and it is slow":     {looks: []look{{after: 29 * time.Second}, {after: 30 * time.Second, arrived: 30*fastFetchRate - 1, others: true}}, want: errSlow},
+		"others come, and it is quick":    {looks: []look{{after: 30 * time.Second, arrived: 30 * fastFetchRate, others: true}, {after: 59 * time.Second, arrived: 30 * fastFetchRate, others: true}}},
+		"others come late":                {looks: []look{{after: 100 * time.Second, arrived: 100 * minFetchRate}, {after: 101 * time.Second, arrived: 101 * minFetchRate, others: true}}, want: errSlow},
 		"no claim for a moment":           {looks: []look{{after: 30 * time.Second, unnamed: true}, {after: 60 * time.Second}, {after: 119 * time.Second, unnamed: true}}},
 		"no claim any more":               {looks: []look{{after: 30 * time.Second}, {after: 90 * time.Second, unnamed: true}}, want: errUnnamed},
 		"longer than anybody waits":       {looks: []look{{after: 6 * time.Hour, arrived: 1 << 50}}, want: errTooLong},
@@ -44,17 +44,17 @@ func TestWorthOfAFetch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Unix(1, 0)
-			w := startWorth(time.Minute, began)
+			w := newFetchMonitor(time.Minute, began)
 			var err error
 			for i, l := range c.looks {
 				if err != nil {
 					t.Fatalf("look %d: %v", i-1, err)
 				}
-				least, over := int64(slowestFetch), 2*time.Minute
+				least, over := int64(minFetchRate), 2*time.Minute
 				if l.others {
-					least, over = quickFetch, 30*time.Second
+					least, over = fastFetchRate, 30*time.Second
 				}
-				err = w.judge(began.Add(l.after), !l.unnamed, l.arrived, least, over)
+				err = w.check(began.Add(l.after), !l.unnamed, l.arrived, least, over)
 			}
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
@@ -63,7 +63,7 @@ func TestWorthOfAFetch(t *testing.T) {
 	}
 }
 
-// claims name images, until they do not.
+// claims name images until the test ends them.
 type claims struct {
 	mu     sync.Mutex
 	images pxe.Images
@@ -87,9 +87,9 @@ func (c *claims) drop(checksum string) {
 	delete(c.images, checksum)
 }
 
-// Sources that give a byte now and then, as many as there are fetchers, do not keep
-// another image from being fetched: neither while machines want theirs, nor when none does.
-func TestSlowSourcesGiveWay(t *testing.T) {
+// Very slow sources, as many as there are fetchers, do not block the fetch of another image,
+// with and without claims for their images.
+func TestSlowSourcesAreCanceled(t *testing.T) {
 	for name, named := range map[string]bool{"named": true, "named by no claim any more": false} {
 		t.Run(name, func(t *testing.T) {
 			slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func TestSlowSourcesGiveWay(t *testing.T) {
 				eventually.Wait{Interval: time.Millisecond}.Until(t, "its first byte", eventually.Holds(func() bool {
 					c.mu.Lock()
 					defer c.mu.Unlock()
-					return c.images[checksum].coming
+					return c.images[checksum].receiving
 				}))
 			}
 			if !named {
@@ -141,15 +141,14 @@ func TestSlowSourcesGiveWay(t *testing.T) {
 	}
 }
 
-// What was queued and is not named when its turn comes is not asked for, and nothing of it
-// is remembered as a failure.
-func TestQueuedAndNotNamed(t *testing.T) {
+// A queued image that no claim names anymore is not fetched, which does not count as a failure.
+func TestQueuedImageWithoutClaim(t *testing.T) {
 	s := newStore(t)
 	checksum := s.put('a', 10)
 	images := &claims{images: s.images}
 	source, _ := images.Image(checksum)
 	c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: images}, func(c *ImageCache) {
-		// Before Run takes it.
+		// Before Run starts the fetch.
 		if _, err := c.Open(checksum); !errors.Is(err, ErrFetching) {
 			t.Error(err)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/media"
 )
 
-// discs answers one ticket, with a token of its own for each request.
+// discs knows one ticket and returns a new token for each request.
 type discs struct {
 	host pxe.Host
 	asks int
@@ -36,7 +36,7 @@ func (d *discs) Disc(ticket string) (pxe.Host, bool) {
 	return h, true
 }
 
-// withUnified gives the agent's host of newHandler a unified image, and a CD image.
+// withUnified gives the agent's host of newHandler a unified image and a CD image.
 func withUnified(t *testing.T) (*httpd.Handler, *events, *discs) {
 	t.Helper()
 	h, _, ev, _ := newHandler(t)
@@ -100,9 +100,9 @@ func TestUnified(t *testing.T) {
 	}
 }
 
-// TestWays: of a host whose BMC names its boot, boot loaders are given neither agent nor
-// token, and the unified image is for hosts that boot by HTTP.
-func TestWays(t *testing.T) {
+// If the BMC sets the boot method, boot loaders get neither agent nor token. The unified image is
+// only for hosts that boot by HTTP.
+func TestBootMethods(t *testing.T) {
 	for way, wantImage := range map[pxe.Way]int{pxe.ByDisc: 404, pxe.ByHTTP: 200} {
 		t.Run(way.String(), func(t *testing.T) {
 			h, ev, _ := withUnified(t)
@@ -132,7 +132,7 @@ func TestDisc(t *testing.T) {
 		t.Fatalf("status %d, %d bytes of %d, %v", r.StatusCode, len(whole), h.Disc.Size(), r.Header)
 	}
 	if r.Header.Get("ETag") != "" || r.Header.Get("Last-Modified") != "" {
-		t.Errorf("an image that is made anew has a validator: %v", r.Header)
+		t.Errorf("a generated image has a validator: %v", r.Header)
 	}
 	at := strings.Index(whole, "ingot.server=")
 	want := "ingot.server=192.0.2.1:8843\ningot.files=" + base + "\ningot.mac=" + agentMAC + "\ningot.token=token-1\n\n"
@@ -158,7 +158,7 @@ func TestDisc(t *testing.T) {
 	if diff := cmp.Diff([]string{agentMAC + " File agent.iso"}, ev.text()); diff != "" {
 		t.Errorf("one event, however many pieces: %s", diff)
 	}
-	t.Run("what cannot stand there is not told", func(t *testing.T) {
+	t.Run("unsafe values are not shown", func(t *testing.T) {
 		d.host.Plan.Agent.Server = "two words"
 		r := do(t, h, http.MethodGet, pxe.DiscPath("the-ticket"))
 		if text := body(t, r); r.StatusCode != 500 || strings.Contains(text, "token-") {

@@ -1,12 +1,11 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package links knows the interfaces of the machine, or of the network namespace
-// that it was opened in: their names, hardware addresses and subnets, as they were
-// some seconds ago. The servers that speak below or beside TCP learn from it where a
-// packet came in.
+// Package links lists the interfaces of a network namespace with their names, hardware
+// addresses and subnets. The list is some seconds old at most. DHCP and router advertisements
+// use it to find out on which network a packet arrived.
 //
-// It must not know what is served where.
+// It must not know its users.
 //
 //	known, err := links.Open()
 //	link := known.Get(index)

@@ -4,48 +4,60 @@
 package links
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Link is an interface of this machine.
 type Link struct {
 	// Index and Name are the kernel's.
 	Index int
 	Name  string
-	// Hardware is its MAC address; nil where it has none.
+	// Hardware is the MAC address; nil if there is none.
 	Hardware net.HardwareAddr
-	// Here are the interface's own subnets, IPv4 and IPv6, Elsewhere those of the
-	// machine's other interfaces. None is link-local or loopback.
-	Here, Elsewhere []netip.Prefix
+	// Subnets are the subnets of the interface, IPv4 and IPv6. OtherSubnets are the subnets of
+	// all other interfaces. Link-local and loopback subnets are left out.
+	Subnets, OtherSubnets []netip.Prefix
 }
 
-// fresh is how long the machine's interfaces are taken for what they were.
+// fresh is the maximal age of the cached interfaces.
 const fresh = 5 * time.Second
 
-// Links remembers the interfaces: asking the kernel for each packet would cost more
-// than the answer. It is safe for concurrent use, and is closed once.
+// Links caches the interfaces, because asking the kernel for each packet would cost more than
+// the answer. It is safe for concurrent use. Close it once.
 type Links struct {
 	route   *routeSocket
+	only    []string
 	current atomic.Pointer[table]
 	loading sync.Mutex
 	closed  bool // guarded by loading
 }
 
-// Open asks from the network namespace that the thread is in, and stays there.
-func Open() (*Links, error) {
+// Open returns the interfaces of the calling thread's network namespace. Parameter only names
+// the served interfaces, which must exist; empty means all.
+func Open(only []string) (*Links, error) {
 	route, err := openRouteSocket()
 	if err != nil {
-		return nil, fmt.Errorf("open a route socket: %w", err)
+		return nil, fmt.Errorf("open route socket: %w", err)
 	}
-	return &Links{route: route}, nil
+	l := &Links{route: route, only: only}
+	for _, name := range only {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(l.All())), func(link Link) bool { return link.Name == name }) {
+			return nil, errors.Join(fmt.Errorf("interface %s does not exist", name), l.Close())
+		}
+	}
+	return l, nil
 }
 
-// Close closes the route socket.
+// Serves reports whether an interface is served.
+func (l *Links) Serves(link Link) bool { return len(l.only) == 0 || slices.Contains(l.only, link.Name) }
+
 func (l *Links) Close() error {
 	l.loading.Lock()
 	defer l.loading.Unlock()
@@ -59,8 +71,7 @@ type table struct {
 	loaded  time.Time
 }
 
-// Get returns the interface with the kernel's index; one that the kernel does
-// not know any more has only that.
+// Get returns the interface with an index. For an unknown index only Index is set.
 func (l *Links) Get(index int) Link {
 	if link, ok := l.now().byIndex[index]; ok {
 		return link
@@ -68,22 +79,7 @@ func (l *Links) Get(index int) Link {
 	return Link{Index: index}
 }
 
-// All are the interfaces that there are, by their index.
 func (l *Links) All() map[int]Link { return l.now().byIndex }
-
-// Missing is the first of the names that no interface has; empty: all are there.
-func (l *Links) Missing(names []string) string {
-	for _, name := range names {
-		found := false
-		for _, link := range l.All() {
-			found = found || link.Name == name
-		}
-		if !found {
-			return name
-		}
-	}
-	return ""
-}
 
 func (l *Links) now() *table {
 	t := l.current.Load()
@@ -93,8 +89,7 @@ func (l *Links) now() *table {
 	return t
 }
 
-// load asks the kernel. Who comes while another asks takes the old table, if
-// there is one.
+// load asks the kernel. Concurrent callers get the old table if there is one.
 func (l *Links) load(old *table) *table {
 	if old == nil {
 		l.loading.Lock()
@@ -113,8 +108,8 @@ func (l *Links) load(old *table) *table {
 	return t
 }
 
-// newTable reads the interfaces. Without an answer the table is empty, and asked for
-// again soon: nobody is misplaced meanwhile.
+// newTable reads the interfaces. After an error the table is empty until the next read, and
+// no request counts as one from the wrong network.
 func newTable(route *routeSocket) *table {
 	t := &table{byIndex: map[int]Link{}, loaded: time.Now()}
 	list, err := route.links()
@@ -126,10 +121,10 @@ func newTable(route *routeSocket) *table {
 		return t
 	}
 	for _, link := range list {
-		link.Here = subnets[link.Index]
+		link.Subnets = subnets[link.Index]
 		for other, list := range subnets {
 			if other != link.Index {
-				link.Elsewhere = append(link.Elsewhere, list...)
+				link.OtherSubnets = append(link.OtherSubnets, list...)
 			}
 		}
 		t.byIndex[link.Index] = link

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ListenUDP opens a UDP socket on an address. Of several interfaces, or none, it hears
-// all; one alone it is bound to, so that another server of this machine can be bound to
-// another. That needs CAP_NET_RAW. See Follow for an interface that is made anew.
+// ListenUDP opens a UDP socket. With exactly one interface the socket is bound to it, which
+// needs CAP_NET_RAW, so that another server can use the other interfaces. Otherwise the
+// socket receives from all interfaces.
 func ListenUDP(ctx context.Context, at netip.AddrPort, interfaces []string) (*net.UDPConn, error) {
 	listen := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return bind(raw, interfaces) }}
 	network := "udp6"
@@ -31,13 +31,12 @@ func ListenUDP(ctx context.Context, at netip.AddrPort, interfaces []string) (*ne
 	return conn.(*net.UDPConn), nil
 }
 
-// followEvery is how soon an interface that appears, or is made anew, is served.
 const followEvery = 10 * time.Second
 
-// Follow keeps a socket of ListenUDP bound to the interface that has the name now, and
-// calls each, if it is not nil, as often as it looks. The kernel binds to the interface and
-// not to its name, so that a socket hears nothing any more once a bond or bridge was made
-// anew. While there is none of the name the socket stays as it is. Follow ends with done.
+// Follow keeps a socket of ListenUDP bound to the interface with its name. The kernel binds to
+// an interface, not to a name, so without Follow the socket is deaf after a bond or bridge is
+// recreated. While the interface is missing the socket stays as it is. Follow calls each, if
+// not nil, at each interval, and returns when done is closed.
 func Follow(done <-chan struct{}, conn *net.UDPConn, interfaces []string, each func()) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -48,7 +47,7 @@ func Follow(done <-chan struct{}, conn *net.UDPConn, interfaces []string, each f
 		case <-tick.C:
 		}
 		if raw, err := conn.SyscallConn(); err == nil {
-			_ = bind(raw, interfaces) // one that is gone may come again
+			_ = bind(raw, interfaces) // a missing interface may come back
 		}
 		if each != nil {
 			each()

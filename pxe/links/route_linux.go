@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeSocket asks the kernel for the interfaces of the network namespace that
-// it was opened in, as net.Interfaces does for the thread's.
+// routeSocket lists the interfaces of the network namespace in which it was opened.
 type routeSocket struct{ *netlink.Handle }
 
-// routeTimeout bounds the wait for the kernel's answer, which is immediate.
+// routeTimeout limits the wait for the kernel, which normally answers at once.
 const routeTimeout = time.Second
 
 func openRouteSocket() (*routeSocket, error) {
@@ -32,11 +31,10 @@ func openRouteSocket() (*routeSocket, error) {
 	return &routeSocket{handle}, nil
 }
 
-// links returns the interfaces, without their subnets.
 func (r *routeSocket) links() ([]Link, error) {
 	list, err := r.LinkList()
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // such a list is good enough for some seconds
-		return nil, fmt.Errorf("list the interfaces: %w", err)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // an interrupted list is good enough
+		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
 	var out []Link
 	for _, l := range list {
@@ -49,12 +47,11 @@ func (r *routeSocket) links() ([]Link, error) {
 	return out, nil
 }
 
-// subnets returns the subnets by the index of their interface, except loopback and
-// link-local ones.
+// subnets returns the subnets by the index of their interface, except loopback and link-local ones.
 func (r *routeSocket) subnets() (map[int][]netip.Prefix, error) {
 	list, err := r.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return nil, fmt.Errorf("list the addresses: %w", err)
+		return nil, fmt.Errorf("list addresses: %w", err)
 	}
 	out := map[int][]netip.Prefix{}
 	for _, a := range list {

@@ -9,9 +9,9 @@ import (
 	"unicode/utf16"
 )
 
-// The file system is FAT16 ("Microsoft Extensible Firmware Initiative FAT32 File
-// System Specification", 1.03, which describes FAT16 too): UEFI reads it, and its
-// layout needs no search for free space.
+// The file system is FAT16 ("Microsoft Extensible Firmware Initiative FAT32 File System
+// Specification", 1.03, which also describes FAT16). UEFI reads FAT16, and its layout needs no
+// search for free space.
 const (
 	fatSector      = 512
 	reserved       = 4 // sectors before the first FAT, so that data is aligned to a CD's sectors
@@ -26,18 +26,17 @@ const (
 	attrLongName  = 0x0f
 
 	endOfChain = 0xffff
-	// midnight of 1980-01-01, the first date there is.
-	fatDate = 0<<9 | 1<<5 | 1
+	fatDate    = 0<<9 | 1<<5 | 1 // 1980-01-01, the first valid date
 )
 
-// layout is where things are, in bytes from the start of the file system.
+// layout has positions and sizes in the file system. dataAt and size are in bytes.
 type layout struct {
 	clusterSize, clusters, fatSectors int
 	dataAt                            int
 	size                              int
 }
 
-// newLayout finds the cluster size for as many bytes of data.
+// newLayout chooses the cluster size for a number of data bytes.
 func newLayout(data int) (layout, error) {
 	for size := 2048; size <= maxClusterSize; size *= 2 {
 		clusters := max(data/size+16, minClusters+16)
@@ -45,22 +44,23 @@ func newLayout(data int) (layout, error) {
 			continue
 		}
 		l := layout{clusterSize: size, clusters: clusters}
-		// Two FATs of equal size; rounded so that data begins on a CD's sector.
+		// Two FATs of equal size, rounded so that data starts on a CD sector.
 		l.fatSectors = roundUp(((clusters+2)*2+fatSector-1)/fatSector, isoSector/fatSector)
 		l.dataAt = (reserved+2*l.fatSectors)*fatSector + rootEntries*entrySize
 		l.size = l.dataAt + clusters*size
 		return l, nil
 	}
-	return layout{}, fmt.Errorf("%w: %d bytes are more than FAT16 holds", ErrImage, data)
+	return layout{}, fmt.Errorf("%w: %d bytes do not fit FAT16", ErrImage, data)
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// fat is a file system being written: all of it up to the data of its last file.
+// fat is a file system up to the data of its last file.
 type fat struct {
 	layout
 	head []byte
 	next int // first free cluster
+	err  error
 }
 
 func newFAT(l layout) *fat {
@@ -84,7 +84,7 @@ func newFAT(l layout) *fat {
 	put16(b[24:], 32)
 	put16(b[26:], 64)
 	b[36], b[38] = 0x80, 0x29
-	put32(b[39:], 0x544f474e) // a fixed serial number: the same bytes each time
+	put32(b[39:], 0x544f474e) // a fixed serial number, for identical bytes each time
 	copy(b[43:], "INGOT      ")
 	copy(b[54:], "FAT16   ")
 	b[510], b[511] = 0x55, 0xaa
@@ -101,54 +101,53 @@ func (f *fat) setNext(cluster int, next uint16) {
 	}
 }
 
-// allocate takes the clusters for n bytes, in one run, and returns the first.
-func (f *fat) allocate(n int) (int, error) {
+// allocate allocates contiguous clusters for n bytes and returns the first. It sets err if there
+// is not enough space.
+func (f *fat) allocate(n int) int {
 	count := max(1, (n+f.clusterSize-1)/f.clusterSize)
 	first := f.next
 	if first+count > f.clusters+2 {
-		return 0, fmt.Errorf("%w: no room for %d bytes", ErrImage, n)
+		f.err = fmt.Errorf("%w: no space for %d bytes", ErrImage, n)
+		return first
 	}
 	for i := range count - 1 {
 		f.setNext(first+i, uint16(first+i+1))
 	}
 	f.setNext(first+count-1, endOfChain)
 	f.next += count
-	return first, nil
+	return first
 }
 
-// offset is where a cluster begins.
 func (f *fat) offset(cluster int) int { return f.dataAt + (cluster-2)*f.clusterSize }
 
-// root is where the entries of the root directory begin.
 func (f *fat) root() int { return (reserved + 2*f.fatSectors) * fatSector }
 
-// grow makes the head reach to the end of what is allocated.
 func (f *fat) grow() {
 	if end := f.offset(f.next); end > len(f.head) {
 		f.head = append(f.head, make([]byte, end-len(f.head))...)
 	}
 }
 
-// directory makes a directory in the one whose entries begin at parent, and returns
-// where its own begin. Each directory here has one entry, or two in one cluster.
-func (f *fat) directory(parent *int, parentCluster int, name fatName) (at, cluster int, err error) {
-	cluster, err = f.allocate(f.clusterSize)
-	if err != nil {
-		return 0, 0, err
-	}
+// directory adds a directory to the one with entries at parent, and returns the position of the
+// new directory's entries. Each directory here has one or two entries, in one cluster.
+func (f *fat) directory(parent *int, parentCluster int, name fatName) (at, cluster int) {
+	cluster = f.allocate(f.clusterSize)
 	f.grow()
-	f.enter(parent, name, attrDirectory, cluster, 0)
+	f.addEntry(parent, name, attrDirectory, cluster, 0)
 	at = f.offset(cluster)
-	f.enter(&at, fatName{short: ".          "}, attrDirectory, cluster, 0)
-	f.enter(&at, fatName{short: "..         "}, attrDirectory, parentCluster, 0)
-	return at, cluster, nil
+	f.addEntry(&at, fatName{short: ".          "}, attrDirectory, cluster, 0)
+	f.addEntry(&at, fatName{short: "..         "}, attrDirectory, parentCluster, 0)
+	return at, cluster
 }
 
-// fatName is a name in 8.3 form, eleven bytes, and the long one if it is another.
+// fatName is an 11-byte name in 8.3 form, and the long name if it differs.
 type fatName struct{ short, long string }
 
-// enter writes a directory entry at *at, after those of its long name.
-func (f *fat) enter(at *int, name fatName, attr byte, cluster, size int) {
+// addEntry writes a directory entry at *at, after the entries of its long name.
+func (f *fat) addEntry(at *int, name fatName, attr byte, cluster, size int) {
+	if f.err != nil {
+		return
+	}
 	for _, e := range longEntries(name) {
 		*at += copy(f.head[*at:], e[:])
 	}
@@ -164,7 +163,7 @@ func (f *fat) enter(at *int, name fatName, attr byte, cluster, size int) {
 	*at += entrySize
 }
 
-// longEntries are the entries of a long name, last part first, of 13 UTF-16 units each.
+// longEntries returns the entries of a long name, last part first, with 13 UTF-16 units each.
 func longEntries(name fatName) [][entrySize]byte {
 	if name.long == "" {
 		return nil

@@ -5,15 +5,15 @@ package media
 
 import "encoding/binary"
 
-// Sectors of the disc (ECMA-119 and El Torito 1.0): sixteen are the system's, then
-// come the volume descriptors, and what they name.
+// Sectors of the CD (ECMA-119 and El Torito 1.0): sixteen system sectors, the volume
+// descriptors, and their content.
 const (
 	isoSector = 2048
 
 	primaryAt   = 16
 	bootAt      = 17
 	endAt       = 18
-	pathsAt     = 19 // in Intel's order, and after it in Motorola's
+	pathsAt     = 19 // little-endian, followed by big-endian
 	directoryAt = 21
 	catalogAt   = 22
 	imageAt     = 23
@@ -22,7 +22,7 @@ const (
 	imageName  = "EFI.IMG;1"
 )
 
-// isoHeader is the disc up to the file system of so many bytes, which follows it.
+// isoHeader returns the CD up to the file system, whose size is in bytes.
 func isoHeader(size int) []byte {
 	b := make([]byte, imageAt*isoSector)
 	sectors := imageAt + roundUp(size, isoSector)/isoSector
@@ -32,7 +32,7 @@ func isoHeader(size int) []byte {
 	copy(record, "\x00CD001\x01EL TORITO SPECIFICATION")
 	binary.LittleEndian.PutUint32(record[71:], catalogAt)
 	copy(sector(endAt), "\xffCD001\x01")
-	// The path tables name the root directory alone.
+	// The path tables only contain the root directory.
 	little, big := sector(pathsAt), sector(pathsAt+1)
 	little[0], little[6] = 1, 1
 	binary.LittleEndian.PutUint32(little[2:], directoryAt)
@@ -46,7 +46,7 @@ func isoHeader(size int) []byte {
 	return b
 }
 
-// primary writes the primary volume descriptor (ECMA-119 §8.4).
+// primary writes the primary volume descriptor (ECMA-119 section 8.4).
 func primary(b []byte, sectors int) {
 	copy(b, "\x01CD001\x01")
 	fill := func(from, to int, text string) {
@@ -72,7 +72,7 @@ func primary(b []byte, sectors int) {
 	b[881] = 1
 }
 
-// directoryRecord writes a record (ECMA-119 §9.1) and returns its length.
+// directoryRecord writes a record (ECMA-119 section 9.1) and returns its length.
 func directoryRecord(b []byte, name string, at, size int, directory bool) int {
 	length := roundUp(33+len(name), 2)
 	b[0] = byte(length)
@@ -88,8 +88,8 @@ func directoryRecord(b []byte, name string, at, size int, directory bool) int {
 	return length
 }
 
-// catalog writes the boot catalogue: the validation entry for UEFI, and the default
-// entry, which is started without emulation.
+// catalog writes the boot catalog: the validation entry for UEFI, and the default entry, which
+// boots without emulation.
 func catalog(b []byte, size int) {
 	const platformUEFI, bootable = 0xef, 0x88
 	b[0], b[1] = 1, platformUEFI
@@ -99,17 +99,17 @@ func catalog(b []byte, size int) {
 	for i := 0; i < 32; i += 2 {
 		sum += binary.LittleEndian.Uint16(b[i:])
 	}
-	binary.LittleEndian.PutUint16(b[28:], -sum) // all sixteen words sum to zero
+	binary.LittleEndian.PutUint16(b[28:], -sum) // the sixteen words add up to zero
 	b[32] = bootable
-	// In sectors of 512 bytes. What does not fit into 16 bits is told by 0: the file
-	// system goes to the end of the disc (UEFI 2.10 §13.3.2.1).
+	// In sectors of 512 bytes. 0 stands for a larger number: the file system extends to the
+	// end of the CD (UEFI 2.10 section 13.3.2.1).
 	if sectors := roundUp(size, isoSector) / 512; sectors < 1<<16 {
 		binary.LittleEndian.PutUint16(b[38:], uint16(sectors))
 	}
 	binary.LittleEndian.PutUint32(b[40:], imageAt)
 }
 
-// both16 and both32 write a number in both byte orders (ECMA-119 §7.2.3, §7.3.3).
+// both16 and both32 write a number in both byte orders (ECMA-119 sections 7.2.3 and 7.3.3).
 func both16(b []byte, n int) {
 	binary.LittleEndian.PutUint16(b, uint16(n))
 	binary.BigEndian.PutUint16(b[2:], uint16(n))

@@ -34,12 +34,12 @@ func image(t *testing.T, program, file []byte) []byte {
 		t.Fatal(err)
 	}
 	if int64(len(b)) != template.Size() || len(b)%isoSector != 0 {
-		t.Fatalf("%d bytes, told are %d", len(b), template.Size())
+		t.Fatalf("%d bytes, but Size is %d", len(b), template.Size())
 	}
 	return b
 }
 
-// program is bytes that show where they are.
+// program returns bytes that encode their position.
 func program(n int) []byte {
 	b := make([]byte, n)
 	for i := 0; i+4 <= n; i += 4 {
@@ -48,8 +48,7 @@ func program(n int) []byte {
 	return b
 }
 
-// TestGolden: the same input gives these bytes, whatever machine makes them. When the
-// layout is changed on purpose, the digests are renewed.
+// The image is identical on all machines. Update the digests after intended layout changes.
 func TestGolden(t *testing.T) {
 	for name, tc := range map[string]struct {
 		program int
@@ -69,8 +68,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFilesRead: mtools find both files in the FAT that the El Torito catalogue names.
-func TestFilesRead(t *testing.T) {
+// mtools find both files in the FAT of the El Torito catalog.
+func TestFilesCanBeRead(t *testing.T) {
 	needs.Program(t, "mcopy")
 	for name, size := range map[string]int{"small": 100, "a kernel's size": 18<<20 + 7, "large": 150 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +78,7 @@ func TestFilesRead(t *testing.T) {
 			catalog := disc[binary.LittleEndian.Uint32(disc[bootAt*isoSector+71:])*isoSector:]
 			at := int(binary.LittleEndian.Uint32(catalog[40:])) * isoSector
 			if sectors := int(binary.LittleEndian.Uint16(catalog[38:])); sectors != 0 && at+sectors*512 != len(disc) {
-				t.Errorf("the catalogue tells %d sectors at %d of %d bytes", sectors, at, len(disc))
+				t.Errorf("the catalog has %d sectors at %d of %d bytes", sectors, at, len(disc))
 			}
 			path := filepath.Join(t.TempDir(), "esp.img")
 			if err := os.WriteFile(path, disc[at:], 0o600); err != nil {
@@ -102,8 +101,8 @@ func TestFilesRead(t *testing.T) {
 	}
 }
 
-// TestVolume: what ECMA-119 and El Torito ask of the descriptors.
-func TestVolume(t *testing.T) {
+// The descriptors fulfill ECMA-119 and El Torito.
+func TestVolumeDescriptors(t *testing.T) {
 	disc := image(t, program(5000), nil)
 	for at, want := range map[int]string{
 		primaryAt * isoSector: "\x01CD001\x01", bootAt * isoSector: "\x00CD001\x01EL TORITO SPECIFICATION\x00",
@@ -114,18 +113,18 @@ func TestVolume(t *testing.T) {
 		}
 	}
 	if n := int(binary.LittleEndian.Uint32(disc[primaryAt*isoSector+80:])) * isoSector; n != len(disc) {
-		t.Errorf("the volume tells %d bytes and has %d", n, len(disc))
+		t.Errorf("the volume descriptor has %d bytes, want %d", n, len(disc))
 	}
 	var sum uint16
 	for i := 0; i < 32; i += 2 {
 		sum += binary.LittleEndian.Uint16(disc[catalogAt*isoSector+i:])
 	}
 	if sum != 0 {
-		t.Errorf("the catalogue's words sum to %#x", sum)
+		t.Errorf("the catalog's words sum to %#x", sum)
 	}
 }
 
-// TestRanges: a BMC reads pieces; any of them is the same as of the whole.
+// BMCs read ranges, which must be consistent with the whole.
 func TestRanges(t *testing.T) {
 	template, err := New(program(9000))
 	if err != nil {
@@ -147,7 +146,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestNewRejectsInvalidInput(t *testing.T) {
 	if _, err := New(nil); !errors.Is(err, ErrImage) {
 		t.Errorf("no program: %v", err)
 	}
@@ -164,8 +163,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestOnlyTheFileDiffers between two hosts.
-func TestOnlyTheFileDiffers(t *testing.T) {
+func TestOnlyTheFileDiffersBetweenHosts(t *testing.T) {
 	a, b := image(t, program(5000), []byte("one")), image(t, program(5000), []byte("two"))
 	template, err := New(program(5000))
 	if err != nil {

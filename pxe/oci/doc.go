@@ -1,19 +1,17 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oci fetches operating system images that lie in an OCI registry as
-// artefacts: one manifest with one layer, which is the image file, as
+// Package oci fetches operating system images from OCI registries. Such an artifact has one
+// manifest with one layer, which is the image file, as
 // "oras push registry.example/images/node:v1 node.raw.zst" makes it.
 //
-// It is a round tripper beneath an http.Client, so that whoever can fetch
-// https://… with that client can fetch oci://registry/repository@sha256:… as well.
-// The digest is the manifest's; a tag, which may name another file tomorrow, is
-// refused. What was sent is compared with the manifest's digest here; that of the
-// layer is the caller's to verify, as it verifies any image.
+// It is an http.RoundTripper that adds oci://registry/repository@sha256:… URLs to an http.Client.
+// The digest is the manifest's. Tags are refused, because they may name another file later. The
+// package verifies the digest of the manifest, and the caller verifies the image.
 //
-// It knows no cache, no image and no credentials: registries are asked as anybody,
-// with the token that they give anybody. Every request, the redirects of a registry
-// to its storage included, goes through Base, which decides what may be asked.
+// It knows no cache, no image and no credentials: it uses the registry's anonymous tokens.
+// Every request, including redirects from a registry to its storage, goes through Base, which
+// decides what is allowed.
 //
 //	client := &http.Client{Transport: &oci.Transport{Base: http.DefaultTransport}}
 //	resp, err := client.Get("oci://registry.example/images/node@sha256:4f53…")

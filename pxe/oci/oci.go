@@ -20,32 +20,29 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Scheme of the URLs that this package is for.
 const Scheme = "oci"
 
-// What is wrong with an artefact.
 var (
-	// ErrReference: the URL names no manifest by its digest.
+	// ErrReference is returned for a URL without the digest of a manifest.
 	ErrReference = errors.New("not oci://registry/repository@sha256:<digest of the manifest>")
-	// ErrArtefact: what the digest names is not one file.
-	ErrArtefact = errors.New("the artefact is not one image file")
+	// ErrArtefact is returned for an artifact that is not one file.
+	ErrArtefact = errors.New("the artifact is not one image file")
 )
 
 const (
-	// maxManifest is what registries accept as well (OCI distribution specification
-	// 1.1, "Pushing Manifests").
+	// maxManifest is the limit that registries use, in bytes (OCI distribution
+	// specification 1.1, "Pushing Manifests").
 	maxManifest  = 4 << 20
 	maxRedirects = 5
 )
 
-// Transport is a round tripper for URLs of Scheme; others it gives to Base.
+// Transport handles URLs of Scheme, and passes all others to Base.
 type Transport struct {
-	// Base does every request. Required.
-	Base http.RoundTripper
+	Base http.RoundTripper // makes all requests; required
 }
 
-// RoundTrip implements http.RoundTripper. GET and HEAD of an artefact are answered as
-// its registry answers for the layer, with Range where it was asked for.
+// RoundTrip implements http.RoundTripper. It answers GET and HEAD of an artifact, with Range if
+// set, by the registry's answer for the layer.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != Scheme {
 		return t.Base.RoundTrip(req)
@@ -54,11 +51,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Tokens are asked for beneath it, and it is used once.
-	authenticated, err := transport.NewWithContext(req.Context(), ref.Registry, authn.Anonymous, marked{t.Base},
+	// The library requests tokens through errorMarker. It is used for one request.
+	authenticated, err := transport.NewWithContext(req.Context(), ref.Registry, authn.Anonymous, errorMarker{t.Base},
 		[]string{ref.Scope(transport.PullScope)})
 	if err != nil {
-		return nil, fmt.Errorf("ask registry %s: %w", ref.RegistryStr(), withoutAnswer(err))
+		return nil, fmt.Errorf("authenticate to registry %s: %w", ref.RegistryStr(), redact(err))
 	}
 	client := &http.Client{Transport: authenticated, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
@@ -74,7 +71,6 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return blob(client, req, ref, layer)
 }
 
-// Parse reads a URL of Scheme.
 func Parse(from string) (name.Digest, error) {
 	rest, ok := strings.CutPrefix(from, Scheme+"://")
 	host, repository, _ := strings.Cut(rest, "/")
@@ -85,16 +81,16 @@ func Parse(from string) (name.Digest, error) {
 	if err != nil {
 		return name.Digest{}, fmt.Errorf("%w: %s", ErrReference, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	if ref.RegistryStr() != host { // "images/node" would mean a registry that nobody wrote
+	if ref.RegistryStr() != host { // "images/node" would mean the library's default registry
 		return name.Digest{}, fmt.Errorf("%w: name the registry, as in registry.example/images/node", ErrReference)
 	}
-	if ref.Name() != rest { // a tag beside the digest is left out of the name; admission lets in none
-		return name.Digest{}, fmt.Errorf("%w: without a tag, which may name another manifest tomorrow", ErrReference)
+	if ref.Name() != rest { // Name omits a tag next to the digest; admission refuses tags, too
+		return name.Digest{}, fmt.Errorf("%w: remove the tag, which may name another manifest later", ErrReference)
 	}
 	return ref, nil
 }
 
-// layerOf reads and verifies the manifest, and returns the digest of its one layer.
+// layerOf reads and verifies the manifest and returns the digest of its only layer.
 func layerOf(ctx context.Context, client *http.Client, ref name.Digest) (v1.Hash, error) {
 	want, err := v1.NewHash(ref.DigestStr())
 	if err != nil {
@@ -108,48 +104,46 @@ func layerOf(ctx context.Context, client *http.Client, ref name.Digest) (v1.Hash
 		", "+string(types.OCIImageIndex)+", "+string(types.DockerManifestList))
 	resp, err := client.Do(req)
 	if err != nil {
-		return v1.Hash{}, fmt.Errorf("read the manifest from %s: %w", ref.RegistryStr(), withoutAnswer(err))
+		return v1.Hash{}, fmt.Errorf("read manifest from %s: %w", ref.RegistryStr(), redact(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return v1.Hash{}, fmt.Errorf("read the manifest from %s: status %d", ref.RegistryStr(), resp.StatusCode)
+		return v1.Hash{}, fmt.Errorf("read manifest from %s: status %d", ref.RegistryStr(), resp.StatusCode)
 	}
 	content, err := io.ReadAll(io.LimitReader(resp.Body, maxManifest+1))
 	if err != nil {
-		return v1.Hash{}, fmt.Errorf("read the manifest from %s: %w", ref.RegistryStr(), err)
+		return v1.Hash{}, fmt.Errorf("read manifest from %s: %w", ref.RegistryStr(), err)
 	}
 	got, _, err := v1.SHA256(bytes.NewReader(content))
 	switch {
 	case err != nil:
 		return v1.Hash{}, err
 	case len(content) > maxManifest:
-		return v1.Hash{}, fmt.Errorf("%w: its manifest has more than %d MiB", ErrArtefact, maxManifest>>20)
+		return v1.Hash{}, fmt.Errorf("%w: its manifest is larger than %d MiB", ErrArtefact, maxManifest>>20)
 	case got != want:
 		return v1.Hash{}, fmt.Errorf("%w: the registry sent a manifest with digest %s", ErrArtefact, got)
 	}
 	return oneLayer(content)
 }
 
-// oneLayer reads a manifest.
 func oneLayer(content []byte) (v1.Hash, error) {
 	manifest, err := v1.ParseManifest(bytes.NewReader(content))
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("%w: its manifest cannot be read", ErrArtefact)
 	}
 	if manifest.MediaType.IsIndex() {
-		return v1.Hash{}, fmt.Errorf("%w: the digest is that of an index; name the manifest for one platform", ErrArtefact)
+		return v1.Hash{}, fmt.Errorf("%w: the digest names an index; use the digest of the manifest for one platform", ErrArtefact)
 	}
 	if len(manifest.Layers) != 1 {
-		return v1.Hash{}, fmt.Errorf("%w: it has %d layers; push the image file alone, as with oras push", ErrArtefact, len(manifest.Layers))
+		return v1.Hash{}, fmt.Errorf("%w: it has %d layers; push only the image file, as with oras push", ErrArtefact, len(manifest.Layers))
 	}
 	layer := manifest.Layers[0].Digest
 	if layer.Algorithm != "sha256" {
-		return v1.Hash{}, fmt.Errorf("%w: its layer's digest is of kind %.20q", ErrArtefact, layer.Algorithm)
+		return v1.Hash{}, fmt.Errorf("%w: its layer has an unsupported digest algorithm %.20q", ErrArtefact, layer.Algorithm)
 	}
 	return layer, nil
 }
 
-// blob asks for the layer as req asks for the artefact.
 func blob(client *http.Client, req *http.Request, ref name.Digest, layer v1.Hash) (*http.Response, error) {
 	ask, err := http.NewRequestWithContext(req.Context(), req.Method, address(ref, "blobs", layer.String()), nil)
 	if err != nil {
@@ -162,51 +156,49 @@ func blob(client *http.Client, req *http.Request, ref name.Digest, layer v1.Hash
 	}
 	resp, err := client.Do(ask)
 	if err != nil {
-		return nil, fmt.Errorf("read the layer from %s: %w", ref.RegistryStr(), withoutAnswer(err))
+		return nil, fmt.Errorf("read layer from %s: %w", ref.RegistryStr(), redact(err))
 	}
 	resp.Request = req
 	return resp, nil
 }
 
-// address of a thing in the registry (OCI distribution specification 1.1,
-// "Pull"); the transport changes the scheme where the registry has no TLS.
+// address returns a URL in the registry (OCI distribution specification 1.1, "Pull"). The
+// transport changes the scheme for a registry without TLS.
 func address(ref name.Digest, kind, digest string) string {
 	u := url.URL{Scheme: "https", Host: ref.RegistryStr(), Path: "/v2/" + ref.RepositoryStr() + "/" + kind + "/" + digest}
 	return u.String()
 }
 
-// What is told in place of what a server has answered.
+// Errors that replace a server's answer.
 var (
 	errNoToken   = errors.New("the registry gave no token")
 	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 )
 
-// unanswered is an error of the way to a server, with nothing in it that one has said.
-type unanswered struct{ error }
+// transportError is a connection error, which contains nothing from a server.
+type transportError struct{ error }
 
-func (u unanswered) Unwrap() error { return u.error }
+func (u transportError) Unwrap() error { return u.error }
 
-// marked marks the errors of a round tripper.
-type marked struct{ http.RoundTripper }
+// errorMarker wraps the errors of a round tripper in transportError.
+type errorMarker struct{ http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
-func (m marked) RoundTrip(req *http.Request) (*http.Response, error) {
+func (m errorMarker) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := m.RoundTripper.RoundTrip(req)
 	if err != nil {
-		return nil, unanswered{err}
+		return nil, transportError{err}
 	}
 	return resp, nil
 }
 
-// withoutAnswer is an error without what was asked and answered. The library's have the
-// URL, which after a redirect may carry a signature, and up to 64 KiB of the answer of
-// whatever host a registry has named for its tokens, which is not for those who read the
-// log of the boot server or ask it for images.
-func withoutAnswer(err error) error {
+// redact removes the request and the answer from an error. The library's errors contain the URL,
+// which may carry a signature after a redirect, and up to 64 KiB of the answer of the host that the
+// registry named for its tokens. The boot server's log and its HTTP clients must not see these.
+func redact(err error) error {
 	if e, ok := errors.AsType[*transport.Error](err); ok {
 		return fmt.Errorf("status %d", e.StatusCode)
 	}
-	if u, ok := errors.AsType[unanswered](err); ok {
+	if u, ok := errors.AsType[transportError](err); ok {
 		return u.error
 	}
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded, errRedirects} {

@@ -26,11 +26,11 @@ func digest(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// registry is one with a repository "images/node", which gives its blobs away by
-// redirects and wants a token that it gives anybody.
+// registry has a repository "images/node". It redirects to its blobs and requires an anonymous
+// token.
 type registry struct {
 	manifest, layer []byte
-	// sends is what it sends in place of the manifest, if set.
+	// sends replaces the manifest, if set.
 	sends  []byte
 	tokens bool
 	status int
@@ -58,7 +58,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if r.tokens && req.Header.Get("Authorization") != "Bearer for anybody" {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+req.Host+`/token",service="images"`)
-		http.Error(w, "who is it", http.StatusUnauthorized)
+		http.Error(w, "unauthorized", http.StatusUnauthorized)
 		return
 	}
 	switch req.URL.Path {
@@ -160,7 +160,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// forbidden lets one host be asked.
+// forbidden allows requests to one host only.
 type forbidden struct{ allowed string }
 
 var errForbidden = errors.New("forbidden")
@@ -172,7 +172,7 @@ func (f forbidden) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// Registries lead to other servers: for a token, and for the content.
+// Requests for tokens and for content on other servers go through Base, too.
 func TestEveryRequestGoesThroughBase(t *testing.T) {
 	elsewhere := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(elsewhere.Close)
@@ -183,7 +183,7 @@ func TestEveryRequestGoesThroughBase(t *testing.T) {
 	}{
 		{"for a token", func(w http.ResponseWriter, _ *http.Request, _ *registry) bool {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="http://tokens.example/token"`)
-			http.Error(w, "who is it", http.StatusUnauthorized)
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
 			return true
 		}},
 		{"for the layer", func(w http.ResponseWriter, req *http.Request, _ *registry) bool {
@@ -258,9 +258,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What a server answers is not for those who ask the boot server for images: the registry
-// says where tokens are, and may name any service of its network.
-func TestAnswersAreNotPassedOn(t *testing.T) {
+// Errors do not contain a server's answer: the registry chooses the token server and may name any
+// service of its network.
+func TestAnswersAreNotInErrors(t *testing.T) {
 	const inside = "CANARY: what an internal service answers"
 	for _, c := range []struct {
 		name, says string
@@ -272,7 +272,7 @@ func TestAnswersAreNotPassedOn(t *testing.T) {
 				return
 			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+req.Host+`/token"`)
-			http.Error(w, "who is it", http.StatusUnauthorized)
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
 		}},
 		{name: "a realm that refuses", says: "status 403", answer: func(w http.ResponseWriter, req *http.Request) {
 			if req.URL.Path == "/token" {
@@ -280,7 +280,7 @@ func TestAnswersAreNotPassedOn(t *testing.T) {
 				return
 			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+req.Host+`/token"`)
-			http.Error(w, "who is it", http.StatusUnauthorized)
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
 		}},
 		{name: "no registry", says: "status 418", answer: func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"errors":[{"code":"DENIED","message":"`+inside+`"}]}`, http.StatusTeapot)

@@ -1,11 +1,11 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package passthrough carries the agents' TLS from the boot server to the manager,
-// which has no place on the provisioning network, and tells it where a connection
-// came from: by a PROXY protocol header (version 2) whose addresses are sealed with
-// a key that only the two sides have. It looks at nothing that it carries, which is
-// ciphertext but for what live systems ask for in clear, and knows neither hosts nor tokens.
+// Package passthrough forwards the agents' TLS connections from the boot server to the manager,
+// which is not on the provisioning network. The manager gets the original addresses in a PROXY
+// protocol header (version 2), which is authenticated with a key that only the two sides have.
+// The package does not inspect the connections, and knows neither hosts nor tokens. Only live
+// systems send requests in clear text.
 //
 //	f, err := passthrough.New(passthrough.Config{Upstream: "10.96.0.7:8843", Seal: keys.Seal})
 //	err = f.Run(ctx, listener) // at the boot server

@@ -42,7 +42,7 @@ func listen(t *testing.T, network, address string) net.Listener {
 	return l
 }
 
-// forward runs a Forwarder to the upstream and returns where clients connect.
+// forward runs a Forwarder to the upstream and returns its address.
 func forward(t *testing.T, network, address string, c Config) net.Addr {
 	t.Helper()
 	c.Seal = sealWith(key)
@@ -73,12 +73,12 @@ func dial(t *testing.T, to net.Addr) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // a hang ends as a failure
+	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // a hang fails the test
 	return conn.(*net.TCPConn)
 }
 
-// What is sent arrives, the end of a request does not end its answer, and the manager
-// sees the addresses of the agent's connection: over both families of addresses.
+// Data arrives, the end of a request does not end its answer, and the manager sees the addresses
+// of the agent's connection, for IPv4 and IPv6.
 func TestPassThrough(t *testing.T) {
 	for name, tc := range map[string]struct{ network, address string }{
 		"IPv4": {"tcp4", "127.0.0.1:0"},
@@ -104,7 +104,7 @@ func TestPassThrough(t *testing.T) {
 			if err != nil || !bytes.Equal(got, request) {
 				t.Fatalf("%d bytes arrived of %d, error %v", len(got), len(request), err)
 			}
-			if plain(conn.RemoteAddr()) != plain(client.LocalAddr()) || plain(conn.LocalAddr()) != plain(client.RemoteAddr()) {
+			if normalize(conn.RemoteAddr()) != normalize(client.LocalAddr()) || normalize(conn.LocalAddr()) != normalize(client.RemoteAddr()) {
 				t.Errorf("connection of %s to %s, want %s to %s", conn.RemoteAddr(), conn.LocalAddr(), client.LocalAddr(), client.RemoteAddr())
 			}
 			if _, err := io.WriteString(conn, "answer"); err != nil {
@@ -118,8 +118,7 @@ func TestPassThrough(t *testing.T) {
 	}
 }
 
-// The manager's HTTP server sees the agent's address, through TLS that the forwarder
-// does not open.
+// The manager's HTTP server sees the agent's address, with end-to-end TLS.
 func TestSourceOverTLS(t *testing.T) {
 	inner := listen(t, "tcp4", "127.0.0.1:0")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,13 +149,13 @@ func TestSourceOverTLS(t *testing.T) {
 	}
 }
 
-// A connection ends with the manager's, with a manager that is not there, when it is
-// idle, and with the process.
-func TestEnds(t *testing.T) {
+// A connection ends with the manager's connection, with a missing manager, when idle, and with
+// the process.
+func TestConnectionsEnd(t *testing.T) {
 	ended := func(t *testing.T, client net.Conn) {
 		t.Helper()
 		if _, err := client.Read(make([]byte, 1)); err == nil || isTimeout(err) {
-			t.Errorf("the connection goes on: %v", err)
+			t.Errorf("the connection continues: %v", err)
 		}
 	}
 	t.Run("manager closes", func(t *testing.T) {
@@ -189,7 +188,7 @@ func TestEnds(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- f.Run(ctx, l) }()
 		client := dial(t, l.Addr())
-		if _, err := inner.Accept(); err != nil { // it is under way
+		if _, err := inner.Accept(); err != nil { // the connection is running
 			t.Fatal(err)
 		}
 		cancel()
@@ -206,7 +205,7 @@ func TestEnds(t *testing.T) {
 		l := listen(t, "tcp", "127.0.0.1:0")
 		_ = l.Close()
 		if err := f.Run(t.Context(), l); err == nil {
-			t.Error("Run ended without an error while its context goes on")
+			t.Error("Run ended without an error before its context ended")
 		}
 	})
 	t.Run("one of two listeners breaks", func(t *testing.T) {
@@ -217,7 +216,7 @@ func TestEnds(t *testing.T) {
 		whole, broken := listen(t, "tcp", "127.0.0.1:0"), listen(t, "tcp", "127.0.0.1:0")
 		_ = broken.Close()
 		if err := f.Run(t.Context(), whole, broken); err == nil {
-			t.Error("Run ended without an error while its context goes on")
+			t.Error("Run ended without an error before its context ended")
 		}
 		if c, err := net.Dial("tcp", whole.Addr().String()); err == nil {
 			_ = c.Close()
@@ -226,7 +225,6 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// Clients of every listener reach the manager.
 func TestTwoListeners(t *testing.T) {
 	upstream := listen(t, "tcp", "127.0.0.1:0")
 	f, err := New(Config{Upstream: upstream.Addr().String(), Seal: sealWith(key)})
@@ -259,7 +257,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// One address has no more than its share, and what ends makes room again.
+// One address is limited to its share, and ended connections free their slots.
 func TestPerClient(t *testing.T) {
 	inner := listen(t, "tcp", "127.0.0.1:0")
 	at := forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String(), MaxPerClient: 1})
@@ -269,14 +267,14 @@ func TestPerClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := dial(t, at).Read(make([]byte, 1)); err == nil || isTimeout(err) {
-		t.Errorf("a second connection goes on: %v", err)
+		t.Errorf("a second connection continues: %v", err)
 	}
 	_ = first.Close()
-	if _, err := io.ReadAll(conn); err != nil { // header and end
+	if _, err := io.ReadAll(conn); err != nil { // header and end of stream
 		t.Fatal(err)
 	}
 	_ = conn.Close()
-	// The forwarder counts down after it has closed: try until it has.
+	// The forwarder frees the slot after it closed the connection, so retry.
 	again := make(chan net.Conn, 1)
 	go func() {
 		if conn, err := inner.Accept(); err == nil {
@@ -295,7 +293,7 @@ func TestPerClient(t *testing.T) {
 	}))
 }
 
-// Above the limit clients wait and are not lost.
+// Above the limit clients wait.
 func TestMaxConnections(t *testing.T) {
 	inner := listen(t, "tcp", "127.0.0.1:0")
 	at := forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String(), MaxConnections: 1})

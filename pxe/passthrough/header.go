@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// proxyVersion is the only version with room for a seal.
+	// proxyVersion is the version that supports TLVs.
 	proxyVersion = 2
-	// sealType is the TLV with the seal, of the range for own use (PROXY protocol
-	// specification, section 2.2, PP2_TYPE_MIN_CUSTOM).
+	// sealType is the TLV of the seal, a custom type (PROXY protocol specification, section
+	// 2.2, PP2_TYPE_MIN_CUSTOM).
 	sealType = proxyproto.PP2Type(0xE1)
-	// hardwareType is the TLV with the MAC address of Config.Hardware. It is left out where
-	// there is none, so that managers which do not know it take the rest.
+	// hardwareType is the TLV of the MAC address from Config.Hardware. It is only sent when
+	// known, for compatibility with managers that do not support it.
 	hardwareType = proxyproto.PP2Type(0xE2)
-	// timeBytes is the length of the time before the sum in the seal.
+	// timeBytes is the length of the time before the MAC in the seal.
 	timeBytes = 8
-	// sealLifetime is how far the clocks of the two sides may be apart, and how long
-	// a header that somebody recorded could be used again. A token lives as long.
+	// sealLifetime is the maximal clock difference of the two sides, and limits the replay
+	// of recorded headers. It equals the lifetime of tokens.
 	sealLifetime = 10 * time.Minute
 )
 
-// errSeal: the header was not written by one who has the key, or long ago.
+// errSeal means that the header was written without the key or long ago.
 var errSeal = errors.New("PROXY header has no valid seal")
 
-// newHeader describes a connection that came from source to destination. Hardware is the
-// boot NIC at the source; nil: it is not known.
+// newHeader returns the header for a connection. Parameter hardware is the boot NIC of the
+// source, or nil.
 func newHeader(source, destination net.Addr, hardware net.HardwareAddr, now time.Time, seal func([]byte) []byte) (*proxyproto.Header, error) {
 	header := proxyproto.HeaderProxyFromAddrs(proxyVersion, source, destination)
 	if header.Command != proxyproto.PROXY {
-		return nil, fmt.Errorf("addresses %s and %s have no form in a PROXY header", source, destination)
+		return nil, fmt.Errorf("PROXY header does not support addresses %s and %s", source, destination)
 	}
 	at := binary.BigEndian.AppendUint64(nil, uint64(now.Unix()))
 	value := append(at, seal(sealedMessage(header, hardware, at))...)
@@ -52,17 +52,17 @@ func newHeader(source, destination net.Addr, hardware net.HardwareAddr, now time
 	return header, nil
 }
 
-// sealedMessage is what the seal covers: both addresses, the time, and the MAC address if
-// there is one.
+// sealedMessage returns the message that the seal authenticates: both addresses, the time, and
+// the MAC address if known.
 func sealedMessage(header *proxyproto.Header, hardware net.HardwareAddr, at []byte) []byte {
-	message := fmt.Appendf(nil, "ingot passthrough\n%s\n%s\n%x", plain(header.SourceAddr), plain(header.DestinationAddr), at)
+	message := fmt.Appendf(nil, "ingot passthrough\n%s\n%s\n%x", normalize(header.SourceAddr), normalize(header.DestinationAddr), at)
 	if len(hardware) > 0 {
 		message = fmt.Appendf(message, "\n%s", hardware)
 	}
 	return message
 }
 
-// hardwareIn returns the MAC address in a header; nil: there is none.
+// hardwareIn returns the MAC address in a header, or nil.
 func hardwareIn(tlvs []proxyproto.TLV) net.HardwareAddr {
 	for _, tlv := range tlvs {
 		if tlv.Type == hardwareType {
@@ -72,9 +72,8 @@ func hardwareIn(tlvs []proxyproto.TLV) net.HardwareAddr {
 	return nil
 }
 
-// plain is an address as it is after the way over the wire: the header carries no
-// zone, and IPv4 in either of its forms.
-func plain(address net.Addr) netip.AddrPort {
+// normalize normalizes an address as a header carries it: without zone, and IPv4 as IPv4.
+func normalize(address net.Addr) netip.AddrPort {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return netip.AddrPort{}
@@ -83,7 +82,7 @@ func plain(address net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
 }
 
-// check refuses every header that newHeader would not have written.
+// check fails for every header that newHeader would not have written.
 func check(header *proxyproto.Header, now time.Time, sealed func(message, sum []byte) bool) error {
 	if header.Version != proxyVersion || header.Command != proxyproto.PROXY {
 		return errSeal
@@ -105,7 +104,7 @@ func check(header *proxyproto.Header, now time.Time, sealed func(message, sum []
 	}
 	written := time.Unix(int64(binary.BigEndian.Uint64(at)), 0)
 	if age := now.Sub(written); age > sealLifetime || age < -sealLifetime {
-		return fmt.Errorf("%w: it was written %s ago; are the clocks of the nodes right?", errSeal, age)
+		return fmt.Errorf("%w: written %s ago; check the clocks of the nodes", errSeal, age)
 	}
 	return nil
 }

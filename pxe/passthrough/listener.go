@@ -4,6 +4,7 @@
 package passthrough
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"time"
@@ -11,33 +12,26 @@ import (
 	proxyproto "github.com/pires/go-proxyproto"
 )
 
-// headerTimeout is how long a peer may take to send the header.
 const headerTimeout = 5 * time.Second
 
-// ListenConfig configures a listener.
 type ListenConfig struct {
-	// Sealed says whether a message was sealed by one who has the key. Required.
+	// Sealed reports whether a message was sealed with the shared key. Required.
 	Sealed func(message, sum []byte) bool
-	// HeaderTimeout is how long a peer may take to send the header; 0 means 5 s.
+	// HeaderTimeout limits the time for receiving the header; 0 means 5 s.
 	HeaderTimeout time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Log may be nil.
-	Log *slog.Logger
+	Log *slog.Logger // may be nil
 }
 
-// Listen takes connections of Forwarders only: RemoteAddr of a connection is where
-// the agent came from, LocalAddr where it went to. A connection without a header, or
-// with one that is not sealed, fails at its first read.
+// Listen accepts connections of Forwarders. RemoteAddr and LocalAddr of a connection are the
+// addresses of the agent's connection to the boot server. A connection without a sealed header
+// fails at its first read.
 func Listen(inner net.Listener, c ListenConfig) net.Listener {
-	if c.HeaderTimeout <= 0 {
-		c.HeaderTimeout = headerTimeout
-	}
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, headerTimeout)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &proxyproto.Listener{
 		Listener:          inner,
@@ -48,16 +42,15 @@ func Listen(inner net.Listener, c ListenConfig) net.Listener {
 		ValidateHeader: func(header *proxyproto.Header) error {
 			err := check(header, c.Now(), c.Sealed)
 			if err != nil {
-				c.Log.Info("Refused a connection to the agent API that no boot server passed on", "reason", err.Error())
+				c.Log.Info("Refused a connection to the agent API that no boot server forwarded", "reason", err.Error())
 			}
 			return err
 		},
 	}
 }
 
-// HardwareOf returns the boot NIC that the boot server's DHCP has shown at the source of a
-// connection of Listen, or of one that wraps such a connection and has a method NetConn;
-// nil: none.
+// HardwareOf returns the boot NIC that the boot server's DHCP saw with the source address of a
+// connection, or nil. The connection is one of Listen, or wraps one with method NetConn.
 func HardwareOf(conn net.Conn) net.HardwareAddr {
 	for {
 		if passed, ok := conn.(*proxyproto.Conn); ok {

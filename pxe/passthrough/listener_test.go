@@ -20,7 +20,7 @@ var (
 	now   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
 
-// written is a header as a Forwarder writes it, after change.
+// written returns a header as a Forwarder writes it, modified by change.
 func written(t *testing.T, change func(*proxyproto.Header)) []byte {
 	t.Helper()
 	header, err := newHeader(agent, boot, nil, now, sealWith(key))
@@ -37,7 +37,7 @@ func written(t *testing.T, change func(*proxyproto.Header)) []byte {
 	return raw
 }
 
-// accepted sends bytes to a listener and says what its connection gives.
+// accepted sends bytes to a listener and returns the result of its connection.
 func accepted(t *testing.T, c ListenConfig, sent []byte, then func(*net.TCPConn)) (net.Conn, []byte, error) {
 	t.Helper()
 	inner := listen(t, "tcp", "127.0.0.1:0")
@@ -59,9 +59,8 @@ func accepted(t *testing.T, c ListenConfig, sent []byte, then func(*net.TCPConn)
 
 func closeWrite(c *net.TCPConn) { _ = c.CloseWrite() }
 
-// Only a header that one with the key wrote for just these addresses, a moment ago,
-// says where an agent came from; without it nothing is read and the source is the
-// peer's own.
+// The source is the agent's only with a recent header for the same addresses, sealed with the
+// key. Otherwise nothing is read and the source is the peer's.
 func TestHeaders(t *testing.T) {
 	resealed := func(at time.Time, with []byte, source net.Addr) []byte {
 		header, err := newHeader(source, boot, nil, at, sealWith(with))
@@ -92,7 +91,7 @@ func TestHeaders(t *testing.T) {
 	good := written(t, nil)
 	for name, tc := range map[string]struct {
 		sent []byte
-		want net.Addr // nil: refused
+		want net.Addr // nil means refused
 	}{
 		"as written":                {good, agent},
 		"IPv6":                      {resealed(now, key, six), six},
@@ -130,7 +129,7 @@ func TestHeaders(t *testing.T) {
 				if err == nil || len(data) > 0 {
 					t.Errorf("read %q, error %v: want a refusal", data, err)
 				}
-				if plain(conn.RemoteAddr()).Addr().String() != "127.0.0.1" {
+				if normalize(conn.RemoteAddr()).Addr().String() != "127.0.0.1" {
 					t.Errorf("a refused connection is of %s", conn.RemoteAddr())
 				}
 				return
@@ -138,14 +137,14 @@ func TestHeaders(t *testing.T) {
 			if err != nil || string(data) != payload {
 				t.Fatalf("read %q, error %v", data, err)
 			}
-			if plain(conn.RemoteAddr()) != plain(tc.want) {
+			if normalize(conn.RemoteAddr()) != normalize(tc.want) {
 				t.Errorf("source = %s, want %s", conn.RemoteAddr(), tc.want)
 			}
 		})
 	}
 }
 
-// Every byte of the header is covered: none can be changed.
+// Changing any byte of the header invalidates the seal.
 func TestHeaderBytes(t *testing.T) {
 	good := written(t, nil)
 	for i := range good {
@@ -159,7 +158,7 @@ func TestHeaderBytes(t *testing.T) {
 	}
 }
 
-// A peer that sends its header too slowly is given up, and does not hold up others.
+// A peer that sends its header too slowly is dropped and does not delay others.
 func TestSlowHeader(t *testing.T) {
 	good := written(t, nil)
 	_, _, err := accepted(t, ListenConfig{HeaderTimeout: 10 * time.Millisecond}, good[:len(good)-1], func(*net.TCPConn) {})
@@ -168,14 +167,13 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
-// What has no address in a PROXY header is not passed on.
-func TestNewHeaderRefuses(t *testing.T) {
+func TestNewHeaderRejectsOtherAddresses(t *testing.T) {
 	if _, err := newHeader(&net.UnixAddr{Name: "/x", Net: "unix"}, boot, nil, now, sealWith(key)); err == nil {
 		t.Error("a unix socket became a PROXY header")
 	}
 }
 
-// The MAC address of the source goes with the connection, and the seal covers it.
+// The MAC address of the source is in the header, and the seal covers it.
 func TestHardwareOf(t *testing.T) {
 	mac, other := net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, net.HardwareAddr{0x52, 0x54, 0, 0, 0, 2}
 	header := func(change func([]proxyproto.TLV) []proxyproto.TLV) []byte {

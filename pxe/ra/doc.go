@@ -1,16 +1,16 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ra sends router advertisements (RFC 4861) in place of a router, on networks
-// whose IngotNetwork asks for it: they tell hosts the prefix and whether to ask by
-// DHCPv6. Firmware waits for one before it asks, for seconds where there is none.
+// Package ra sends router advertisements (RFC 4861) for networks whose IngotNetwork requests
+// them, where no router does. An advertisement contains the prefix and whether to use DHCPv6.
+// Firmware waits for one before it uses DHCPv6, and loses seconds without it.
 //
-// What is said is a pure function of the network (Message); when, of what was said
-// before (pacing): an answer to a solicitation is put off by chance, and one interface
-// gets no more than one in three seconds, whatever it asks for.
+// The content is a pure function of the networks (Message), and the time a function of earlier
+// messages (pacing): the answer to a solicitation has a random delay, and one interface gets
+// at most one advertisement in three seconds.
 //
-// An advertisement makes nobody a default router unless its network asks for that. It
-// must not know hosts: routers speak to all alike.
+// An advertisement makes no default router unless its network asks for that. The package must
+// not know hosts: advertisements are the same for all.
 //
 //	conn, err := ra.Listen(ctx, ra.SocketConfig{Interfaces: []string{"eth0"}})
 //	err = (&ra.Server{Networks: dir}).Serve(ctx, conn)

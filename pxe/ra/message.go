@@ -8,90 +8,87 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// ICMPv6 types (RFC 4861 §4.1 and §4.2).
+// ICMPv6 types (RFC 4861 sections 4.1 and 4.2).
 const (
 	typeSolicitation  = 133
 	typeAdvertisement = 134
 )
 
-// Options of a router advertisement.
 const (
-	optionSource = 1  // source link-layer address (RFC 4861 §4.6.1)
-	optionPrefix = 3  // prefix information (§4.6.2)
-	optionMTU    = 5  // (§4.6.4)
-	optionDNS    = 25 // recursive DNS servers (RFC 8106 §5.1)
-	optionSearch = 31 // DNS search list (RFC 8106 §5.2)
+	optionSource = 1  // source link-layer address (RFC 4861 section 4.6.1)
+	optionPrefix = 3  // prefix information (RFC 4861 section 4.6.2)
+	optionMTU    = 5  // RFC 4861 section 4.6.4
+	optionDNS    = 25 // recursive DNS servers (RFC 8106 section 5.1)
+	optionSearch = 31 // DNS search list (RFC 8106 section 5.2)
 )
 
 const (
 	flagManaged    = 0x80 // M: addresses by DHCPv6
-	flagOther      = 0x40 // O: the rest by DHCPv6
+	flagOther      = 0x40 // O: other options by DHCPv6
 	flagOnLink     = 0x80 // L of a prefix
-	flagAutonomous = 0x40 // A of a prefix: hosts make addresses
+	flagAutonomous = 0x40 // A of a prefix: hosts make their addresses
 
-	// hops is what a router suggests (IANA).
-	hops = 64
-	// validLifetime and preferredLifetime of a prefix are RFC 4861's (§6.2.1);
-	// dnsLifetime is three times the longest interval (RFC 8106 §5.1).
+	hops = 64 // current hop limit (IANA)
+
+	// Lifetimes of a prefix (RFC 4861 section 6.2.1) and of DNS options, which is three
+	// times the longest interval (RFC 8106 section 5.1).
 	validLifetime     = 30 * 24 * time.Hour
 	preferredLifetime = 7 * 24 * time.Hour
 	dnsLifetime       = 3 * maxInterval
-	// leavingLifetime is how long a prefix that is advertised no more may still be used:
-	// hosts do not take less for addresses that they made of it (RFC 4862 §5.5.3).
+	// leavingLifetime is the valid lifetime of a withdrawn prefix. Hosts accept no shorter
+	// one for addresses that they made (RFC 4862 section 5.5.3).
 	leavingLifetime = 2 * time.Hour
 
 	maxDNS = 4
 )
 
-// Said is what is to be said on one link.
-type Said struct {
-	// Networks of the link; Gone are those that were, and are no more or say something else
-	// now: what of their prefixes and servers is said no more is taken back.
+// Content is the input of an advertisement on one link.
+type Content struct {
+	// Networks are the current networks of the link. Gone are networks that were advertised
+	// before and are now removed or changed: their old prefixes and servers are withdrawn.
 	Networks, Gone []pxe.Advertisement
-	// Last says that the sender goes: it is a default router no more (RFC 4861 §6.2.5).
+	// Last means that the sender stops being a default router (RFC 4861 section 6.2.5).
 	Last bool
 }
 
-// Message is the ICMPv6 message that says it, from the interface with this hardware
-// address. Its checksum is the kernel's to fill in (RFC 3542 §3.1). It is empty when
-// there is nothing to say.
-func Message(source net.HardwareAddr, said Said) []byte {
-	if len(said.Networks)+len(said.Gone) == 0 {
+// Message returns the ICMPv6 message of the interface with hardware address source, or nil if
+// there is nothing to send. The kernel fills in the checksum (RFC 3542 section 3.1).
+func Message(source net.HardwareAddr, content Content) []byte {
+	if len(content.Networks)+len(content.Gone) == 0 {
 		return nil
 	}
 	var flags byte
 	var lifetime time.Duration
 	mtu := 0
 	var options []byte
-	for _, n := range said.Gone {
-		if !slices.ContainsFunc(said.Networks, func(other pxe.Advertisement) bool { return other.Prefix == n.Prefix }) {
+	for _, n := range content.Gone {
+		if !slices.ContainsFunc(content.Networks, func(other pxe.Advertisement) bool { return other.Prefix == n.Prefix }) {
 			options = append(options, prefix(n, leavingLifetime, 0)...)
 		}
-		options = append(options, dns(dropped(n.DNS, said.Networks, func(n pxe.Advertisement) []netip.Addr { return n.DNS }), 0)...)
-		options = append(options, search(dropped(n.Search, said.Networks, func(n pxe.Advertisement) []string { return n.Search }), 0)...)
+		options = append(options, dns(dropped(n.DNS, content.Networks, func(n pxe.Advertisement) []netip.Addr { return n.DNS }), 0)...)
+		options = append(options, search(dropped(n.Search, content.Networks, func(n pxe.Advertisement) []string { return n.Search }), 0)...)
 	}
-	for _, n := range said.Networks {
+	for _, n := range content.Networks {
 		flags |= flagsOf(n)
 		lifetime = max(lifetime, n.RouterLifetime)
-		if n.MTU >= 1280 && (mtu == 0 || n.MTU < mtu) { // RFC 8200 §5
+		if n.MTU >= 1280 && (mtu == 0 || n.MTU < mtu) { // RFC 8200 section 5
 			mtu = n.MTU
 		}
 		options = append(options, prefix(n, validLifetime, preferredLifetime)...)
 		options = append(options, dns(n.DNS, dnsLifetime)...)
 		options = append(options, search(n.Search, dnsLifetime)...)
 	}
-	if said.Last {
+	if content.Last {
 		lifetime = 0
 	}
 	b := []byte{typeAdvertisement, 0, 0, 0, hops, flags}
 	b = binary.BigEndian.AppendUint16(b, uint16(min(lifetime/time.Second, 9000)))
-	b = append(b, make([]byte, 8)...) // reachable time and retransmission: not said
+	b = append(b, make([]byte, 8)...) // reachable time and retransmission timer: unspecified
 	if len(source) == 6 {
 		b = append(append(b, optionSource, 1), source...)
 	}
@@ -101,7 +98,7 @@ func Message(source net.HardwareAddr, said Said) []byte {
 	return append(b, options...)
 }
 
-// dropped is what was said that no network says now.
+// dropped returns the elements of was that no current network has.
 func dropped[T comparable](was []T, now []pxe.Advertisement, of func(pxe.Advertisement) []T) []T {
 	return slices.DeleteFunc(slices.Clone(was), func(one T) bool {
 		return slices.ContainsFunc(now, func(n pxe.Advertisement) bool { return slices.Contains(of(n), one) })
@@ -147,22 +144,13 @@ func dns(servers []netip.Addr, lifetime time.Duration) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(lifetime/time.Second)), list...)
 }
 
-// maxSearch bounds the search list, in bytes.
 const maxSearch = 256
 
 func search(domains []string, lifetime time.Duration) []byte {
 	var names []byte
 	for _, domain := range domains {
-		var name []byte
-		for label := range strings.SplitSeq(strings.TrimSuffix(domain, "."), ".") {
-			if label == "" || len(label) > 63 {
-				name = nil
-				break
-			}
-			name = append(append(name, byte(len(label))), label...)
-		}
-		if name != nil && len(names)+len(name)+1 <= maxSearch {
-			names = append(append(names, name...), 0)
+		if name, ok := pxe.EncodeDomain(domain); ok && len(names)+len(name) <= maxSearch {
+			names = append(names, name...)
 		}
 	}
 	if len(names) == 0 {
@@ -175,9 +163,8 @@ func search(domains []string, lifetime time.Duration) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(lifetime/time.Second)), names...)
 }
 
-// isSolicitation reports a valid router solicitation (RFC 4861 §6.1.1), from an address
-// and with a hop limit, which says that no router passed it on. The kernel has checked
-// the checksum.
+// isSolicitation reports whether b is a valid router solicitation (RFC 4861 section 6.1.1).
+// The hop limit shows that no router forwarded it. The kernel has verified the checksum.
 func isSolicitation(b []byte, from netip.Addr, hopLimit int) bool {
 	if len(b) < 8 || b[0] != typeSolicitation || b[1] != 0 || hopLimit != 255 {
 		return false

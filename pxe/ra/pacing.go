@@ -5,7 +5,7 @@ package ra
 
 import "time"
 
-// RFC 4861 §6.2.1 and §10.
+// RFC 4861 sections 6.2.1 and 10.
 const (
 	minInterval      = 200 * time.Second
 	maxInterval      = 600 * time.Second
@@ -14,21 +14,22 @@ const (
 	minDelayBetween  = 3 * time.Second
 	maxResponseDelay = 500 * time.Millisecond
 
-	// lookEvery is how soon it is seen that there is something else to say.
-	lookEvery = initialInterval
+	// recheckEvery is the interval of checks for changed networks.
+	recheckEvery = initialInterval
 )
 
-// pacing says when an interface is advertised to next. The zero value: at once.
+// pacing is the schedule of an interface. The zero value means at once.
 type pacing struct {
 	next time.Time
 	last time.Time
 	sent int
 }
 
-// asked: somebody solicits. By chance it is answered within half a second, all who ask
-// meanwhile with it, but not sooner than three seconds after the one before (§6.2.6).
-func (p *pacing) asked(now time.Time, chance func(time.Duration) time.Duration) {
-	at := now.Add(chance(maxResponseDelay))
+// solicited schedules the answer to a solicitation: with a random delay of up to half a second,
+// and at least three seconds after the previous advertisement (RFC 4861 section 6.2.6). One
+// answer serves all solicitations of that time.
+func (p *pacing) solicited(now time.Time, jitter func(time.Duration) time.Duration) {
+	at := now.Add(jitter(maxResponseDelay))
 	if soonest := p.last.Add(minDelayBetween); p.sent > 0 && at.Before(soonest) {
 		at = soonest
 	}
@@ -37,17 +38,17 @@ func (p *pacing) asked(now time.Time, chance func(time.Duration) time.Duration) 
 	}
 }
 
-// done: an advertisement went out. The first ones follow each other sooner (§6.2.4).
-func (p *pacing) done(now time.Time, chance func(time.Duration) time.Duration) {
+// done schedules the next advertisement. The first ones have a shorter interval (RFC 4861
+// section 6.2.4).
+func (p *pacing) done(now time.Time, jitter func(time.Duration) time.Duration) {
 	p.last, p.sent = now, p.sent+1
-	wait := minInterval + chance(maxInterval-minInterval)
+	wait := minInterval + jitter(maxInterval-minInterval)
 	if p.sent <= initialCount {
 		wait = min(wait, initialInterval)
 	}
 	p.next = now.Add(wait)
 }
 
-// changed: there is something else to say than before.
 func (p *pacing) changed(now time.Time) {
 	p.next = now
 	if soonest := p.last.Add(minDelayBetween); p.sent > 0 && now.Before(soonest) {
@@ -55,5 +56,4 @@ func (p *pacing) changed(now time.Time) {
 	}
 }
 
-// due reports that it is time.
 func (p *pacing) due(now time.Time) bool { return !now.Before(p.next) }

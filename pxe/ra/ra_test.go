@@ -32,7 +32,6 @@ func stateful() pxe.Advertisement {
 	return pxe.Advertisement{Network: "rack-a", Prefix: netip.MustParsePrefix("2001:db8:0:1::/64"), Mode: pxe.Stateful}
 }
 
-// TestGoldenMessages pins every message, byte by byte.
 func TestGoldenMessages(t *testing.T) {
 	stateless := stateful()
 	stateless.Mode = pxe.Stateless
@@ -69,7 +68,7 @@ func TestGoldenMessages(t *testing.T) {
 		{name: "from a link without hardware addresses", networks: []pxe.Advertisement{stateful()}},
 	} {
 		fmt.Fprintf(&got, "=== %s\n", tc.name)
-		for line := range slices.Chunk(Message(tc.source, Said{Networks: tc.networks, Gone: tc.gone, Last: tc.last}), 16) {
+		for line := range slices.Chunk(Message(tc.source, Content{Networks: tc.networks, Gone: tc.gone, Last: tc.last}), 16) {
 			fmt.Fprintln(&got, hex.EncodeToString(line))
 		}
 	}
@@ -101,8 +100,8 @@ func TestSolicitations(t *testing.T) {
 	}{
 		{"bare", bare, from, 255, true},
 		{"with its source", sourced, from, 255, true},
-		{"of nobody yet", bare, netip.IPv6Unspecified(), 255, true},
-		{"of nobody, with a source", sourced, netip.IPv6Unspecified(), 255, false},
+		{"without an address", bare, netip.IPv6Unspecified(), 255, true},
+		{"without an address, with a source", sourced, netip.IPv6Unspecified(), 255, false},
 		{"from beyond a router", bare, from, 64, false},
 		{"an advertisement", append([]byte{134}, bare[1:]...), from, 255, false},
 		{"another code", append([]byte{133, 1}, bare[2:]...), from, 255, false},
@@ -126,8 +125,8 @@ func FuzzSolicitation(f *testing.F) {
 	})
 }
 
-// TestPacing: the first advertisements follow each other soon, later ones do not, and
-// no number of solicitations brings more than one in three seconds.
+// The first advertisements are closer together than later ones, and solicitations cause at most
+// one in three seconds.
 func TestPacing(t *testing.T) {
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	least := func(time.Duration) time.Duration { return 0 }
@@ -147,9 +146,9 @@ func TestPacing(t *testing.T) {
 		t.Errorf("the next after %s, want %s", got, minInterval)
 	}
 	sent := 0
-	for i := range 60_000 { // a minute of a thousand solicitations a second
+	for i := range 60_000 { // a minute with a thousand solicitations per second
 		now := start.Add(time.Duration(i) * time.Millisecond)
-		p.asked(now, most)
+		p.solicited(now, most)
 		if p.due(now) {
 			sent++
 			p.done(now, least)
@@ -160,7 +159,7 @@ func TestPacing(t *testing.T) {
 	}
 }
 
-// wire is a socket in memory.
+// wire is an in-memory socket.
 type wire struct {
 	links  []links.Link
 	asks   chan int
@@ -195,21 +194,21 @@ type networks []pxe.Advertisement
 
 func (n networks) Advertisements() []pxe.Advertisement { return n }
 
-// A server advertises where it has an address, answers, and takes leave.
+// A server advertises on its networks, answers solicitations, and withdraws at the end.
 func TestServe(t *testing.T) {
 	routed := stateful()
 	routed.RouterLifetime = time.Hour
-	here := links.Link{Index: 3, Name: "eth0", Hardware: hardware, Here: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), routed.Prefix}}
-	elsewhere := links.Link{Index: 4, Name: "eth1", Here: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:2::/64")}}
+	here := links.Link{Index: 3, Name: "eth0", Hardware: hardware, Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), routed.Prefix}}
+	elsewhere := links.Link{Index: 4, Name: "eth1", Subnets: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:2::/64")}}
 	w := newWire(here, elsewhere)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- (&Server{Networks: networks{routed}}).Serve(ctx, w) }()
-	usual := fmt.Sprintf("3 %x", Message(hardware, Said{Networks: networks{routed}}))
+	usual := fmt.Sprintf("3 %x", Message(hardware, Content{Networks: networks{routed}}))
 	if got := <-w.sent; got != usual {
 		t.Errorf("%s, want %s", got, usual)
 	}
-	w.asks <- 9 // of an interface that is not served
+	w.asks <- 9 // an interface that is not served
 	w.asks <- 3
 	if got := <-w.sent; got != usual {
 		t.Errorf("%s, want %s", got, usual)
@@ -218,16 +217,16 @@ func TestServe(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got, want := <-w.sent, fmt.Sprintf("3 %x", Message(hardware, Said{Networks: networks{routed}, Last: true})); got != want {
+	if got, want := <-w.sent, fmt.Sprintf("3 %x", Message(hardware, Content{Networks: networks{routed}, Last: true})); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if len(w.sent) > 0 {
-		t.Errorf("besides: %s", <-w.sent)
+		t.Errorf("unexpected message: %s", <-w.sent)
 	}
 }
 
-// A network is advertised where the interface has just its prefix.
-func TestOn(t *testing.T) {
+// A network is advertised on interfaces with exactly its prefix.
+func TestNetworksOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		here string
 		want bool
@@ -237,18 +236,17 @@ func TestOn(t *testing.T) {
 		"the site's":        {"2001:db8::/48", false},
 		"a part of it":      {"2001:db8:0:1::/80", false},
 		"a single address":  {"2001:db8:0:1::7/128", false},
-		"a neighbour":       {"2001:db8:0:2::/64", false},
+		"a neighbor":        {"2001:db8:0:2::/64", false},
 		"IPv4":              {"192.0.2.0/24", false},
 	} {
-		link := links.Link{Here: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix(tc.here)}}
-		if got := on(link, networks{stateful()}); (len(got) > 0) != tc.want {
+		link := links.Link{Subnets: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix(tc.here)}}
+		if got := networksOn(link, networks{stateful()}); (len(got) > 0) != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// What is advertised no more is taken back, once, and soon; and what is said anew is said
-// soon.
+// Removed networks are withdrawn once, and changes are advertised soon.
 func TestChanges(t *testing.T) {
 	routed := stateful()
 	routed.RouterLifetime = time.Hour
@@ -256,33 +254,33 @@ func TestChanges(t *testing.T) {
 	served.DNS = []netip.Addr{netip.MustParseAddr("2001:db8::53")}
 	elsewhere.DNS = []netip.Addr{netip.MustParseAddr("2001:db8::54")}
 	var says networks
-	link := links.Link{Index: 3, Hardware: hardware, Here: []netip.Prefix{routed.Prefix}}
+	link := links.Link{Index: 3, Hardware: hardware, Subnets: []netip.Prefix{routed.Prefix}}
 	w := newWire(link)
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	paces := map[int]*state{}
+	states := map[int]*linkState{}
 	for i, step := range []struct {
 		after time.Duration
 		says  networks
-		want  *Said // nil: nothing
+		want  *Content // nil means no message
 	}{
 		{0, nil, nil},
-		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
-		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
-		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
-		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
-		{lookEvery, networks{routed}, nil},
-		{lookEvery, networks{stateful()}, &Said{Networks: networks{stateful()}}}, // no router any more
+		{recheckEvery, networks{routed}, &Content{Networks: networks{routed}}},
+		{recheckEvery, networks{routed}, &Content{Networks: networks{routed}}},
+		{recheckEvery, networks{routed}, &Content{Networks: networks{routed}}},
+		{recheckEvery, networks{routed}, &Content{Networks: networks{routed}}},
+		{recheckEvery, networks{routed}, nil},
+		{recheckEvery, networks{stateful()}, &Content{Networks: networks{stateful()}}}, // no router anymore
 		{time.Second, nil, nil},
-		{lookEvery, networks{served}, &Said{Networks: networks{served}}},
-		{lookEvery, networks{elsewhere}, &Said{Networks: networks{elsewhere}, Gone: networks{served}}},
-		{lookEvery, nil, &Said{Gone: networks{elsewhere}}},
-		{lookEvery, nil, nil},
+		{recheckEvery, networks{served}, &Content{Networks: networks{served}}},
+		{recheckEvery, networks{elsewhere}, &Content{Networks: networks{elsewhere}, Gone: networks{served}}},
+		{recheckEvery, nil, &Content{Gone: networks{elsewhere}}},
+		{recheckEvery, nil, nil},
 		{maxInterval, nil, nil},
-		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
+		{recheckEvery, networks{routed}, &Content{Networks: networks{routed}}},
 		{time.Second, networks{routed}, nil},
 	} {
 		now, says = now.Add(step.after), step.says
-		(&Server{Networks: says}).round(w, paces, now)
+		(&Server{Networks: says}).sendDue(w, states, now)
 		got, want := "", ""
 		if len(w.sent) > 0 {
 			got = <-w.sent
@@ -294,15 +292,15 @@ func TestChanges(t *testing.T) {
 			t.Errorf("step %d: %q, want %q", i, got, want)
 		}
 	}
-	(&Server{Networks: networks(nil)}).leave(w, paces) // whatever it would say now
-	if len(w.sent) != 1 || !strings.HasPrefix(<-w.sent, fmt.Sprintf("3 %x", Message(hardware, Said{Networks: networks{routed}, Last: true}))) {
+	(&Server{Networks: networks(nil)}).withdraw(w, states) // independent of the current networks
+	if len(w.sent) != 1 || !strings.HasPrefix(<-w.sent, fmt.Sprintf("3 %x", Message(hardware, Content{Networks: networks{routed}, Last: true}))) {
 		t.Error("takes no leave")
 	}
 }
 
-// Who was no router takes no leave.
-func TestServeQuietly(t *testing.T) {
-	w := newWire(links.Link{Index: 3, Name: "eth0", Hardware: hardware, Here: []netip.Prefix{stateful().Prefix}})
+// Without a default router there is nothing to withdraw.
+func TestServeWithoutRouterSendsNoWithdrawal(t *testing.T) {
+	w := newWire(links.Link{Index: 3, Name: "eth0", Hardware: hardware, Subnets: []netip.Prefix{stateful().Prefix}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- (&Server{Networks: networks{stateful()}}).Serve(ctx, w) }()
@@ -313,7 +311,7 @@ func TestServeQuietly(t *testing.T) {
 	}
 }
 
-func TestServeTellsThatTheSocketBroke(t *testing.T) {
+func TestServeReportsBrokenSocket(t *testing.T) {
 	w := newWire()
 	_ = w.Close()
 	if err := (&Server{Networks: networks{}}).Serve(t.Context(), w); !errors.Is(err, net.ErrClosed) {
@@ -321,19 +319,19 @@ func TestServeTellsThatTheSocketBroke(t *testing.T) {
 	}
 }
 
-// Networks come from a map, in any order: another order is nothing new to say.
+// Networks come from a map, and a different order is not a change.
 func TestOrderIsNoChange(t *testing.T) {
 	first, second := stateful(), stateful()
 	second.Network, second.Prefix = "second", netip.MustParsePrefix("2001:db8:0:7::/64")
-	here := links.Link{Index: 3, Name: "eth0", Hardware: hardware, Here: []netip.Prefix{first.Prefix, second.Prefix}}
+	here := links.Link{Index: 3, Name: "eth0", Hardware: hardware, Subnets: []netip.Prefix{first.Prefix, second.Prefix}}
 	w := newWire(here)
 	now := time.Unix(1_000_000, 0)
-	paces := map[int]*state{}
+	states := map[int]*linkState{}
 	for _, order := range []networks{{first, second}, {second, first}} {
 		s := Server{Networks: order}
-		s.round(w, paces, now)
-		paces[here.Index].next = now.Add(time.Hour)
-		now = now.Add(lookEvery)
+		s.sendDue(w, states, now)
+		states[here.Index].next = now.Add(time.Hour)
+		now = now.Add(recheckEvery)
 	}
 	if n := len(w.sent); n != 1 {
 		t.Errorf("%d messages were sent, want the first alone", n)

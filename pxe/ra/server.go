@@ -4,6 +4,7 @@
 package ra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,45 +23,42 @@ import (
 	"github.com/ingot-metal/ingot/pxe/links"
 )
 
-// Server advertises networks on the interfaces whose subnets they are.
+// Server advertises each network on the interfaces that have its prefix.
 type Server struct {
 	Networks pxe.Advertised
-	// Log may be nil.
-	Log *slog.Logger
+	Log      *slog.Logger // may be nil
 }
 
-// Conn is a socket for router advertisements: a *Socket, or a test's.
+// Conn is a socket for router advertisements: a *Socket, or a fake.
 type Conn interface {
-	// Receive waits for a solicitation and returns the interface that it came in by.
+	// Receive waits for a solicitation and returns the index of its interface.
 	Receive() (index int, err error)
-	// Links are the interfaces that are served.
 	Links() []links.Link
 	// Send sends a message to all nodes of an interface.
 	Send(message []byte, index int) error
 	Close() error
 }
 
-// beat is how often the server looks whether something is due.
-const beat = 100 * time.Millisecond
+// checkInterval is the interval of checks for due advertisements.
+const checkInterval = 100 * time.Millisecond
 
-// Serve advertises until ctx ends or the socket breaks, and closes the socket. Where
-// it was a default router it says that it is none any more. A nil error means that ctx
-// ended.
+// Serve advertises until ctx ends or the socket fails, and closes the socket. At the end it
+// withdraws itself as default router. It returns nil when ctx ends.
 func (s *Server) Serve(ctx context.Context, conn Conn) error {
 	defer func() { _ = conn.Close() }()
-	asked := make(chan int)
+	solicitations := make(chan int)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		// Closing wakes the reader.
+		// Closing the socket ends the reader.
 		defer func() { _ = conn.Close() }()
-		s.advertise(ctx, conn, asked)
+		s.advertise(ctx, conn, solicitations)
 		return nil
 	})
-	g.Go(func() error { return s.listen(ctx, conn, asked) })
+	g.Go(func() error { return s.listen(ctx, conn, solicitations) })
 	return g.Wait()
 }
 
-func (s *Server) listen(ctx context.Context, conn Conn, asked chan<- int) error {
+func (s *Server) listen(ctx context.Context, conn Conn, solicitations chan<- int) error {
 	for {
 		index, err := conn.Receive()
 		switch {
@@ -69,127 +67,119 @@ func (s *Server) listen(ctx context.Context, conn Conn, asked chan<- int) error 
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("read router solicitation: %w", err)
 		case err != nil:
-			s.log().Debug("Router solicitation was not read", "error", err)
-			index = 0 // nobody's
+			s.log().Debug("Cannot read a router solicitation", "error", err)
+			index = 0 // no interface
 		}
 		select {
-		case asked <- index:
+		case solicitations <- index:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// advertise is the one goroutine that sends.
-func (s *Server) advertise(ctx context.Context, conn Conn, asked <-chan int) {
-	tick := time.NewTicker(beat)
+// advertise sends all advertisements, in one goroutine.
+func (s *Server) advertise(ctx context.Context, conn Conn, solicitations <-chan int) {
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	paces := map[int]*state{}
+	states := map[int]*linkState{}
 	for {
 		select {
 		case <-ctx.Done():
-			s.leave(conn, paces)
+			s.withdraw(conn, states)
 			return
-		case index := <-asked:
-			if pace := paces[index]; pace != nil {
-				pace.asked(time.Now(), chance)
+		case index := <-solicitations:
+			if state := states[index]; state != nil {
+				state.solicited(time.Now(), jitter)
 			}
 		case <-tick.C:
-			s.round(conn, paces, time.Now())
+			s.sendDue(conn, states, time.Now())
 		}
 	}
 }
 
-func chance(most time.Duration) time.Duration { return rand.N(most) }
+func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
-// state is one interface's.
-type state struct {
+type linkState struct {
 	pacing
-	// said is what it was told last, so that it can be taken back.
-	said []pxe.Advertisement
-	// look is when to look next whether that still holds.
-	look time.Time
+	advertised []pxe.Advertisement
+	nextCheck  time.Time
 }
 
-// round sends what is due on each interface.
-func (s *Server) round(conn Conn, paces map[int]*state, now time.Time) {
+func (s *Server) sendDue(conn Conn, states map[int]*linkState, now time.Time) {
 	var networks []pxe.Advertisement
 	looked := false
 	for _, link := range conn.Links() {
-		pace := paces[link.Index]
-		if pace == nil {
-			pace = &state{}
-			paces[link.Index] = pace
+		state := states[link.Index]
+		if state == nil {
+			state = &linkState{}
+			states[link.Index] = state
 		}
-		if !pace.due(now) && now.Before(pace.look) {
+		if !state.due(now) && now.Before(state.nextCheck) {
 			continue
 		}
 		if !looked {
-			// Another order is no change, of which hosts would be told.
+			// Sort, so that a different order does not count as a change.
 			networks = slices.SortedFunc(slices.Values(s.Networks.Advertisements()), func(a, b pxe.Advertisement) int {
 				return strings.Compare(a.Network, b.Network)
 			})
 			looked = true
 		}
-		s.say(conn, link, pace, on(link, networks), now)
+		s.sendIfDue(conn, link, state, networksOn(link, networks), now)
 	}
 }
 
-// say sends what there is to say of the networks that an interface is of now, if it is
-// due or is something else than before.
-func (s *Server) say(conn Conn, link links.Link, pace *state, here []pxe.Advertisement, now time.Time) {
-	pace.look = now.Add(lookEvery)
-	if !reflect.DeepEqual(pace.said, here) {
-		pace.changed(now)
+// sendIfDue sends an advertisement if it is due or the networks of the interface changed.
+func (s *Server) sendIfDue(conn Conn, link links.Link, state *linkState, here []pxe.Advertisement, now time.Time) {
+	state.nextCheck = now.Add(recheckEvery)
+	if !reflect.DeepEqual(state.advertised, here) {
+		state.changed(now)
 	}
-	if !pace.due(now) {
+	if !state.due(now) {
 		return
 	}
-	gone := slices.DeleteFunc(slices.Clone(pace.said), func(n pxe.Advertisement) bool {
+	gone := slices.DeleteFunc(slices.Clone(state.advertised), func(n pxe.Advertisement) bool {
 		return slices.ContainsFunc(here, func(other pxe.Advertisement) bool { return reflect.DeepEqual(other, n) })
 	})
-	message := Message(link.Hardware, Said{Networks: here, Gone: gone})
+	message := Message(link.Hardware, Content{Networks: here, Gone: gone})
 	if message == nil {
-		pace.next = now.Add(lookEvery) // there may be something then
+		state.next = now.Add(recheckEvery)
 		return
 	}
-	pace.done(now, chance)
+	state.done(now, jitter)
 	if err := conn.Send(message, link.Index); err != nil {
-		s.log().Debug("Router advertisement was not sent", "interface", link.Name, "error", err)
+		s.log().Debug("Cannot send a router advertisement", "interface", link.Name, "error", err)
 		return
 	}
-	pace.said = here
+	state.advertised = here
 }
 
-// leave tells those who were told of a default router.
-func (s *Server) leave(conn Conn, paces map[int]*state) {
+// withdraw withdraws this server as default router where it was advertised as one.
+func (s *Server) withdraw(conn Conn, states map[int]*linkState) {
 	for _, link := range conn.Links() {
-		pace := paces[link.Index]
-		if pace == nil || !slices.ContainsFunc(pace.said, func(n pxe.Advertisement) bool { return n.RouterLifetime > 0 }) {
+		state := states[link.Index]
+		if state == nil || !slices.ContainsFunc(state.advertised, func(n pxe.Advertisement) bool { return n.RouterLifetime > 0 }) {
 			continue
 		}
-		if err := conn.Send(Message(link.Hardware, Said{Networks: pace.said, Last: true}), link.Index); err != nil {
-			s.log().Debug("Last router advertisement was not sent", "interface", link.Name, "error", err)
+		if err := conn.Send(Message(link.Hardware, Content{Networks: state.advertised, Last: true}), link.Index); err != nil {
+			s.log().Debug("Cannot send the last router advertisement", "interface", link.Name, "error", err)
 		}
 	}
 }
 
-// on are the networks of an interface: those whose prefix is that of one of its
-// addresses. One that is wider would have hosts take addresses behind routers for their
-// neighbours, one that is narrower tells that the interface is of something else.
-func on(link links.Link, networks []pxe.Advertisement) []pxe.Advertisement {
+// networksOn returns the networks of an interface: those with exactly the prefix of one of its
+// addresses. With a wider prefix hosts would look for addresses behind routers on the link.
+// A narrower prefix means that the interface belongs to another network.
+func networksOn(link links.Link, networks []pxe.Advertisement) []pxe.Advertisement {
 	var out []pxe.Advertisement
 	for _, n := range networks {
-		if slices.ContainsFunc(link.Here, func(subnet netip.Prefix) bool { return subnet.Masked() == n.Prefix.Masked() }) {
+		if slices.ContainsFunc(link.Subnets, func(subnet netip.Prefix) bool { return subnet.Masked() == n.Prefix.Masked() }) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-func (s *Server) log() *slog.Logger {
-	if s.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.Log
-}
+func (s *Server) log() *slog.Logger { return cmp.Or(s.Log, discard) }
+
+var discard = slog.New(slog.DiscardHandler)

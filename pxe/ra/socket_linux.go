@@ -19,9 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/links"
 )
 
-// SocketConfig says what a Socket serves.
 type SocketConfig struct {
-	// Interfaces are the names of those that are served; none: all.
+	// Interfaces are the names of the served interfaces; empty means all.
 	Interfaces []string
 }
 
@@ -30,15 +29,12 @@ const (
 	allRouters = "ff02::2"
 )
 
-// joinEvery is how soon an interface that appears is served.
+// joinEvery is the interval of joining the group on new interfaces.
 const joinEvery = 10 * time.Second
 
-// Socket is a raw ICMPv6 socket on the host's network, or that of the network
-// namespace it was opened in.
 type Socket struct {
 	raw     *net.IPConn
 	packets *ipv6.PacketConn
-	only    []string
 	links   *links.Links
 	closing sync.Once
 
@@ -48,35 +44,31 @@ type Socket struct {
 
 // Listen opens a Socket. It needs CAP_NET_RAW.
 func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
-	known, err := links.Open()
+	known, err := links.Open(cfg.Interfaces)
 	if err != nil {
 		return nil, fmt.Errorf("router advertisements: %w", err)
 	}
-	if name := known.Missing(cfg.Interfaces); name != "" {
-		return nil, errors.Join(fmt.Errorf("router advertisements: there is no interface %s", name), known.Close())
-	}
 	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "ip6:ipv6-icmp", "::")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open a socket for router advertisements: %w", err), known.Close())
+		return nil, errors.Join(fmt.Errorf("open socket for router advertisements: %w", err), known.Close())
 	}
-	s := &Socket{raw: conn.(*net.IPConn), packets: ipv6.NewPacketConn(conn), only: cfg.Interfaces, links: known}
+	s := &Socket{raw: conn.(*net.IPConn), packets: ipv6.NewPacketConn(conn), links: known}
 	var only ipv6.ICMPFilter
 	only.SetAll(true)
 	only.Accept(ipv6.ICMPTypeRouterSolicitation)
 	err = errors.Join(
 		s.packets.SetICMPFilter(&only),
 		s.packets.SetControlMessage(ipv6.FlagInterface|ipv6.FlagHopLimit, true),
-		s.packets.SetMulticastHopLimit(255), // RFC 4861 §4.2
+		s.packets.SetMulticastHopLimit(255), // RFC 4861 section 4.2
 		s.packets.SetMulticastLoopback(false),
 	)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the socket for router advertisements: %w", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("configure socket for router advertisements: %w", err), s.Close())
 	}
 	s.Links()
 	return s, nil
 }
 
-// Receive implements Conn.
 func (s *Socket) Receive() (int, error) {
 	buf := make([]byte, 1500)
 	for {
@@ -95,11 +87,11 @@ func (s *Socket) Receive() (int, error) {
 	}
 }
 
-// Links implements Conn. It joins the routers' group where that is still to be done.
+// Links implements Conn. It also joins the routers' group on new interfaces.
 func (s *Socket) Links() []links.Link {
 	var out []links.Link
 	for _, link := range s.links.All() {
-		if len(s.only) == 0 || slices.Contains(s.only, link.Name) {
+		if s.links.Serves(link) {
 			out = append(out, link)
 		}
 	}
@@ -108,7 +100,7 @@ func (s *Socket) Links() []links.Link {
 	if time.Since(s.joined) > joinEvery {
 		s.joined = time.Now()
 		for _, link := range out {
-			// What is joined already, or cannot be (no multicast), is left.
+			// Fails if joined already, or if the interface has no multicast.
 			_ = s.packets.JoinGroup(&net.Interface{Index: link.Index}, &net.IPAddr{IP: net.ParseIP(allRouters)})
 		}
 	}
@@ -116,14 +108,14 @@ func (s *Socket) Links() []links.Link {
 	return out
 }
 
-// Send implements Conn. The kernel takes the interface's link-local address as source
-// and computes the checksum.
+// Send implements Conn. The kernel uses the interface's link-local address as source and
+// computes the checksum.
 func (s *Socket) Send(message []byte, index int) error {
 	_, err := s.packets.WriteTo(message, &ipv6.ControlMessage{IfIndex: index, HopLimit: 255}, &net.IPAddr{IP: net.ParseIP(allNodes)})
 	return err
 }
 
-// Close closes the socket; what waits for it ends with net.ErrClosed.
+// Close closes the socket. Pending calls return net.ErrClosed.
 func (s *Socket) Close() error {
 	var err error
 	s.closing.Do(func() { err = errors.Join(s.raw.Close(), s.links.Close()) })

@@ -13,16 +13,16 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// ConfigGRUB is the file that GRUB's builds for the network ask for by TFTP (Debian: the
-// prefix of grubnetx64.efi).
+// ConfigGRUB is the file that network builds of GRUB request by TFTP (the prefix in Debian's
+// grubnetx64.efi).
 const ConfigGRUB = "grub/grub.cfg"
 
-// ScriptGRUB is the name, by TFTP, of what RenderGRUB returns for a boot NIC.
+// ScriptGRUB returns the TFTP name of the result of RenderGRUB for a boot NIC.
 func ScriptGRUB(mac net.HardwareAddr) string { return "boot/" + mac.String() + "/" + grubScript }
 
 const grubScript = "script.grub"
 
-// ParseScriptGRUB takes the boot NIC from such a name.
+// ParseScriptGRUB returns the boot NIC in a name of ScriptGRUB.
 func ParseScriptGRUB(name string) (net.HardwareAddr, bool) {
 	middle, ok := strings.CutPrefix(name, "boot/")
 	text, isScript := strings.CutSuffix(middle, "/"+grubScript)
@@ -30,12 +30,13 @@ func ParseScriptGRUB(name string) (net.HardwareAddr, bool) {
 	return mac, ok && isScript && err == nil && len(mac) == 6
 }
 
-// StartGRUB returns ConfigGRUB: it sends each host to its own script. GRUB's own menu
-// waits for a person, so a script that does not arrive is asked for again, for two minutes at
-// least where the boot server refuses it, and longer where it is silent. GRUB cannot tell
-// these apart. Then the server restarts: a host that the boot server does not boot any more
-// gets no answer by DHCP, and its firmware goes on to the next boot device. Base is as in
-// Render.
+// StartGRUB returns the content of ConfigGRUB, which loads the script of the host. Parameter
+// base is as in Render.
+//
+// GRUB's own menu would wait for a person. So GRUB retries for at least two minutes, longer if
+// the boot server is silent, which GRUB cannot distinguish from a refusal. Then the server
+// restarts: a host that is not to boot anymore gets no DHCP answer, and its firmware tries the
+// next boot device.
 func StartGRUB(base string) (string, error) {
 	device, err := grubDevice(base)
 	if err != nil {
@@ -51,12 +52,11 @@ reboot
 `, nil
 }
 
-// startTries is how often StartGRUB asks for a host's script.
 const startTries = 40
 
-// diskLoaders are where UEFI boot loaders lie on a disk: the place that UEFI itself falls back
-// to (UEFI 2.10, section 3.5.1.1), then the directories of distributions whose installers leave
-// that one out, each with shim, which Secure Boot needs, before GRUB.
+// diskLoaders returns the paths of UEFI boot loaders on disks: the fallback path of UEFI (UEFI
+// 2.10 section 3.5.1.1), then directories of distributions whose installers omit it. Shim, which
+// Secure Boot needs, is before GRUB.
 func diskLoaders() []string {
 	loaders := []string{"/EFI/BOOT/BOOTX64.EFI"}
 	for _, vendor := range []string{"debian", "ubuntu", "fedora", "redhat", "centos", "rocky", "almalinux", "opensuse", "sles"} {
@@ -65,10 +65,10 @@ func diskLoaders() []string {
 	return append(loaders, "/EFI/systemd/systemd-bootx64.efi")
 }
 
-// localDiskGRUB starts the disk's own loader. GRUB's exit would end in the firmware's menu
-// (EDK2 BdsDxe takes it for success, whatever GRUB says), which waits for a person. Where no
-// disk has a loader that starts, the server restarts: the firmware may know another boot
-// device, and the host's plan may have changed.
+// localDiskGRUB returns the script that starts a boot loader of the disk. GRUB's exit would end
+// in the firmware's menu, which waits for a person, because EDK2 BdsDxe always takes it for
+// success. If no boot loader starts, the server restarts: the firmware may know another boot
+// device, or the plan may have changed.
 func localDiskGRUB() string {
 	return `echo 'Ingot: boots from the disk'
 for loader in ` + strings.Join(diskLoaders(), " ") + `; do
@@ -84,8 +84,7 @@ reboot
 `
 }
 
-// RenderGRUB is Render for GRUB, which starts only kernels that are signed, if Secure
-// Boot is on.
+// RenderGRUB is like Render, but for GRUB, which with Secure Boot starts only signed kernels.
 func RenderGRUB(host pxe.Host, base string) (string, error) {
 	switch host.Plan.Loaded() {
 	case pxe.LocalDisk:
@@ -111,11 +110,11 @@ func agentGRUB(host pxe.Host, base string) (string, error) {
 	}
 	for _, r := range "{}<>()*?[]" {
 		if strings.ContainsRune(args, r) {
-			return "", fmt.Errorf("%w: %q in the kernel command line means something to GRUB", ErrUnsafe, string(r))
+			return "", fmt.Errorf("%w: %q in the kernel command line is special to GRUB", ErrUnsafe, string(r))
 		}
 	}
-	// A line that fails does not end a script, and GRUB knows no &&: a kernel without its
-	// initramfs would only panic. After a failure the loop of grub.cfg asks again.
+	// A failed command does not end a script, and GRUB has no &&. A kernel without its
+	// initramfs would only panic. After a failure the loop of grub.cfg retries.
 	steps := []string{fmt.Sprintf("linux %s%s %s", device, boot.Kernel.Path(), args)}
 	if len(boot.Initrds) > 0 {
 		initrd := "initrd"
@@ -131,8 +130,8 @@ func agentGRUB(host pxe.Host, base string) (string, error) {
 	return fmt.Sprintf("echo 'Ingot: %s boots the agent'\n%s", displayName(host), then), nil
 }
 
-// grubDevice is GRUB's name of the boot server's TFTP port: Debian's signed builds know
-// no HTTP, and Secure Boot lets them load nothing more.
+// grubDevice returns GRUB's name of the boot server's TFTP service: Debian's signed builds have
+// no HTTP, and Secure Boot prevents loading more modules.
 func grubDevice(base string) (string, error) {
 	address, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://"))
 	if err != nil || !strings.HasPrefix(base, "http://") || !address.Addr().Is4() {

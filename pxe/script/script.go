@@ -12,21 +12,19 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// MaxCommandLine bounds the kernel command line, in bytes: x86 Linux takes
-// 2048 with its terminator (COMMAND_LINE_SIZE) and silently cuts the rest off.
+// MaxCommandLine limits the kernel command line, in bytes: x86 Linux silently truncates it at
+// 2048 with its terminator (COMMAND_LINE_SIZE).
 const MaxCommandLine = 2047
 
-// ErrUnsafe reports a value that cannot stand in a script.
-var ErrUnsafe = errors.New("value cannot stand in a boot script")
+// ErrUnsafe is returned for a value that is not allowed in a script.
+var ErrUnsafe = errors.New("value is not allowed in a boot script")
 
-// ErrNoScript reports a plan for which there is no script.
 var ErrNoScript = errors.New("plan has no boot script")
 
-// Render returns the script for what the host is to boot now. Base is the boot
-// server as http://host:port, without a slash at the end.
+// Render returns the iPXE script of the host's plan. Parameter base is the boot server as
+// http://host:port without a trailing slash.
 //
-// Errors wrap ErrNoScript (plan None) or ErrUnsafe; they never contain the
-// token.
+// Errors wrap ErrNoScript (plan None) or ErrUnsafe. They never contain the token.
 func Render(host pxe.Host, base string) (string, error) {
 	switch host.Plan.Loaded() {
 	case pxe.LocalDisk:
@@ -37,12 +35,11 @@ func Render(host pxe.Host, base string) (string, error) {
 	return "", fmt.Errorf("%w: %s", ErrNoScript, host.Plan.Kind)
 }
 
-// LocalDisk returns the script that leaves the network and boots the disk.
+// LocalDisk returns the iPXE script that boots the disk.
 //
-// On UEFI iPXE exits with an error, because firmware that gets success back
-// from a boot option stops at its menu (EDK2 BdsDxe); with an error it goes on
-// to the next option. On BIOS plain exit hangs some machines (field notes), so
-// the disk is started directly, and exit is what is left when there is none.
+// On UEFI iPXE exits with an error, which makes firmware try the next boot option. After a
+// success firmware would stop at its menu (EDK2 BdsDxe). On BIOS a plain exit hangs some
+// machines (field notes), so the disk is booted directly, and exit is the fallback.
 func LocalDisk() string {
 	return `#!ipxe
 iseq ${platform} efi && goto leave ||
@@ -52,12 +49,11 @@ exit 1
 `
 }
 
-// agent loads kernel and initramfs. iPXE tells a kernel started by EFI where
-// its initramfs is only by initrd= on the command line. A file that does not
-// arrive is asked for again for ever, a few seconds apart: what ends a boot
-// that goes nowhere is the manager's deadline (I13), which knows the reason.
-// Before that the script itself is asked for: a boot server that was upgraded
-// meanwhile has other files. Without an answer, this one goes on.
+// agent returns the iPXE script that loads kernel and initramfs. A kernel started by EFI finds
+// its initramfs only by initrd= on the command line. A failed download is retried endlessly,
+// every few seconds: the manager's deadline ends such a boot (I13) and reports the reason. Each
+// retry fetches the script first, because an upgraded boot server has other files. If that
+// fails, too, this script continues.
 func agent(host pxe.Host, base string) (string, error) {
 	boot := host.Plan.Agent
 	if !strings.HasPrefix(base, "http://") || !isClean(base) {
@@ -87,7 +83,7 @@ func agent(host pxe.Host, base string) (string, error) {
 	return b.String(), nil
 }
 
-// checkFiles refuses names and digests that would not stand for themselves in a URL.
+// checkFiles fails if a name or digest needs escaping in a URL.
 func checkFiles(boot pxe.AgentBoot) error {
 	for _, f := range append([]pxe.File{boot.Kernel}, boot.Initrds...) {
 		if !isClean(f.Name) || strings.ContainsAny(f.Name, "/?&#%") || !isDigest(f.SHA256) {
@@ -97,8 +93,8 @@ func checkFiles(boot pxe.AgentBoot) error {
 	return nil
 }
 
-// commandLine joins the kernel arguments, those of the loader first. Ingot's own come
-// last, so that no other argument can stand in for them.
+// commandLine joins the kernel arguments. Ingot's own come last, so that others cannot
+// override them.
 func commandLine(host pxe.Host, base string, words ...string) (string, error) {
 	boot := host.Plan.Agent
 	own, err := ownArguments(host, base)
@@ -107,7 +103,7 @@ func commandLine(host pxe.Host, base string, words ...string) (string, error) {
 	}
 	for _, a := range boot.Arguments {
 		if strings.HasPrefix(a, "ingot.") || strings.HasPrefix(a, "initrd=") {
-			return "", fmt.Errorf("%w: kernel argument %q is the boot server's to set", ErrUnsafe, name(a))
+			return "", fmt.Errorf("%w: kernel argument %q is reserved", ErrUnsafe, name(a))
 		}
 		words = append(words, a)
 	}
@@ -124,11 +120,10 @@ func commandLine(host pxe.Host, base string, words ...string) (string, error) {
 	return line, nil
 }
 
-// ownArguments are those of the agent.
 func ownArguments(host pxe.Host, base string) ([]string, error) {
 	boot, server := host.Plan.Agent, host.AgentServer(isIPv6(base))
 	if server == "" {
-		return nil, fmt.Errorf("%w: %s is empty: the boot server is not told an address of the host's family", ErrUnsafe, agentapi.ArgServer)
+		return nil, fmt.Errorf("%w: %s is empty, because the boot server has no address of the host's IP family", ErrUnsafe, agentapi.ArgServer)
 	}
 	words := []string{agentapi.ArgServer + "=" + server,
 		agentapi.ArgFiles + "=" + base,
@@ -147,9 +142,9 @@ func ownArguments(host pxe.Host, base string) ([]string, error) {
 	return words, nil
 }
 
-// Arguments returns what the agent is told on its command line elsewhere, as text with
-// one argument in each line: for the host's own file of a CD image. Base is as in
-// Render. Errors wrap ErrNoScript or ErrUnsafe; they never contain the token.
+// Arguments returns the agent's arguments, one per line, for the host's file on a CD image.
+// Parameter base is as in Render. Errors wrap ErrNoScript or ErrUnsafe. They never contain the
+// token.
 func Arguments(host pxe.Host, base string) (string, error) {
 	if host.Plan.Kind != pxe.Agent {
 		return "", fmt.Errorf("%w: %s", ErrNoScript, host.Plan.Kind)
@@ -164,16 +159,15 @@ func Arguments(host pxe.Host, base string) (string, error) {
 	return strings.Join(words, "\n") + "\n", nil
 }
 
-// name is the part of an argument that may be shown: without its value.
+// name returns an argument without its value, which may be secret.
 func name(argument string) string {
 	n, _, _ := strings.Cut(argument, "=")
 	return n
 }
 
-// isClean reports a non-empty word of printable ASCII that iPXE's and the
-// kernel's command line parsers leave alone: iPXE expands ${…}, splits at
-// white space and knows quotes, backslashes, comments and the operators || and
-// &&; the kernel knows double quotes.
+// isClean reports whether a word is not empty and consists of printable ASCII without special
+// characters of iPXE and of the kernel's command line: ${…}, white space, quotes, backslashes,
+// comments, and the operators || and &&.
 func isClean(word string) bool {
 	for _, r := range word {
 		if r <= ' ' || r > '~' || strings.ContainsRune("\"'\\$`|&#;", r) {
@@ -183,14 +177,13 @@ func isClean(word string) bool {
 	return word != ""
 }
 
-// isIPv6 says whether a base URL is an IPv6 address's.
 func isIPv6(base string) bool { return strings.HasPrefix(base, "http://[") }
 
 func isDigest(hex string) bool {
 	return len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
-// displayName is namespace/name where that is clean, for the console.
+// displayName returns namespace/name for the console, or else the MAC address.
 func displayName(host pxe.Host) string {
 	if n := host.Key(); isClean(n) {
 		return n
@@ -198,8 +191,8 @@ func displayName(host pxe.Host) string {
 	return host.MAC.String()
 }
 
-// AutoExec returns autoexec.ipxe, which a stock, signed iPXE binary asks for by
-// TFTP in place of an embedded script. It sends the host to its own script.
+// AutoExec returns autoexec.ipxe, which a stock, signed iPXE binary requests by TFTP if it has no
+// embedded script. It loads the script of the host.
 func AutoExec(base string) (string, error) {
 	if !strings.HasPrefix(base, "http://") || !isClean(base) {
 		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
@@ -216,7 +209,7 @@ exit 1
 `, nil
 }
 
-// chain goes on with the script of a boot NIC in place of the one that runs.
+// chain returns the command that replaces the running script with the one of a boot NIC.
 func chain(base, mac string) string {
 	return "chain --replace --autofree " + base + "/boot/" + mac + "/script.ipxe"
 }

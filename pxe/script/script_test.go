@@ -110,8 +110,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestRefusesWhatGRUBReads: what only GRUB would not leave alone.
-func TestRefusesWhatGRUBReads(t *testing.T) {
+// Characters that are special to GRUB only.
+func TestRejectsSpecialCharactersOfGRUB(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host pxe.Host
 		base string
@@ -142,7 +142,7 @@ func TestRefusesWhatGRUBReads(t *testing.T) {
 	}
 }
 
-func TestRefusesWhatWouldBreakOut(t *testing.T) {
+func TestRejectsUnsafeValues(t *testing.T) {
 	agent := func(change func(*pxe.AgentBoot)) pxe.Host {
 		return agentHost(func(h *pxe.Host) { change(&h.Plan.Agent) })
 	}
@@ -187,8 +187,8 @@ func TestRefusesWhatWouldBreakOut(t *testing.T) {
 	}
 }
 
-// FuzzRender: whatever the values, a script that is rendered has the same
-// lines, and the kernel line the words that were given.
+// FuzzRender: with any values a rendered script has the same lines, and its kernel line has the
+// given words.
 func FuzzRender(f *testing.F) {
 	f.Add("server-1", "vmlinuz", "console=ttyS0", "192.0.2.1:8843", "sha256/AAAA", token)
 	f.Add("a\nb", "x;y", "a\x00b", "${x}", "a\"b", "\\")
@@ -232,7 +232,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// TestArguments: what a CD image tells the agent, and that nothing unsafe gets there.
+// A CD image contains the agent's arguments, and unsafe values are refused.
 func TestArguments(t *testing.T) {
 	got, err := Arguments(agentHost(), base)
 	want := "ingot.server=192.0.2.1:8843\ningot.files=" + base + "\ningot.mac=52:54:00:12:34:56\n" +

@@ -17,12 +17,12 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// realClient is a program of Debian's that reads a file from host and port into
-// another, in blocks of a size if it is not 0.
+// realClient is a Debian program that reads a file from host and port into a local file, with a
+// block size if it is not 0.
 type realClient struct {
 	name, program string
 	args          func(host, port, remote, local string, block int) []string
-	// says is part of what the client prints when the file is not there.
+	// says is part of the client's output for a missing file.
 	says string
 }
 
@@ -59,8 +59,8 @@ var realClients = []realClient{
 	}, "not found"},
 }
 
-// TestRealClients: the programs that people and installers use get what is
-// there, in every size and both kinds of ports, and are told at once what is not.
+// Common programs get files of every size, with both kinds of ports, and are refused missing
+// files at once.
 func TestRealClients(t *testing.T) {
 	files := memory{"empty": nil, "small": random(100), "block": random(1468), "loader.efi": random(300_000)}
 	for _, c := range realClients {
@@ -78,7 +78,7 @@ func TestRealClients(t *testing.T) {
 					addr, _ := startServer(t, tftp.Server{Files: files, SinglePort: single})
 					for name, want := range files {
 						if name == "empty" && (c.name == "atftp" || c.name == "curl") {
-							continue // the one leaves no file, the other takes a size of 0 for a mistake
+							continue // one leaves no file, the other takes a size of 0 for an error
 						}
 						local := filepath.Join(t.TempDir(), name)
 						if out, err := runClient(t, c, addr, name, local, block); err != nil {

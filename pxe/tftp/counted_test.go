@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// What clients get shows in the metrics, by outcome and never by name or address.
+// Metrics have labels for the outcome, but not for name or address.
 func TestTransfersAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics, err := tftp.NewMetrics(registry)
@@ -46,10 +46,10 @@ func TestTransfersAreCounted(t *testing.T) {
 # HELP ingot_tftp_sent_bytes_total Bytes of files that TFTP clients have acknowledged.
 # TYPE ingot_tftp_sent_bytes_total counter
 ingot_tftp_sent_bytes_total 6000
-# HELP ingot_tftp_transfers_in_flight TFTP transfers that run now.
+# HELP ingot_tftp_transfers_in_flight Running TFTP transfers.
 # TYPE ingot_tftp_transfers_in_flight gauge
 ingot_tftp_transfers_in_flight 0
-# HELP ingot_tftp_transfers_total TFTP requests, by what became of them.
+# HELP ingot_tftp_transfers_total TFTP requests, by outcome.
 # TYPE ingot_tftp_transfers_total counter
 ingot_tftp_transfers_total{outcome="aborted"} 0
 ingot_tftp_transfers_total{outcome="absent"} 1
@@ -60,7 +60,7 @@ ingot_tftp_transfers_total{outcome="sent"} 2
 ingot_tftp_transfers_total{outcome="silent"} 0
 ingot_tftp_transfers_total{outcome="slow"} 0
 `
-	// The last acknowledgement is on its way when the client is done.
+	// The last acknowledgment is still on its way when the client is done.
 	eventually.Wait{Interval: 5 * time.Millisecond}.Until(t, "the counters", eventually.Works(func(context.Context) error {
 		return testutil.GatherAndCompare(registry, strings.NewReader(want))
 	}))

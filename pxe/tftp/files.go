@@ -16,31 +16,28 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Files is what the server serves.
+// Files provides the files that the server serves.
 type Files interface {
 	// Open returns an error that wraps fs.ErrNotExist for a name that the client may not
 	// read. It must not block on anything but a local disk.
 	Open(client netip.Addr, name string) (*File, error)
 }
 
-// File is an open file.
 type File struct {
 	io.ReaderAt
 	io.Closer
-	// Size is in bytes.
 	Size int64
-	// Stage and Detail go to the Observer when the file was sent. An empty Stage means
-	// pxe.StageLoader, with the file's name.
+	// Stage and Detail are reported when the file was sent. An empty Stage means
+	// pxe.StageLoader with the file's name.
 	Stage  pxe.Stage
 	Detail string
 }
 
-// InMemory returns a file with this content.
 func InMemory(b []byte) *File {
 	return &File{ReaderAt: bytes.NewReader(b), Closer: io.NopCloser(nil), Size: int64(len(b))}
 }
 
-// OnDisk returns the file, or closes it if it is not a regular one.
+// OnDisk returns the file, or closes it and fails if it is not a regular file.
 func OnDisk(f *os.File) (*File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -53,20 +50,20 @@ func OnDisk(f *os.File) (*File, error) {
 	return &File{ReaderAt: f, Closer: f, Size: info.Size()}, nil
 }
 
-// Clean returns a file's name as Dir understands it. Firmware writes the same name with one
-// or two leading slashes, or with backslashes.
+// Clean normalizes a file name for Dir. Firmware writes the same name with one or two leading
+// slashes, or with backslashes.
 func Clean(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, `\`, "/")), "/")
 }
 
-// Dir serves the files of one directory tree, and files in memory, which win over files of
-// the same name. Names never lead out of the directory.
+// Dir serves the files of one directory tree, and files in memory, which take precedence.
+// Names never lead out of the directory.
 type Dir struct {
 	root   *os.Root
 	memory map[string][]byte
 }
 
-// OpenDir opens a directory of loaders. Close it when the server has ended.
+// OpenDir opens a directory of loaders. Close it after the server has ended.
 func OpenDir(dir string, memory map[string][]byte) (*Dir, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -75,7 +72,6 @@ func OpenDir(dir string, memory map[string][]byte) (*Dir, error) {
 	return &Dir{root: root, memory: memory}, nil
 }
 
-// Close releases the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
 // FS returns the directory without the files in memory.

@@ -12,14 +12,13 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// The outcomes of requests.
 const (
 	outcomeSent    = "sent"    // the client has the whole file
-	outcomeAborted = "aborted" // the client wanted no more: UEFI asks for the size only
+	outcomeAborted = "aborted" // the client ended the transfer: UEFI asks for the size only
 	outcomeSilent  = "silent"  // the client stopped answering
-	outcomeSlow    = "slow"    // the client took less than minRate
-	outcomeAbsent  = "absent"  // a file that is refused on purpose (Server.Absent)
-	outcomeRefused = "refused" // no such file, or not a request that is served
+	outcomeSlow    = "slow"    // the client was slower than minRate
+	outcomeAbsent  = "absent"  // a file that is missing on purpose (Server.Absent)
+	outcomeRefused = "refused" // no such file, or an unsupported request
 	outcomeBusy    = "busy"    // no slot became free
 	outcomeFailed  = "failed"  // any other failure
 )
@@ -31,19 +30,19 @@ type Metrics struct {
 	running   prometheus.Gauge
 }
 
-// NewMetrics registers the metrics, or takes over those of an earlier server of the process.
+// NewMetrics registers the metrics, or reuses those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_tftp_transfers_total",
-			Help: "TFTP requests, by what became of them."}, []string{"outcome"}),
+			Help: "TFTP requests, by outcome."}, []string{"outcome"}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "ingot_tftp_sent_bytes_total",
 			Help: "Bytes of files that TFTP clients have acknowledged."}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_tftp_transfers_in_flight",
-			Help: "TFTP transfers that run now."}),
+			Help: "Running TFTP transfers."}),
 	}
 	if err := errors.Join(collect.RegisterOrGet(registry, &m.transfers), collect.RegisterOrGet(registry, &m.bytes),
 		collect.RegisterOrGet(registry, &m.running)); err != nil {
-		return nil, fmt.Errorf("register the metrics of TFTP: %w", err)
+		return nil, fmt.Errorf("register TFTP metrics: %w", err)
 	}
 	for _, outcome := range []string{outcomeSent, outcomeAborted, outcomeSilent, outcomeSlow, outcomeAbsent, outcomeRefused, outcomeBusy, outcomeFailed} {
 		m.count(outcome, 0) // so that all series exist
@@ -55,7 +54,6 @@ func (m *Metrics) count(outcome string, requests float64) {
 	m.transfers.WithLabelValues(outcome).Add(requests)
 }
 
-// outcomeOf classifies the end of a transfer.
 func outcomeOf(err error) string {
 	switch {
 	case err == nil:

@@ -23,8 +23,7 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-// TestMetricsOfASecondServer: a second server of the process counts in the same metrics.
-func TestMetricsOfASecondServer(t *testing.T) {
+func TestSecondServerSharesTheMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	var last *Metrics
 	for range 2 {

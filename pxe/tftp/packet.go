@@ -37,27 +37,26 @@ const (
 	minBlockSize     = 8
 	maxBlockSize     = 65464 // RFC 2348
 	maxNameLength    = 255
-	// maxWindow is what the kernel takes in one call (UDP_MAX_SEGMENTS), and maxBurst how
-	// many bytes that may be. A larger window overruns the receive buffers of firmware.
+	// maxWindow is the kernel's limit per call (UDP_MAX_SEGMENTS), and maxBurst the limit in
+	// bytes. A larger window overruns the receive buffers of firmware.
 	maxWindow = 64
 	maxBurst  = 65507
 )
 
 var errMalformed = errors.New("malformed TFTP packet")
 
-// readRequest is a parsed RRQ. Its options are known ones, each once, in the client's order.
+// readRequest is a parsed RRQ. It has each known option once, in the client's order.
 type readRequest struct {
 	name, mode string
 	options    []option
 }
 
-// option is an option with its name in lower case. A value that is no number is -1.
+// option is an option with its lower-case name. The value is -1 if it is not a number.
 type option struct {
 	name  string
 	value int64
 }
 
-// opcode returns 0 for a packet without one.
 func opcode(p []byte) uint16 {
 	if len(p) < 2 {
 		return 0
@@ -65,9 +64,9 @@ func opcode(p []byte) uint16 {
 	return binary.BigEndian.Uint16(p)
 }
 
-// parseRequest reads an RRQ: name, mode and option pairs, each ended by a zero byte. It
-// ignores bytes after the last zero, since some ROMs pad, unknown options, and repeated
-// ones: a request may wait for a slot, and must be small.
+// parseRequest parses an RRQ: name, mode and option pairs, each ended by a zero byte. It
+// ignores bytes after the last zero (some ROMs pad), unknown options, and repeated options,
+// so that queued requests stay small.
 func parseRequest(p []byte) (readRequest, error) {
 	if opcode(p) != opRead {
 		return readRequest{}, errMalformed
@@ -102,18 +101,18 @@ func (r readRequest) option(name string) (int64, bool) {
 	return 0, false
 }
 
-// terms are what client and server agreed on for a transfer.
+// terms are the negotiated parameters of a transfer.
 type terms struct {
 	blockSize int
 	window    int
 	timeout   time.Duration
-	// accepted goes into the OACK. If it is empty, the transfer begins with block 1.
+	// accepted are the options for the OACK. If empty, the transfer starts with block 1.
 	accepted []option
 }
 
-// negotiate accepts the options that are valid, and leaves out the others (RFC 2347). The
-// answer to block size and window may be less than the client asked for (RFC 2348, RFC 7440
-// section 3). RFC 2349 allows a timeout of 255 s, which would hold a slot for too long.
+// negotiate accepts the valid options and ignores the others (RFC 2347). It may reduce block
+// size and window (RFC 2348, RFC 7440 section 3). It ignores long timeouts: the 255 s that RFC
+// 2349 allows would occupy a slot for too long.
 func negotiate(req readRequest, size int64, maxBlock int, timeout time.Duration) terms {
 	t := terms{blockSize: defaultBlockSize, window: 1, timeout: timeout}
 	if n, _ := req.option("blksize"); n >= minBlockSize {
@@ -151,8 +150,8 @@ func encodeError(code byte, text string) []byte {
 	return append(append([]byte{0, opError, 0, code}, text...), 0)
 }
 
-// parseReply reads what a client sends during a transfer: the block number of an ACK, or an
-// ERROR, which it returns as errAborted.
+// parseReply parses a packet of the client during a transfer: the block number of an ACK, or
+// an ERROR, which it returns as errAborted.
 func parseReply(p []byte) (ack uint16, err error) {
 	if len(p) < headerSize {
 		return 0, errMalformed

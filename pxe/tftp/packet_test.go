@@ -23,7 +23,7 @@ func TestParseRequest(t *testing.T) {
 	}{
 		{"plain", "\x00\x01undionly.kpxe\x00octet\x00", readRequest{name: "undionly.kpxe", mode: "octet"}, false},
 		{"mode in capitals", "\x00\x01a\x00OCTET\x00", readRequest{name: "a", mode: "octet"}, false},
-		// What OVMF of Debian 12 sends first, to learn the size.
+		// The first request of OVMF in Debian 12, to learn the size.
 		{"OVMF", "\x00\x01snponly.efi\x00octet\x00tsize\x000\x00blksize\x001468\x00windowsize\x004\x00",
 			readRequest{name: "snponly.efi", mode: "octet", options: []option{{"tsize", 0}, {"blksize", 1468}, {"windowsize", 4}}}, false},
 		{"option in capitals", "\x00\x01a\x00octet\x00BlkSize\x008\x00", readRequest{name: "a", mode: "octet", options: []option{{"blksize", 8}}}, false},
@@ -113,8 +113,7 @@ func TestMaxBlock(t *testing.T) {
 	}
 }
 
-// FuzzPackets: no packet makes a parser panic, and what is negotiated stays
-// within bounds.
+// FuzzPackets: no packet makes a parser panic, and negotiated values stay within their bounds.
 func FuzzPackets(f *testing.F) {
 	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00tsize\x000\x00blksize\x001468\x00windowsize\x004\x00"))
 	f.Add([]byte("\x00\x04\x00\x01"))

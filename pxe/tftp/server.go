@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tftp is a read-only TFTP server for boot loaders: RFC 1350 with the options of
-// RFC 2347 to 2349 (blksize, timeout, tsize) and RFC 7440 (windowsize). See decision 0021.
+// RFC 2347 to 2349 (blksize, timeout, tsize) and RFC 7440 (windowsize).
 //
-// The server refuses a missing file at once, because firmware (shim above all) asks for
+// The server refuses a missing file at once, because firmware (especially shim) requests
 // optional files and waits for the answer. It knows no hosts and no boot plans.
 //
 //	files, err := tftp.OpenDir("/usr/lib/ipxe", map[string][]byte{"autoexec.ipxe": script})
@@ -30,7 +30,6 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// The defaults of a Server.
 const (
 	DefaultMaxTransfers = 512  // each takes about 100 KiB and an open file
 	DefaultMaxWaiting   = 8192 // each takes about 4 KiB
@@ -41,30 +40,27 @@ const (
 )
 
 const (
-	// maxRequest is the size of the largest request read, in bytes. RFC 2347 says 512.
+	// maxRequest is the largest request read, in bytes. RFC 2347 says 512.
 	maxRequest = 2048
-	// readBuffer is for requests that wait to be read, in bytes.
-	readBuffer = 4 << 20
+	readBuffer = 4 << 20 // receive buffer for requests, in bytes
 )
 
-// Server serves files on a socket that it is given.
 type Server struct {
-	// Files is what can be read. Required.
 	Files Files
-	// Absent are names, as by Clean, that Files does not have and that clients ask for all
-	// the same. The server refuses them without reporting a failure.
+	// Absent are cleaned names of missing files that clients are known to request. The
+	// server refuses them without reporting a failure.
 	Absent []string
-	// Dial opens the socket of one transfer, connected to its client, from the server's
-	// address and any free port. Nil means a socket of the kernel.
+	// Dial opens a socket for one transfer, connected to the client, with the server's
+	// address and any free port. Nil means a kernel socket.
 	Dial func(client netip.AddrPort) (net.Conn, error)
-	// SinglePort sends all transfers from the socket of the requests, for networks whose
-	// firewalls let nothing else through. It is slower.
+	// SinglePort sends all transfers from the request socket, for networks whose firewalls
+	// block other ports. It is slower.
 	SinglePort bool
-	// MaxTransfers bounds the transfers that run at once, and MaxWaiting the requests that
-	// wait for one to end. One address may have a quarter of both. 0 means the default.
+	// MaxTransfers limits the running transfers, and MaxWaiting the requests that wait for a
+	// slot. One address may use a quarter of each. 0 means the default.
 	MaxTransfers, MaxWaiting int
-	// Timeout is the first wait for an acknowledgment, which doubles, and Retries how often
-	// one window is sent again. 0 means the default.
+	// Timeout is the first wait for an acknowledgment, and doubles with each retry. Retries
+	// is how often a window is sent again. 0 means the default.
 	Timeout time.Duration
 	Retries int
 	// Drain is how long running transfers may continue when the server stops.
@@ -75,13 +71,13 @@ type Server struct {
 	Log      *slog.Logger
 }
 
-// Serve answers read requests until ctx ends or the socket breaks, and closes the socket. All
-// transfers have ended when it returns. A nil error means that ctx ended.
+// Serve answers read requests until ctx ends or the socket fails, and closes the socket. All
+// transfers have ended when it returns. It returns nil when ctx ends.
 func (s Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	transfers, abort := context.WithCancel(context.Background())
 	run := newServing(s.withDefaults(conn), conn, ctx, transfers)
 	if udp, ok := conn.(*net.UDPConn); ok {
-		_ = udp.SetReadBuffer(readBuffer) // all servers of a rack ask at once
+		_ = udp.SetReadBuffer(readBuffer) // all servers of a rack may send requests at once
 	}
 	defer run.transfers.Wait()
 	defer abort()
@@ -89,7 +85,7 @@ func (s Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	defer context.AfterFunc(ctx, func() {
 		drain, cancel := context.WithTimeout(context.Background(), s.Drain)
 		defer cancel()
-		_ = run.running.Acquire(drain, int64(run.MaxTransfers)) // all slots: no transfer runs
+		_ = run.running.Acquire(drain, int64(run.MaxTransfers)) // waits for all transfers
 		_ = conn.Close()
 	})()
 	buf := make([]byte, maxRequest)
@@ -104,8 +100,8 @@ func (s Server) Serve(ctx context.Context, conn net.PacketConn) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("read TFTP request: %w", err)
 		default:
-			run.Log.Debug("TFTP read failed", "error", err)
-			time.Sleep(10 * time.Millisecond) // not a hot loop
+			run.Log.Debug("Cannot read TFTP request", "error", err)
+			time.Sleep(10 * time.Millisecond) // limits the CPU time
 		}
 	}
 }
@@ -126,15 +122,12 @@ func (s Server) withDefaults(conn net.PacketConn) Server {
 		s.Observer = pxe.ObserverFunc(func(pxe.BootEvent) {})
 	}
 	if s.Metrics == nil {
-		s.Metrics, _ = NewMetrics(prometheus.NewRegistry()) // a new registry takes them
+		s.Metrics, _ = NewMetrics(prometheus.NewRegistry()) // cannot fail
 	}
-	if s.Log == nil {
-		s.Log = slog.New(slog.DiscardHandler)
-	}
+	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
 	return s
 }
 
-// packet handles what came to the server's own socket.
 func (s *serving) packet(from netip.AddrPort, p []byte) {
 	req, err := parseRequest(p)
 	switch {
@@ -143,10 +136,10 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 		s.refuse(from, codeIllegal, "this server is read-only")
 		s.Metrics.count(outcomeRefused, 1)
 	case err != nil:
-		// Never answer an error with an error: two servers could do so forever.
-		s.Log.Debug("TFTP packet dropped", "from", from, "error", err)
+		// Never answer an error with an error: two servers could do so endlessly.
+		s.Log.Debug("Ignored a malformed TFTP packet", "from", from, "error", err)
 	case req.mode != "octet":
-		// netascii and mail (RFC 1350 section 1) change the bytes of a loader.
+		// netascii and mail (RFC 1350 section 1) would change the bytes of a loader.
 		s.refuse(from, codeIllegal, "only octet mode is served")
 		s.Metrics.count(outcomeRefused, 1)
 	case !s.repeated(from, req):
@@ -154,8 +147,8 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 	}
 }
 
-// begin admits a request and starts its session. It refuses a missing file at once, however
-// many transfers run. Thousands of sessions may wait, and hold no file open.
+// begin admits a request and starts its session. It refuses a missing file at once, even when
+// no slot is free. A waiting session holds no open file.
 func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 	defer s.survive(from, req.name)
 	file, err := s.Files.Open(from.Addr(), req.name)
@@ -169,7 +162,7 @@ func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 		s.fail(outcomeBusy, from, req.name, err)
 		s.refuse(from, codeUndefined, "too many transfers, try again")
 	}
-	if err != nil { // a server that stops is silent: the client repeats, and reaches another
+	if err != nil { // a stopping server stays silent, and the client's retry reaches another
 		return
 	}
 	session.mayRepeat = mayRepeat
@@ -182,7 +175,6 @@ func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 	})
 }
 
-// session waits for a slot, runs the transfer, and reports its outcome.
 func (s *serving) session(session *session) {
 	from, name := session.from, session.req.name
 	defer s.survive(from, name)
@@ -237,7 +229,7 @@ func (s *serving) transfer(session *session, file *File) error {
 	return err
 }
 
-// refuseFile tells the client why it cannot have a file.
+// refuseFile sends the client the reason why it cannot have a file.
 func (s *serving) refuseFile(from netip.AddrPort, name string, err error) {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
@@ -254,11 +246,10 @@ func (s *serving) refuseFile(from netip.AddrPort, name string, err error) {
 
 func (s *serving) refuse(to netip.AddrPort, code byte, text string) {
 	if _, err := s.conn.WriteTo(encodeError(code, text), net.UDPAddrFromAddrPort(to)); err != nil {
-		s.Log.Debug("TFTP error not sent", "to", to, "error", err)
+		s.Log.Debug("Cannot send a TFTP error", "to", to, "error", err)
 	}
 }
 
-// fail counts a request that failed, and reports it.
 func (s *serving) fail(outcome string, from netip.AddrPort, name string, err error) {
 	s.Metrics.count(outcome, 1)
 	s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", name, err))
@@ -268,7 +259,7 @@ func (s *serving) observe(from netip.AddrPort, stage pxe.Stage, detail string) {
 	s.Observer.Observe(pxe.BootEvent{Client: from.Addr(), Stage: stage, Detail: detail, At: time.Now()})
 }
 
-// survive ends a request that panics, and only this one.
+// survive must be deferred. It ends the request after a panic, and the server continues.
 func (s *serving) survive(from netip.AddrPort, name string) {
 	if p := recover(); p != nil {
 		s.Log.Error("TFTP request panicked", "from", from, "file", name, "panic", p, "stack", string(debug.Stack()))

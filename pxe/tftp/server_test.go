@@ -29,7 +29,7 @@ import (
 
 const patience = 30 * time.Second
 
-// memory is a Files of contents.
+// memory is a Files in memory.
 type memory map[string][]byte
 
 type panicking struct{}
@@ -72,7 +72,7 @@ func (e *events) Observe(ev pxe.BootEvent) {
 	e.come <- struct{}{}
 }
 
-// startServer serves until the test ends, and returns where, and its events.
+// startServer serves until the test ends, and returns the address and the events.
 func startServer(t *testing.T, srv tftp.Server) (string, *events) {
 	t.Helper()
 	ev := &events{come: make(chan struct{}, 1000)}
@@ -102,16 +102,16 @@ func random(n int) []byte {
 	return b
 }
 
-// TestOtherPeoplesClient reads by pin/tftp's client, which knows block size and
-// size, with files on both sides of every boundary.
-func TestOtherPeoplesClient(t *testing.T) {
+// The client of pin/tftp, which supports block size and size, reads files with sizes on both sides
+// of every boundary.
+func TestClientOfAnotherProject(t *testing.T) {
 	const block = 1024
 	files := memory{}
 	for _, n := range []int{0, 1, 511, 512, 513, block - 1, block, block + 1, 10*block + 7, 70_000 * 16} {
 		files[fmt.Sprint(n)] = random(n)
 	}
 	addr, _ := startServer(t, tftp.Server{Files: files})
-	for _, blksize := range []int{0, block, 9000} { // 9000 is answered with less
+	for _, blksize := range []int{0, block, 9000} { // 9000 is reduced
 		for name, want := range files {
 			t.Run(fmt.Sprintf("%s bytes in blocks of %d", name, blksize), func(t *testing.T) {
 				c, err := pin.NewClient(addr)
@@ -155,7 +155,7 @@ func newClient(t *testing.T, addr string) *client {
 	return newClientAt(t, addr, "127.0.0.1")
 }
 
-// newClientAt has an address of its own.
+// newClientAt returns a client with its own address.
 func newClientAt(t *testing.T, addr, own string) *client {
 	t.Helper()
 	main, err := net.ResolveUDPAddr("udp4", addr)
@@ -205,8 +205,8 @@ func (c *client) next() (op, n uint16, rest string) {
 	return op, binary.BigEndian.Uint16(buf[2:]), string(buf[4:size])
 }
 
-// TestWindowSurvivesLoss reads in windows of 16 and loses one packet in 5,000,
-// asking again as RFC 7440 says. 16-byte blocks make the numbers wrap.
+// A client with a window of 16 loses one packet in 5,000 and repeats its acknowledgment as RFC
+// 7440 says. 16-byte blocks make the block numbers wrap.
 func TestWindowSurvivesLoss(t *testing.T) {
 	want := random(70_000 * 16)
 	addr, ev := startServer(t, tftp.Server{Files: memory{"big": want}, Timeout: 50 * time.Millisecond, Retries: 100})
@@ -226,7 +226,7 @@ func TestWindowSurvivesLoss(t *testing.T) {
 		if count++; count%5000 == 0 {
 			continue // lost
 		}
-		if n != last+1 { // a gap: ask for what follows the last good block
+		if n != last+1 { // a gap: request what follows the last good block
 			if inWindow != 0 {
 				inWindow = 0
 				c.ack(last)
@@ -250,7 +250,7 @@ func TestLostPacketsAreSentAgain(t *testing.T) {
 	addr, ev := startServer(t, tftp.Server{Files: memory{"f": []byte("hello")}, Timeout: time.Millisecond})
 	c := newClient(t, addr)
 	c.request("f", "octet", "tsize", "0")
-	for range 2 { // the OACK, and again since we say nothing
+	for range 2 { // the OACK, and its repetition
 		if op, _, _ := c.next(); op != 6 {
 			t.Fatalf("opcode %d", op)
 		}
@@ -305,7 +305,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAbsentIsNoFailure: a name given on purpose is refused without an event.
+// A file that is missing on purpose is refused without an event.
 func TestAbsentIsNoFailure(t *testing.T) {
 	addr, ev := startServer(t, tftp.Server{Files: memory{"f": []byte("hello")}, Absent: []string{"boot-from-disk"}})
 	for _, name := range []string{"boot-from-disk", "missing"} {
@@ -323,8 +323,7 @@ func TestAbsentIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestSizeProbe: OVMF asks for the size, ends the transfer by an error, and
-// asks again.
+// OVMF asks for the size, ends the transfer with an error, and asks again.
 func TestSizeProbe(t *testing.T) {
 	addr, ev := startServer(t, tftp.Server{Files: memory{"f": []byte("hello")}})
 	c := newClient(t, addr)
@@ -347,8 +346,7 @@ func TestSizeProbe(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotDisturbATransfer: the kernel drops what other clients send to the socket of
-// a transfer, and reports that to them by ICMP.
+// The kernel drops packets of other clients to a transfer's socket and answers by ICMP.
 func TestOthersDoNotDisturbATransfer(t *testing.T) {
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": random(600)}, Timeout: time.Hour})
 	c := newClient(t, addr)
@@ -364,10 +362,9 @@ func TestOthersDoNotDisturbATransfer(t *testing.T) {
 	c.ack(2)
 }
 
-// TestClosedPortIsGone: a client that has gone away frees its place at once, where
-// the kernel tells.
+// A client with a closed port frees its slot at once if the kernel reports it.
 func TestClosedPortIsGone(t *testing.T) {
-	// The next block may come before the port is closed: one of those after it does not.
+	// The next block may be sent before the port is closed, but a later one fails.
 	addr, ev := startServer(t, tftp.Server{Files: memory{"f": random(600)}, Timeout: 50 * time.Millisecond, Retries: 1 << 20})
 	c := newClient(t, addr)
 	c.request("f", "octet")
@@ -393,7 +390,7 @@ func TestPanicEndsOneTransferOnly(t *testing.T) {
 		c := newClient(t, addr)
 		c.request(name, "octet")
 		if op, code, text := c.next(); op != 5 || code != 0 {
-			t.Errorf("%s: the client was told opcode %d, code %d, %q", name, op, code, text)
+			t.Errorf("%s: the client got opcode %d, code %d, %q", name, op, code, text)
 		}
 	}
 }

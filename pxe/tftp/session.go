@@ -17,35 +17,33 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// waitLimit is how long a request waits for a slot. Firmware repeats a request within 1 to
-// 5 s, and gives up after about a minute.
+// waitLimit is how long a request waits for a slot. Firmware repeats a request after 1 to 5 s
+// and gives up after about a minute.
 const waitLimit = time.Minute
 
 const (
-	// shareOfOne divides the slots, and the places of those that wait, for one address: a
-	// broken client must not starve the others.
+	// shareOfOne divides the slots and the waiting requests for one address, so that a
+	// broken client does not starve the others.
 	shareOfOne = 4
-	// inboxSize is how many packets wait for a transfer in single-port mode.
+	// inboxSize is the number of queued packets per transfer in single-port mode.
 	inboxSize = 8
 )
 
-// The reasons for which a session ends early, or is not admitted.
+// Reasons for which a session ends early or is not admitted.
 var (
 	errFull     = errors.New("too many transfers")
-	errStopping = errors.New("the server stops")
-	errReplaced = fmt.Errorf("%w: it asked for another file", errGone)
+	errStopping = errors.New("the server is stopping")
+	errReplaced = fmt.Errorf("%w: it requested another file", errGone)
 )
 
-// serving is the state of one Server.Serve.
+// serving is the state of one call of Server.Serve.
 type serving struct {
 	Server
 	conn net.PacketConn
-	// stopping ends when the server admits no more sessions, and ctx when it aborts those
-	// that run.
+	// stopping ends when the server admits no more sessions. ctx ends when it aborts running ones.
 	stopping, ctx context.Context
 	transfers     sync.WaitGroup
-	// running bounds the transfers that run at once.
-	running *semaphore.Weighted
+	running       *semaphore.Weighted
 
 	mu       sync.Mutex
 	sessions map[netip.AddrPort]*session
@@ -57,11 +55,9 @@ func newServing(s Server, conn net.PacketConn, stopping, ctx context.Context) *s
 		sessions: map[netip.AddrPort]*session{}, clients: map[netip.Addr]*client{}}
 }
 
-// client is a client address with its share of the slots.
 type client struct {
-	running *semaphore.Weighted
-	// sessions counts those that run or wait.
-	sessions int
+	running  *semaphore.Weighted
+	sessions int // running and waiting
 }
 
 // session is one request for a file, from its arrival to the end of its transfer. A client
@@ -70,28 +66,28 @@ type session struct {
 	from   netip.AddrPort
 	req    readRequest
 	client *client
-	// ctx ends when the client asks for another file, or the server aborts.
+	// ctx ends when the client requests another file or the server aborts.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// mayRepeat: the request may have been a repeated packet.
+	// mayRepeat is true if the request may have been a repeated packet.
 	mayRepeat bool
 	// ending is set while only the last acknowledgment is missing.
 	ending atomic.Bool
 	// inbox holds packets of the client in single-port mode.
 	inbox chan []byte
-	// next is the request to serve when this session has ended, guarded by serving.mu.
+	// next is the request to serve after this session. It is guarded by serving.mu.
 	next *readRequest
 }
 
 func (s *session) replaced() bool { return errors.Is(context.Cause(s.ctx), errReplaced) }
 
-// repeated reports whether the client already has a session, and records in it what the
-// client wants next.
+// repeated reports whether the client already has a session. If the client wants another file
+// or the same file again, repeated stores the request in that session.
 //
-// The same request again is a repeated packet (the answer crossed it), unless the transfer
-// lacks only its last acknowledgment: then that packet may follow, and the client wants the
-// file a second time. Another request means that the client gave up the first one, as UEFI
-// does after it asked for the size only; it may overtake the client's ERROR.
+// An identical request is a repeated packet that crossed the answer. But if only the last
+// acknowledgment of the transfer is missing, the client may want the file a second time. A
+// different request means that the client gave up the first one, as UEFI does after it asked
+// for the size. Such a request may overtake the client's ERROR.
 func (s *serving) repeated(from netip.AddrPort, req readRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +131,8 @@ func (s *serving) admit(from netip.AddrPort, req readRequest) (*session, error) 
 	return session, nil
 }
 
-// acquire waits for a slot, first come, first served. It returns false after waitLimit, or
-// when the session ends or the server stops.
+// acquire waits for a slot in the order of requests. It returns false after waitLimit, or when
+// the session ends or the server stops.
 func (s *serving) acquire(session *session) bool {
 	ctx, cancel := context.WithTimeout(session.ctx, waitLimit)
 	defer cancel()
@@ -156,7 +152,7 @@ func (s *serving) release(session *session) {
 	s.running.Release(1)
 }
 
-// end forgets a session, and returns the request that its client sent meanwhile, or nil.
+// end removes a session and returns its next request, or nil.
 func (s *serving) end(session *session) *readRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,8 +164,8 @@ func (s *serving) end(session *session) *readRequest {
 	return session.next
 }
 
-// deliver hands a packet to the client's session in single-port mode, and reports whether
-// there is one. It drops the packet if the transfer lags behind.
+// deliver passes a packet to the client's session in single-port mode and reports whether there
+// is one. It drops the packet if the inbox is full.
 func (s *serving) deliver(from netip.AddrPort, p []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

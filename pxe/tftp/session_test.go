@@ -12,8 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestAddressIsAdmittedToItsShareOnly: one address does not fill the queue, from however
-// many ports it asks, and a session that ends makes room for another.
+// One address cannot fill the queue, with any number of ports, and an ended session makes room.
 func TestAddressIsAdmittedToItsShareOnly(t *testing.T) {
 	stopping, stop := context.WithCancel(t.Context())
 	s := newServing(Server{MaxTransfers: 1, MaxWaiting: 8}, nil, stopping, t.Context()) // an address may run 1 and have 2 waiting

@@ -17,24 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// link carries the packets of one transfer.
 type link interface {
-	// send sends packets that lie end to end in frames. Each has size bytes, the last one
-	// may have less.
+	// send sends the packets in frames. Each has size bytes, and the last may be shorter.
 	send(frames []byte, size int) error
 	// receive returns the client's next packet, which is valid until the next call, or
 	// os.ErrDeadlineExceeded.
 	receive(deadline time.Time) ([]byte, error)
 }
 
-// replySize is room for an ACK, or an ERROR with its text.
+// replySize fits an ACK, or an ERROR with its text.
 const replySize = 516
 
-// ownSocket is a socket of one transfer, connected to its client (RFC 1350 section 4). The
-// kernel answers packets of others by ICMP, and reports a closed port of the client.
+// ownSocket is a socket for one transfer, connected to its client (RFC 1350 section 4). The
+// kernel answers other senders by ICMP and reports a closed port of the client.
 type ownSocket struct {
 	net.Conn
-	// noSegments is set after the kernel refused a window in one call.
+	// noSegments is set after the kernel refused to segment a window.
 	noSegments bool
 	buf        [replySize]byte
 }
@@ -51,9 +49,8 @@ func (s *ownSocket) send(frames []byte, size int) error {
 	return nil
 }
 
-// sendSegments sends a window in one call: the kernel or the network card cuts it up
-// (UDP_SEGMENT, Linux 4.18). It reports false where that is not possible, such as over a
-// card that computes no checksums.
+// sendSegments sends a window in one call, and the kernel or the NIC splits it (UDP_SEGMENT, Linux
+// 4.18). It returns false if that is not possible, such as on a NIC without checksum offload.
 func (s *ownSocket) sendSegments(frames []byte, size int) bool {
 	udp, ok := s.Conn.(*net.UDPConn)
 	if !ok || s.noSegments {
@@ -76,9 +73,9 @@ func (s *ownSocket) receive(deadline time.Time) ([]byte, error) {
 	return s.buf[:n], err
 }
 
-// try reads or writes a packet again if a router reports by ICMP that an earlier packet was
-// too long: from then on the kernel knows the path's MTU, and fragments. A packet for which
-// that is reported twice is lost. A closed port of the client is errGone.
+// try repeats a read or write if a router reports by ICMP that an earlier packet was too long:
+// after that the kernel knows the path's MTU and fragments packets. A packet that fails twice
+// is lost. A closed port of the client is errGone.
 func try(transfer func([]byte) (int, error), packet []byte) (int, error) {
 	n, err := transfer(packet)
 	if errors.Is(err, syscall.EMSGSIZE) {
@@ -93,8 +90,7 @@ func try(transfer func([]byte) (int, error), packet []byte) (int, error) {
 	return n, err
 }
 
-// pathMTU returns how many bytes a packet may have on the path of a socket, as far as the
-// kernel knows, or DefaultMTU.
+// pathMTU returns the MTU in bytes that the kernel knows for the path of a socket, or DefaultMTU.
 func pathMTU(conn net.Conn, client netip.Addr) int {
 	level, name := unix.IPPROTO_IP, unix.IP_MTU
 	if !client.Is4() {
@@ -113,16 +109,16 @@ func pathMTU(conn net.Conn, client netip.Addr) int {
 	return mtu
 }
 
-// maxBlock returns the largest block that reaches a client in one packet.
+// maxBlock returns the largest block that fits one packet to the client.
 func maxBlock(mtu int, client netip.Addr) int {
-	headers := 20 + 8 + headerSize // of IPv4, UDP and TFTP
+	headers := 20 + 8 + headerSize // IPv4, UDP and TFTP
 	if !client.Is4() {
 		headers = 40 + 8 + headerSize
 	}
 	return min(max(mtu-headers, defaultBlockSize), maxBlockSize)
 }
 
-// sharedSocket is the server's own socket, for single-port mode.
+// sharedSocket is the server's own socket in single-port mode.
 type sharedSocket struct {
 	conn    net.PacketConn
 	session *session

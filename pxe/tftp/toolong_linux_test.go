@@ -18,8 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// That a packet was too long for a router on its way is a loss as any other: the socket
-// goes on, with what is read and with what is sent.
+// A packet that was too long for a router is lost like any other: reading and sending continue.
 func TestTooLong(t *testing.T) {
 	var server, client *net.UDPConn
 	var router *icmp.PacketConn
@@ -54,7 +53,7 @@ func TestTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := s.receive(time.Now().Add(10 * time.Second)); err != nil || string(got) != string(ack) {
-		t.Errorf("read %q, %v, want the acknowledgement", got, err)
+		t.Errorf("read %q, %v, want the acknowledgment", got, err)
 	}
 
 	tooLong()
@@ -68,8 +67,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// emptyNetwork is a network namespace with nothing in it but loopback, which the kernel
-// may remember a path's MTU for.
+// emptyNetwork is a network namespace with loopback only, where the kernel may store path MTUs.
 func emptyNetwork(t *testing.T) string {
 	t.Helper()
 	path := needs.Namespace(t)
@@ -89,7 +87,7 @@ func emptyNetwork(t *testing.T) string {
 	return path
 }
 
-// fragmentationNeeded is what a router says that dropped a packet (RFC 1191 §4).
+// fragmentationNeeded is the answer of a router that dropped a packet (RFC 1191 section 4).
 func fragmentationNeeded(t *testing.T, from *net.UDPConn, to netip.AddrPort) []byte {
 	t.Helper()
 	sender := from.LocalAddr().(*net.UDPAddr).AddrPort()
@@ -104,7 +102,7 @@ func fragmentationNeeded(t *testing.T, from *net.UDPConn, to netip.AddrPort) []b
 	message := icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: 4, Body: &icmp.DstUnreach{Data: dropped}}
 	b, err := message.Marshal(nil)
 	check(t, err)
-	binary.BigEndian.PutUint16(b[6:], 1450) // the next hop's MTU, which the library does not know
+	binary.BigEndian.PutUint16(b[6:], 1450) // MTU of the next hop, which the library does not support
 	b[2], b[3] = 0, 0
 	binary.BigEndian.PutUint16(b[2:], ^onesSum(b))
 	return b

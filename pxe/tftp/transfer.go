@@ -14,55 +14,52 @@ import (
 	"time"
 )
 
-// The reasons for which a transfer ends early. UEFI ends its size probe by an ERROR packet.
+// Reasons for which a transfer ends early. UEFI ends its size probe with an ERROR packet.
 var (
 	errGone    = errors.New("client does not answer")
-	errSlow    = errors.New("client takes the file too slowly")
+	errSlow    = errors.New("client receives the file too slowly")
 	errAborted = errors.New("client ended the transfer")
 )
 
 const (
-	// maxTimeout bounds the wait for one answer as it doubles.
+	// maxTimeout limits the doubling wait for one answer.
 	maxTimeout = 8 * time.Second
-	// firstAnswer is how long the server waits for the first packet of a client: requests
-	// under forged addresses must not hold slots for long.
+	// firstAnswer is how long the server waits for a client's first packet: requests with
+	// forged addresses must not hold slots for long.
 	firstAnswer = 5 * time.Second
-	// minRate is how much a client must take on average, in bytes a second: clients that
-	// acknowledge a block from time to time must not hold slots for hours.
+	// minRate is the minimal average rate in bytes per second: clients that acknowledge a
+	// block from time to time must not hold slots for hours.
 	minRate = 1 << 10
 	// grace is added to the time that minRate allows.
 	grace = 30 * time.Second
 )
 
-// transfer sends one file to one client.
 type transfer struct {
 	link    link
 	file    io.ReaderAt
-	size    int64 // the file's, when the transfer began
+	size    int64 // of the file when the transfer began
 	terms   terms
 	retries int
 	// ending is set while only the last acknowledgment is missing.
 	ending *atomic.Bool
 	now    func() time.Time
 
-	// answered is set once the client has sent a packet.
 	answered bool
 	began    time.Time
-	// acked is how many blocks the client has, and sent how many follow on the wire
-	// unacknowledged.
+	// acked is the number of acknowledged blocks, and sent the number of blocks sent after them.
 	acked, sent int64
-	// frames holds the packets of a window, end to end.
+	// frames has the packets of a window, end to end.
 	frames []byte
-	// again: the window was sent a second time. quiet: the window before was, or the client
-	// reported a gap. Further acknowledgments of the end of that window are echoes.
+	// again is true if the window was sent twice. quiet is true if the previous window was,
+	// or if the client reported a gap. Further acknowledgments of that window are echoes.
 	again, quiet bool
 }
 
-// errRepeat reports a client that asks for the window again.
+// errRepeat means that the client requests the window again.
 var errRepeat = errors.New("packet lost")
 
-// run sends the file to its end. A file whose size is a multiple of the block size ends in
-// an empty block (RFC 1350 section 6).
+// run sends the whole file. A file whose size is a multiple of the block size ends with an
+// empty block (RFC 1350 section 6).
 func (t *transfer) run() error {
 	t.began = t.now()
 	if len(t.terms.accepted) > 0 {
@@ -86,8 +83,8 @@ func (t *transfer) run() error {
 	return nil
 }
 
-// exchange sends, and waits for an acknowledgment that moves the transfer on. It sends again
-// when none comes, and waits twice as long each time (RFC 1123 section 4.2.3.2).
+// exchange sends and waits for an acknowledgment that makes progress. Without one it sends
+// again and doubles the wait (RFC 1123 section 4.2.3.2).
 func (t *transfer) exchange(send func() error) error {
 	t.again = false
 	wait := t.terms.timeout
@@ -113,13 +110,12 @@ func (t *transfer) exchange(send func() error) error {
 		}
 		t.again = true
 	}
-	// A client whose acknowledgments do not arrive need not wait for its own timeout.
+	// A client whose acknowledgments are lost need not wait for its own timeout.
 	_ = t.link.send(encodeError(codeUndefined, "no acknowledgment"), maxBurst)
 	return errGone
 }
 
-// limit returns when the transfer ends if it makes no progress until then, and the error
-// that it ends with.
+// limit returns when the transfer ends without progress, and the error for that.
 func (t *transfer) limit() (time.Time, error) {
 	if !t.answered {
 		return t.began.Add(firstAnswer), errGone
@@ -127,8 +123,8 @@ func (t *transfer) limit() (time.Time, error) {
 	return t.began.Add(grace + time.Duration(t.size/minRate)*time.Second), errSlow
 }
 
-// await reads until an acknowledgment comes that moves the transfer on. It returns
-// os.ErrDeadlineExceeded, errRepeat, or the error that ends the transfer.
+// await reads until an acknowledgment makes progress. It returns os.ErrDeadlineExceeded,
+// errRepeat, or the error that ends the transfer.
 func (t *transfer) await(deadline time.Time) error {
 	for {
 		p, err := t.link.receive(deadline)
@@ -144,7 +140,7 @@ func (t *transfer) await(deadline time.Time) error {
 			return err
 		}
 		// Block numbers have 16 bits and wrap (a 40 MB file does). An acknowledgment of a
-		// block that was not sent is old, or wrong.
+		// block that was not sent is old or wrong.
 		switch ahead := int64(ack - uint16(t.acked)); {
 		case t.sent == 0 && ahead == 0: // the OACK is acknowledged as block 0
 			return nil
@@ -158,18 +154,17 @@ func (t *transfer) await(deadline time.Time) error {
 	}
 }
 
-// mayRepeat reports whether a repeated acknowledgment of the block before the window counts
-// as the loss of its first block (RFC 7440 section 4).
+// mayRepeat reports whether a repeated acknowledgment of the block before the window means
+// that its first block was lost (RFC 7440 section 4).
 //
-// With a window of 1 it never does, or every packet from there on would be sent twice (the
-// Sorcerer's Apprentice, RFC 1123 section 4.2.3.1). With a larger window it does once; a
-// second one, and one after a window that was sent twice, is the echo of the second copy. If
-// it was a loss after all, the timeout repairs it.
+// With a window of 1 it never does, or else every following packet would be sent twice (the
+// Sorcerer's Apprentice, RFC 1123 section 4.2.3.1). With a larger window it does once. A second
+// one, or one after a window that was sent twice, is an echo of the second copy. If it was a
+// loss after all, the timeout repairs it.
 func (t *transfer) mayRepeat() bool {
 	return t.terms.window > 1 && t.sent > 0 && !t.again && !t.quiet
 }
 
-// fill makes the packets of the unacknowledged blocks.
 func (t *transfer) fill() error {
 	t.frames = t.frames[:0]
 	for number := t.acked + 1; number <= t.acked+t.sent; number++ {

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// tape is a link whose client says what was written down before, and then is
-// silent for ever. It checks all that is sent to it.
+// tape is a link whose client sends prepared packets and then is silent. It checks all packets
+// that it receives.
 type tape struct {
 	t       *testing.T
 	content []byte
 	terms   terms
-	replies []byte // each of replySize bytes, or what is left
+	replies []byte // each of replySize bytes, or the remaining ones
 	sent    int
 }
 
@@ -58,8 +58,8 @@ func (l *tape) receive(time.Time) ([]byte, error) {
 	return p, nil
 }
 
-// FuzzTransfer: whatever a client answers, every block that is sent is right, the
-// number of sends is bounded by what came, and the transfer ends.
+// FuzzTransfer: with any answers of a client every sent block is right, the number of sends is
+// bounded by the answers, and the transfer ends.
 func FuzzTransfer(f *testing.F) {
 	ack := func(numbers ...byte) []byte {
 		var b []byte
@@ -93,13 +93,12 @@ func FuzzTransfer(f *testing.F) {
 	})
 }
 
-// pacedLink is a client that acknowledges the last block it was sent every pace, on a clock
-// that stands still otherwise.
+// pacedLink is a client that acknowledges the last block at intervals, with a simulated clock.
 type pacedLink struct {
 	pace  time.Duration
 	clock time.Time
 	last  uint16
-	// stops is the block after which the client says nothing any more.
+	// stops is the last block that the client acknowledges.
 	stops uint16
 }
 
@@ -119,10 +118,10 @@ func (l *pacedLink) receive(deadline time.Time) ([]byte, error) {
 	return binary.BigEndian.AppendUint16([]byte{0, opAck}, l.last), nil
 }
 
-// TestSlowAndSilentClientsLoseTheirSlot: a transfer that keeps a least rate runs as long as
-// it takes; a slower one, and one whose client never answers, end.
+// A transfer with at least the minimal rate may take any time. A slower transfer, and one without
+// an answer, ends.
 func TestSlowAndSilentClientsLoseTheirSlot(t *testing.T) {
-	const size = 64 << 10 // 129 blocks of 512 bytes; 94 s at the least rate
+	const size = 64 << 10 // 129 blocks of 512 bytes; 94 s at the minimal rate
 	for name, c := range map[string]struct {
 		pace    time.Duration
 		stops   uint16
@@ -156,8 +155,8 @@ func TestSlowAndSilentClientsLoseTheirSlot(t *testing.T) {
 	}
 }
 
-// TestWindowsWithoutSegments: where the kernel takes no window in one call, as over cards
-// that compute no checksums, the same packets go out one by one.
+// Without segmentation by the kernel, as on NICs without checksum offload, the same packets are
+// sent one by one.
 func TestWindowsWithoutSegments(t *testing.T) {
 	client, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

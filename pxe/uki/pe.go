@@ -4,16 +4,17 @@
 package uki
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 )
 
-// ErrFormat reports a file that is not a UEFI program as it is wanted here.
+// ErrFormat is returned for a file that is not a supported UEFI program.
 var ErrFormat = errors.New("not a UEFI program for x64 (PE32+)")
 
-// Offsets and sizes of "PE Format" (Microsoft): the MS-DOS stub, the COFF file
-// header, the optional header of PE32+ and the section table.
+// Offsets and sizes from "PE Format" (Microsoft): MS-DOS stub, COFF file header, optional header
+// of PE32+, and section table.
 const (
 	dosHeader      = 64
 	peOffset       = 0x3c
@@ -25,35 +26,30 @@ const (
 	machineX64    = 0x8664
 	magicPE32Plus = 0x20b
 
-	// From the start of the optional header.
 	atSectionAlignment = 32
 	atFileAlignment    = 36
 	atSizeOfImage      = 56
 	atSizeOfHeaders    = 60
 	atCheckSum         = 64
 	atDirectories      = 108
-	// atCertificates is the entry of the certificate table in the data directories.
+	// atCertificates is the certificate table in the data directories.
 	atCertificates = optionalHeader + 4*8
 
-	// initialized data, readable.
-	dataSection = 0x40000040
+	dataSection = 0x40000040 // initialized data, readable
 )
 
-// pe is a parsed program: places in its bytes.
 type pe struct {
 	data []byte
-	// optional and sections are where those headers begin.
+	// optional and sections are the positions of these headers.
 	optional, sections int
 	count              int
 }
 
-// section is one entry of the section table.
 type section struct {
 	name                                    string
 	virtualSize, virtualAddress, raw, place uint32
 }
 
-// parse checks the headers of a program.
 func parse(data []byte) (*pe, error) {
 	if len(data) < dosHeader || data[0] != 'M' || data[1] != 'Z' {
 		return nil, fmt.Errorf("%w: no MS-DOS header", ErrFormat)
@@ -77,26 +73,21 @@ func parse(data []byte) (*pe, error) {
 	return p, nil
 }
 
-// u32 reads from the optional header.
 func (p *pe) u32(at int) uint32 { return binary.LittleEndian.Uint32(p.data[p.optional+at:]) }
 
-// put writes into the optional header.
 func (p *pe) put(at int, value uint32) {
 	binary.LittleEndian.PutUint32(p.data[p.optional+at:], value)
 }
 
 func (p *pe) section(i int) section {
 	h := p.data[p.sections+i*sectionHeader:]
-	end := 0
-	for end < 8 && h[end] != 0 {
-		end++
-	}
+	name, _, _ := bytes.Cut(h[:8], []byte{0})
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(h[at:]) }
-	return section{name: string(h[:end]), virtualSize: u32(8), virtualAddress: u32(12), raw: u32(16), place: u32(20)}
+	return section{name: string(name), virtualSize: u32(8), virtualAddress: u32(12), raw: u32(16), place: u32(20)}
 }
 
-// find returns the content of the section of a name; false: there is none, or it lies
-// outside the file.
+// find returns the content of the section with a name, or false if there is none or it lies
+// outside of the file.
 func (p *pe) find(name string) ([]byte, bool) {
 	for i := range p.count {
 		s := p.section(i)
@@ -112,7 +103,6 @@ func (p *pe) find(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// has says whether there is a section of a name.
 func (p *pe) has(name string) bool {
 	for i := range p.count {
 		if p.section(i).name == name {
@@ -122,7 +112,7 @@ func (p *pe) has(name string) bool {
 	return false
 }
 
-// end is the first free address of the program in memory.
+// end returns the first free memory address of the program.
 func (p *pe) end() uint64 {
 	end := uint64(p.u32(atSizeOfImage))
 	for i := range p.count {

@@ -11,31 +11,30 @@ import (
 	"strings"
 )
 
-// Parts are what an image is made of. All are needed, but for OSRelease.
+// Parts are the parts of an image. All but OSRelease are required.
 type Parts struct {
-	// Stub is the program that starts the kernel: systemd's linuxx64.efi.stub.
+	// Stub is the program that starts the kernel, systemd's linuxx64.efi.stub.
 	Stub []byte
-	// Kernel is a Linux kernel with an EFI entry (bzImage), Initrd its initramfs.
+	// Kernel is a Linux kernel with EFI entry (bzImage), and Initrd its initramfs.
 	Kernel, Initrd []byte
-	// CommandLine is the kernel's, printable ASCII. With Secure Boot the stub takes
-	// no other.
+	// CommandLine is the kernel command line, in printable ASCII. With Secure Boot the stub
+	// accepts no other.
 	CommandLine string
-	// OSRelease is the text of an os-release file; boot managers show its name.
+	// OSRelease is the content of an os-release file. Boot managers show its name.
 	OSRelease string
 }
 
-// ErrParts reports parts that make no image.
 var ErrParts = errors.New("cannot make a unified kernel image")
 
-// page is the size of a memory page: sections begin on one, so that firmware can
-// protect them one by one.
+// page is the size of a memory page. Sections start on a page, so that firmware can protect
+// each of them.
 const page = 4096
 
-// Build makes the image: the stub with one section more for each part. The same
-// parts give the same bytes. Errors wrap ErrParts or ErrFormat.
+// Build returns the image: the stub with one more section per part. The same parts give the
+// same bytes. Errors wrap ErrParts or ErrFormat.
 func Build(parts Parts) ([]byte, error) {
 	if len(parts.Kernel) == 0 || len(parts.Initrd) == 0 {
-		return nil, fmt.Errorf("%w: the kernel or its initramfs is missing", ErrParts)
+		return nil, fmt.Errorf("%w: kernel or initramfs is missing", ErrParts)
 	}
 	if err := checkCommandLine(parts.CommandLine); err != nil {
 		return nil, err
@@ -44,27 +43,25 @@ func Build(parts Parts) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: stub: %w", ErrParts, err)
 	}
-	// The stub looks for the names; the kernel comes last, as it is what is largest
-	// in memory (systemd, ukify).
+	// The stub finds sections by name. The kernel comes last, because it needs the most memory
+	// (systemd, ukify).
 	added := []added{{".osrel", []byte(parts.OSRelease)}, {".cmdline", []byte(parts.CommandLine)}, {".initrd", parts.Initrd}, {".linux", parts.Kernel}}
 	if parts.OSRelease == "" {
 		added = added[1:]
 	}
 	for _, s := range added {
 		if stub.has(s.name) {
-			return nil, fmt.Errorf("%w: the stub has a section %s already, so it is an image and no stub; give the stub that it was made of", ErrParts, s.name)
+			return nil, fmt.Errorf("%w: the stub already has a section %s, so it is a complete image; use its stub instead", ErrParts, s.name)
 		}
 	}
 	return stub.with(added)
 }
 
-// added is a section to be written.
 type added struct {
 	name string
 	data []byte
 }
 
-// with returns the program with more sections.
 func (p *pe) with(more []added) ([]byte, error) {
 	alignment, fileAlignment := uint64(p.u32(atSectionAlignment)), uint64(p.u32(atFileAlignment))
 	if alignment == 0 || fileAlignment == 0 || page%alignment != 0 || page%fileAlignment != 0 {
@@ -73,10 +70,10 @@ func (p *pe) with(more []added) ([]byte, error) {
 	table := p.sections + p.count*sectionHeader
 	room := min(int(p.u32(atSizeOfHeaders)), len(p.data)) - table
 	if room < len(more)*sectionHeader {
-		return nil, fmt.Errorf("%w: the stub's headers have room for %d sections, %d are needed", ErrParts, room/sectionHeader, len(more))
+		return nil, fmt.Errorf("%w: the stub's headers fit %d more sections, but %d are needed", ErrParts, room/sectionHeader, len(more))
 	}
 	if p.u32(atCertificates) != 0 {
-		return nil, fmt.Errorf("%w: the stub is signed: what is added to it would end its signature", ErrParts)
+		return nil, fmt.Errorf("%w: the stub is signed, and more sections would invalidate its signature", ErrParts)
 	}
 	memory := align(p.end(), page)
 	size := align(uint64(len(p.data)), fileAlignment)
@@ -102,12 +99,12 @@ func (p *pe) with(more []added) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint16(out[p.optional-coffHeader+6:], uint16(image.count))
 	image.put(atSizeOfImage, uint32(memory))
-	image.put(atCheckSum, 0) // firmware does not look at it
+	image.put(atCheckSum, 0) // firmware ignores it
 	return out, nil
 }
 
-// CommandLine returns the command line that is built into an image. It says nothing
-// of whether the image is signed, or by whom. Errors wrap ErrFormat.
+// CommandLine returns the command line of an image, regardless of its signature. Errors wrap
+// ErrFormat.
 func CommandLine(image []byte) (string, error) {
 	p, err := parse(image)
 	if err != nil {
@@ -115,27 +112,27 @@ func CommandLine(image []byte) (string, error) {
 	}
 	line, ok := p.find(".cmdline")
 	if !ok {
-		return "", fmt.Errorf("%w: no command line in it", ErrFormat)
+		return "", fmt.Errorf("%w: it has no command line", ErrFormat)
 	}
 	return strings.TrimRight(string(line), "\x00\n "), nil
 }
 
-// IsSigned says whether an image carries a signature; not whether it is right.
+// IsSigned reports whether an image has a signature. It does not verify it.
 func IsSigned(image []byte) bool {
 	p, err := parse(image)
 	return err == nil && p.u32(atCertificates) != 0 && p.u32(atCertificates+4) != 0
 }
 
-// maxCommandLine: x86 Linux takes 2048 bytes with the terminator (COMMAND_LINE_SIZE).
+// maxCommandLine is the limit of x86 Linux without the terminator (COMMAND_LINE_SIZE).
 const maxCommandLine = 2047
 
 func checkCommandLine(line string) error {
 	if line == "" || len(line) > maxCommandLine {
-		return fmt.Errorf("%w: a command line of %d bytes, want 1 to %d", ErrParts, len(line), maxCommandLine)
+		return fmt.Errorf("%w: the command line has %d bytes, want 1 to %d", ErrParts, len(line), maxCommandLine)
 	}
 	for _, r := range line {
 		if r < ' ' || r > '~' {
-			return fmt.Errorf("%w: the command line holds %q", ErrParts, r)
+			return fmt.Errorf("%w: the command line contains %q", ErrParts, r)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newStub is the least program that parse takes: one section, room for more.
+// newStub returns a minimal program for parse: one section and space for more.
 func newStub(change func([]byte)) []byte {
 	const at, optional = 0x80, 0x80 + coffHeader
 	b := make([]byte, 0x600)
@@ -51,7 +51,7 @@ func parts(stub []byte) Parts {
 	return Parts{Stub: stub, Kernel: bytes.Repeat([]byte("K"), 5000), Initrd: []byte("initramfs"), CommandLine: "quiet ingot.pin=sha256/abc", OSRelease: "ID=ingot\n"}
 }
 
-// What another reader of PE files sees in an image.
+// Another reader of PE files sees the expected sections.
 func TestBuild(t *testing.T) {
 	image, err := Build(parts(newStub(nil)))
 	if err != nil {
@@ -115,7 +115,7 @@ func TestBuildRefuses(t *testing.T) {
 		"an image as stub":   {parts(image), "has a section"},
 		"no kernel":          {func() Parts { p := parts(newStub(nil)); p.Kernel = nil; return p }(), "kernel"},
 		"no initramfs":       {func() Parts { p := parts(newStub(nil)); p.Initrd = nil; return p }(), "initramfs"},
-		"no command line":    {func() Parts { p := parts(newStub(nil)); p.CommandLine = ""; return p }(), "command line of 0 bytes"},
+		"no command line":    {func() Parts { p := parts(newStub(nil)); p.CommandLine = ""; return p }(), "command line has 0 bytes"},
 		"long command line":  {func() Parts { p := parts(newStub(nil)); p.CommandLine = strings.Repeat("a", 2048); return p }(), "2048 bytes"},
 		"two lines":          {func() Parts { p := parts(newStub(nil)); p.CommandLine = "a\nb"; return p }(), `'\n'`},
 		"empty stub":         {parts(nil), "no MS-DOS header"},
@@ -123,7 +123,7 @@ func TestBuildRefuses(t *testing.T) {
 		"cut off":            {parts(newStub(nil)[:0x90]), "no PE header"},
 		"32 bits":            {parts(newStub(func(b []byte) { b[0x80+4] = 0x4c })), "another machine"},
 		"signed":             {parts(newStub(put(atCertificates, 0x600))), "signed"},
-		"no room in headers": {parts(newStub(put(atSizeOfHeaders, 0x200))), "room for"},
+		"no room in headers": {parts(newStub(put(atSizeOfHeaders, 0x200))), "more sections"},
 		"strange alignment":  {parts(newStub(put(atSectionAlignment, 0x300))), "aligned"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,11 +141,11 @@ func TestIsSigned(t *testing.T) {
 		binary.LittleEndian.PutUint32(b[0x80+coffHeader+atCertificates+4:], 0x100)
 	})
 	if IsSigned(newStub(nil)) || !IsSigned(signed) || IsSigned([]byte("MZ")) {
-		t.Error("signatures are not told")
+		t.Error("a signature is not detected")
 	}
 }
 
-// TestDebiansStub: the real one has room for what is added.
+// The real stub has space for the added sections.
 func TestDebiansStub(t *testing.T) {
 	stub, err := os.ReadFile("/usr/lib/systemd/boot/efi/linuxx64.efi.stub")
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,7 +163,7 @@ func TestDebiansStub(t *testing.T) {
 	}
 }
 
-// FuzzCommandLine: a file that an operator gives never makes the reader panic.
+// FuzzCommandLine: no input file causes a panic.
 func FuzzCommandLine(f *testing.F) {
 	image, err := Build(parts(newStub(nil)))
 	if err != nil {

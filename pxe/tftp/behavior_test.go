@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// expect fails unless this is the next packet, and returns the rest of it.
+// expect fails unless the next packet is as given, and returns the rest of it.
 func (c *client) expect(op, n uint16) string {
 	c.t.Helper()
 	gotOp, gotN, rest := c.next()
@@ -27,7 +27,7 @@ func (c *client) expect(op, n uint16) string {
 	return rest
 }
 
-// read acknowledges the transfer that was asked for, block by block, to its end.
+// read acknowledges a transfer block by block until its end.
 func (c *client) read(block int) []byte {
 	c.t.Helper()
 	var got []byte
@@ -41,19 +41,18 @@ func (c *client) read(block int) []byte {
 	}
 }
 
-// TestSorcerersApprentice: an acknowledgement that comes twice does not make
-// every packet from there on be sent twice (RFC 1123 §4.2.3.1), in windows
-// neither.
+// Duplicate acknowledgments do not duplicate all following packets (RFC 1123 section 4.2.3.1),
+// with windows of any size.
 func TestSorcerersApprentice(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		window   int
-		copies   int // of each acknowledgement
+		copies   int // of each acknowledgment
 		mostSent int // of 64 blocks
 	}{
 		{"lock step", 1, 2, 64},
-		// Each pair of windows is sent three times: a repeat must be believed, as
-		// it may mean a loss, but the echo of the second copy is not.
+		// Each pair of windows is sent three times: a repeated acknowledgment may mean a loss,
+		// but the echo of the second copy does not count.
 		{"windows of 4", 4, 2, 96},
 		{"windows of 4, three copies", 4, 3, 96},
 	} {
@@ -73,7 +72,7 @@ func TestSorcerersApprentice(t *testing.T) {
 				if n == last+1 {
 					last++
 				}
-				if int(n)%tc.window == 0 { // also for a window that came again
+				if int(n)%tc.window == 0 { // also for a repeated window
 					for range tc.copies {
 						c.ack(last)
 					}
@@ -87,15 +86,14 @@ func TestSorcerersApprentice(t *testing.T) {
 	}
 }
 
-// TestWrongAcknowledgements: numbers from before and beyond the window change
-// nothing.
-func TestWrongAcknowledgements(t *testing.T) {
+// Acknowledgments outside of the window change nothing.
+func TestWrongAcknowledgments(t *testing.T) {
 	want := random(100)
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, Timeout: time.Hour})
 	c := newClient(t, addr)
 	c.request("f", "octet", "blksize", "16", "windowsize", "2")
 	c.expect(6, 0)
-	c.ack(7) // not the OACK's
+	c.ack(7) // not the OACK's number
 	c.ack(0)
 	c.expect(3, 1)
 	c.expect(3, 2)
@@ -113,9 +111,9 @@ func TestWrongAcknowledgements(t *testing.T) {
 	c.expect(3, 5)
 }
 
-// TestAskingAgainFromTheSamePort: UEFI asks for the size, says ERROR 8, and asks
-// again; tftp-hpa reads file after file from one port. Neither waits for a
-// timeout, even if its second request overtakes the end of the first transfer.
+// UEFI asks for the size, sends ERROR 8, and asks again. tftp-hpa reads several files from one
+// port. Neither waits for a timeout, even if its second request overtakes the end of the first
+// transfer.
 func TestAskingAgainFromTheSamePort(t *testing.T) {
 	want := random(1000)
 	options := []string{"f", "octet", "tsize", "0", "blksize", "1468"}
@@ -160,7 +158,7 @@ func TestAskingAgainFromTheSamePort(t *testing.T) {
 	}
 }
 
-// TestRepeatedRequestStartsNoSecondTransfer: the answer crossed it.
+// The request was repeated before the answer arrived.
 func TestRepeatedRequestStartsNoSecondTransfer(t *testing.T) {
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": random(2000)}, Timeout: time.Hour})
 	c := newClient(t, addr)
@@ -177,8 +175,7 @@ func TestRepeatedRequestStartsNoSecondTransfer(t *testing.T) {
 	}
 }
 
-// TestOneTooManyWaits: without a slot a request is not lost, but served as soon
-// as one is free; a missing file is refused at once all the same.
+// A request without a free slot waits. A missing file is refused at once nevertheless.
 func TestOneTooManyWaits(t *testing.T) {
 	want := random(600)
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, MaxTransfers: 2, MaxWaiting: 3, Timeout: time.Hour})
@@ -205,7 +202,7 @@ func TestOneTooManyWaits(t *testing.T) {
 	running[0].ack(1)
 	running[0].expect(3, 2)
 	running[0].ack(2)
-	var all sync.WaitGroup // one slot serves them all, in an order that is theirs
+	var all sync.WaitGroup // one slot serves all, in any order
 	for _, c := range waiting {
 		all.Go(func() {
 			if got := c.read(512); !bytes.Equal(got, want) {
@@ -216,7 +213,7 @@ func TestOneTooManyWaits(t *testing.T) {
 	all.Wait()
 }
 
-// TestOneAddressDoesNotTakeAll: who has many transfers waits, others do not.
+// A client with many transfers waits, and others do not.
 func TestOneAddressDoesNotTakeAll(t *testing.T) {
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": random(10)}, MaxTransfers: 8, Timeout: time.Hour})
 	greedy := make([]*client, 8)
@@ -228,7 +225,7 @@ func TestOneAddressDoesNotTakeAll(t *testing.T) {
 	modest.request("f", "octet")
 	modest.expect(3, 1)
 	modest.ack(1)
-	var all sync.WaitGroup // in their turn
+	var all sync.WaitGroup
 	for _, c := range greedy {
 		all.Go(func() {
 			c.expect(3, 1)
@@ -238,16 +235,15 @@ func TestOneAddressDoesNotTakeAll(t *testing.T) {
 	all.Wait()
 }
 
-// TestClientsThatNeverAnswerMakeRoom: requests under forged addresses hold slots for
-// seconds only.
-func TestClientsThatNeverAnswerMakeRoom(t *testing.T) {
+// Requests with forged addresses hold slots for seconds only.
+func TestClientsThatNeverAnswerFreeTheirSlot(t *testing.T) {
 	addr, ev := startServer(t, tftp.Server{Files: memory{"f": random(10)}, MaxTransfers: 1, Timeout: time.Hour})
 	mute := newClientAt(t, addr, "127.0.0.2")
 	mute.request("f", "octet")
 	mute.expect(3, 1)
 	c := newClientAt(t, addr, "127.0.0.3")
 	for end := time.Now().Add(patience); ; {
-		c.request("f", "octet") // as clients do that hear nothing
+		c.request("f", "octet") // a repeat without hearing an answer
 		_ = c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
 		buf := make([]byte, 100)
 		if n, _, err := c.ReadFrom(buf); err == nil {
@@ -266,10 +262,10 @@ func TestClientsThatNeverAnswerMakeRoom(t *testing.T) {
 	}
 }
 
-// userSpace is a socket that is not the kernel's, as far as the server can see.
+// userSpace is a socket that the server does not recognize as the kernel's.
 type userSpace struct{ net.Conn }
 
-// TestBlocksFitThePath: a block is no larger than what reaches the client in one packet.
+// A block is not larger than one packet to the client.
 func TestBlocksFitThePath(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dial func(netip.AddrPort) (net.Conn, error)
@@ -294,8 +290,7 @@ func TestBlocksFitThePath(t *testing.T) {
 	}
 }
 
-// TestSinglePort: everything comes from the port that was asked, for many
-// clients at once.
+// All packets come from the request port, for many clients at once.
 func TestSinglePort(t *testing.T) {
 	want := random(100_000)
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, SinglePort: true})
@@ -324,8 +319,7 @@ func TestSinglePort(t *testing.T) {
 	}
 }
 
-// TestEndWaitsForTransfers: a server that is stopped finishes what it has begun,
-// and begins nothing.
+// A stopping server finishes running transfers and starts none.
 func TestEndWaitsForTransfers(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		t.Run(fmt.Sprintf("single port %t", single), func(t *testing.T) {
@@ -338,7 +332,7 @@ func TestEndWaitsForTransfers(t *testing.T) {
 			c.request("f", "octet")
 			got := []byte(c.expect(3, 1))
 			cancel()
-			newClient(t, conn.LocalAddr().String()).request("f", "octet") // nobody answers
+			newClient(t, conn.LocalAddr().String()).request("f", "octet") // gets no answer
 			c.ack(1)
 			for n := uint16(2); ; n++ {
 				data := c.expect(3, n)
@@ -358,7 +352,7 @@ func TestEndWaitsForTransfers(t *testing.T) {
 	}
 }
 
-// shrinkingFiles are shorter than they were.
+// shrinkingFiles are shorter than their announced size.
 type shrinkingFiles struct{}
 
 func (shrinkingFiles) Open(netip.Addr, string) (*tftp.File, error) {
@@ -374,7 +368,7 @@ func TestFileThatShrinks(t *testing.T) {
 	c.expect(3, 1)
 	c.ack(1)
 	if text := c.expect(5, 0); !strings.Contains(text, "read error") {
-		t.Errorf("told %q", text)
+		t.Errorf("got %q", text)
 	}
 	<-ev.come
 	if !strings.Contains(ev.list[0], "unexpected EOF") {
