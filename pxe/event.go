@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// Stage is a step of a network boot.
 type Stage string
 
 // The stages, in boot order.

@@ -28,8 +28,9 @@ type ImageDirectory interface {
 	Image(checksum string) (ImageSource, bool)
 }
 
+// ImageSource is where an OS image can be downloaded.
 type ImageSource struct {
-	URL string
+	URL string // http or https
 	// Mirrors are other URLs of the same content, the best first.
 	Mirrors []string
 	// Checksum of the content: "sha256:<hex>" or "sha512:<hex>".
@@ -38,11 +39,12 @@ type ImageSource struct {
 	Namespaces []string
 }
 
+// Host is what the boot server knows of one server.
 type Host struct {
 	// Namespace and Name identify the IngotHost, for events and logs only. They are empty
 	// for an unknown client (Discoverer).
 	Namespace, Name string
-	MAC             net.HardwareAddr
+	MAC             net.HardwareAddr // boot NIC
 	// Network is the name of the boot network, for events and logs only. Subnet is its
 	// IPv4 subnet; zero means the subnet of Address.
 	Network string
@@ -113,6 +115,7 @@ func enumName[T ~int](kind string, v T, names ...string) string {
 	return fmt.Sprintf("%s(%d)", kind, int(v))
 }
 
+// Loader is a kind of boot loader.
 type Loader int
 
 const (
@@ -127,6 +130,7 @@ const (
 
 func (l Loader) String() string { return enumName("Loader", l, "Small", "Full", "Signed") }
 
+// Route is a static route.
 type Route struct {
 	Destination netip.Prefix
 	Gateway     netip.Addr
@@ -136,6 +140,7 @@ type Route struct {
 // renew at half of the lease time.
 const DefaultLeaseTime = 7 * 24 * time.Hour
 
+// PlanKind is what a host boots.
 type PlanKind int
 
 const (

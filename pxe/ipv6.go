@@ -19,6 +19,7 @@ type IPv6 struct {
 	Relays []netip.Addr
 }
 
+// IPv6Mode is how DHCPv6 serves a network.
 type IPv6Mode int
 
 const (
@@ -43,13 +44,13 @@ func (h Host) OnlyIPv6() bool { return h.IPv6.Mode != NoIPv6 && !h.On().IsValid(
 // address it accepts an address that the agent made from its MAC address. An agent whose
 // IPv4 address is recorded and whose IPv6 address is not opens its session by IPv4.
 func (h Host) AgentServer(byIPv6 bool) string {
-	if h.OnlyIPv6() || byIPv6 && h.knownByIPv6() && h.Plan.Agent.ServerIPv6 != "" {
+	if h.OnlyIPv6() || byIPv6 && h.isKnownByIPv6() && h.Plan.Agent.ServerIPv6 != "" {
 		return h.Plan.Agent.ServerIPv6
 	}
 	return h.Plan.Agent.Server
 }
 
-func (h Host) knownByIPv6() bool {
+func (h Host) isKnownByIPv6() bool {
 	switch h.IPv6.Mode {
 	case Stateful:
 		return h.IPv6.Address.IsValid()

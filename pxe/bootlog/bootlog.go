@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
+// Stage is a stage that a boot reached.
 type Stage string
 
 // The stages, in their usual order. A boot may skip some: firmware with built-in iPXE loads
@@ -54,7 +55,7 @@ type Mark struct {
 
 // Boot is one boot of one host. Its JSON form is also the wire format.
 type Boot struct {
-	Host string `json:"host"`
+	Host string `json:"host"` // "namespace/name"
 	MAC  string `json:"mac"`
 	// Firmware is the firmware type according to DHCP.
 	Firmware string `json:"firmware,omitempty"`
@@ -126,6 +127,7 @@ type boot struct {
 	last    time.Time
 }
 
+// New returns a Tracker; call Run to deliver its boots.
 func New(o Options) *Tracker {
 	o.Waits.Quiet, o.Waits.Interval = cmp.Or(o.Waits.Quiet, DefaultQuiet), cmp.Or(o.Waits.Interval, DefaultInterval)
 	if o.Now == nil {
@@ -156,7 +158,7 @@ func (t *Tracker) Observe(e pxe.BootEvent) {
 	case pxe.StageFile:
 		b := t.find(e)
 		stage := Kernel
-		if b != nil && b.reached(Kernel) {
+		if b != nil && b.hasReached(Kernel) {
 			stage = Initramfs
 		}
 		t.markStage(b, stage, e)
@@ -204,7 +206,7 @@ func (t *Tracker) addressed(e pxe.BootEvent) {
 // hasRestarted reports whether the firmware started over: it requests an address after it got
 // further than a boot loader's own DHCP exchange.
 func (b *boot) hasRestarted(e pxe.BootEvent) bool {
-	return e.Stage == pxe.StageOffer && (b.reached(Script) || b.reached(Kernel) || b.reached(Loader) && e.Firmware == b.Firmware)
+	return e.Stage == pxe.StageOffer && (b.hasReached(Script) || b.hasReached(Kernel) || b.hasReached(Loader) && e.Firmware == b.Firmware)
 }
 
 // setClient records the host's address, which identifies the host in TFTP and file requests.
@@ -227,7 +229,7 @@ func (t *Tracker) find(e pxe.BootEvent) *boot {
 	return t.byClient[e.Client]
 }
 
-func (b *boot) reached(stage Stage) bool {
+func (b *boot) hasReached(stage Stage) bool {
 	return slices.ContainsFunc(b.Marks, func(m Mark) bool { return m.Stage == stage })
 }
 
@@ -237,7 +239,7 @@ func (t *Tracker) markStage(b *boot, stage Stage, e pxe.BootEvent) {
 		return
 	}
 	b.isLocal = b.isLocal || stage != DHCP && stage != Agent
-	if !b.reached(stage) {
+	if !b.hasReached(stage) {
 		if b.isLocal && len(b.Marks) > 0 {
 			t.o.Metrics.stage(stage, e.At.Sub(b.last))
 		}

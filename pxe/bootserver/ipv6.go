@@ -15,7 +15,6 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/pxe/dhcp6"
-	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/pxe/ra"
 	"github.com/ingot-metal/ingot/pxe/script"
 	"github.com/ingot-metal/ingot/pxe/tftp"
@@ -103,17 +102,8 @@ func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, dial func(netip.
 		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Metrics: cfg.DHCPMetrics, Log: s.cfg.Log,
 	}
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
-	g.Go(func() error {
-		srv := tftp.Server{
-			Files: loaders, Absent: []string{dhcp.BootFromDisk}, Dial: dial,
-			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
-		}
-		return srv.Serve(ctx, sockets.TFTP)
-	})
-	g.Go(func() error {
-		h := s.handler(loaders, baseURL, autoexec)
-		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{MaxConnsPerClient: s.cfg.MaxConnsPerClient, Log: s.cfg.Log})
-	})
+	files := tftp.Server{Files: loaders, Absent: []string{dhcp.BootFromDisk}, Dial: dial}
+	s.serveFiles(ctx, g, files, sockets.TFTP, s.handler(loaders, baseURL, autoexec), sockets.HTTP)
 	if cfg.Advertised != nil && sockets.RA != nil {
 		g.Go(func() error { return (&ra.Server{Networks: cfg.Advertised, Log: s.cfg.Log}).Serve(ctx, sockets.RA) })
 	}

@@ -199,22 +199,23 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	}
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
-	g.Go(func() error {
-		srv := tftp.Server{
-			Files: s.filesByTFTP(loaders), Absent: append(optionalFiles(), dhcp.BootFromDisk), Dial: sockets.DialTFTP,
-			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
-		}
-		return srv.Serve(ctx, sockets.TFTP)
-	})
-	g.Go(func() error {
-		h := s.handler(loaders, s.baseURL, s.autoexec)
-		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{MaxConnsPerClient: s.cfg.MaxConnsPerClient, Log: s.cfg.Log})
-	})
+	files := tftp.Server{Files: s.filesByTFTP(loaders), Absent: append(optionalFiles(), dhcp.BootFromDisk), Dial: sockets.DialTFTP}
+	s.serveFiles(ctx, g, files, sockets.TFTP, s.handler(loaders, s.baseURL, s.autoexec), sockets.HTTP)
 	g.Go(func() error { return s.run6(ctx, sockets.IPv6, sockets.DialTFTP) })
 	if s.cfg.Images != nil {
 		g.Go(func() error { return s.cfg.Images.Run(ctx) })
 	}
 	return g.Wait()
+}
+
+// serveFiles starts the TFTP and HTTP servers of one IP family.
+func (s *Server) serveFiles(ctx context.Context, g *errgroup.Group, t tftp.Server, packets net.PacketConn, h *httpd.Handler, l net.Listener) {
+	t.SinglePort, t.Drain = s.cfg.SinglePortTFTP, httpd.DefaultShutdownGrace
+	t.Observer, t.Metrics, t.Log = s.cfg.Observer, s.cfg.TFTPMetrics, s.cfg.Log
+	g.Go(func() error { return t.Serve(ctx, packets) })
+	g.Go(func() error {
+		return httpd.Serve(ctx, l, h, httpd.Options{MaxConnsPerClient: s.cfg.MaxConnsPerClient, Log: s.cfg.Log})
+	})
 }
 
 // handler returns the HTTP handler that uses baseURL in its answers.

@@ -45,7 +45,7 @@ func (ex *exchange) sendBootFile(kind dhcpv4.MessageType, stage pxe.Stage) Answe
 	return ex.send(r, stage, ex.firmware.String()+", boot file only")
 }
 
-// acceptedAddress returns the address that the client takes by a DHCPREQUEST. Before a client has an
+// acceptedAddress returns the address that a DHCPREQUEST takes. Before a client has an
 // address, it broadcasts its requests (RFC 2131 section 4.3.2, SELECTING and INIT-REBOOT). A
 // request from an address of the host's network that is not the relay's could be a forgery
 // of a network neighbor and does not count.

@@ -87,7 +87,7 @@ func TestRelays(t *testing.T) {
 				t.Errorf("option 82 is %x, came as %x", got, want)
 			}
 			if want != nil && !strings.HasSuffix(strings.TrimRight(string(a.Packet), "\x00"), string(want)+"\xff") {
-				t.Error("option 82 is not the last (RFC 3046 §2.1)")
+				t.Error("option 82 is not the last (RFC 3046 section 2.1)")
 			}
 			if r.GatewayIPAddr.String() != in.GatewayIPAddr.String() {
 				t.Errorf("giaddr %s, came as %s", r.GatewayIPAddr, in.GatewayIPAddr)

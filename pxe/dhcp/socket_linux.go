@@ -55,7 +55,7 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if port == 0 {
 		port = serverPort
 	}
-	known, err := links.Open(cfg.Interfaces)
+	known, err := links.Open(cfg.Interfaces...)
 	if err != nil {
 		return nil, fmt.Errorf("DHCP: %w", err)
 	}

@@ -36,7 +36,7 @@ type plans struct{ disk, agent bootAction }
 
 type row struct{ reserve, proxy plans }
 
-// answers returns the table firmware × mode × plan → action. A missing loader also results
+// bootTable returns the table firmware × mode × plan → action. A missing loader also results
 // in noReply.
 //
 // BIOS from disk: an address without a file makes the ROM try the next boot device at once
@@ -47,7 +47,7 @@ type row struct{ reserve, proxy plans }
 // Unsupported firmware that is to boot the agent gets no answer: another server may have a
 // loader for it, and an address without a file would use up the one-time boot override. U-Boot
 // does not support proxyDHCP.
-func answers() [firmwares]row {
+func bootTable() [firmwares]row {
 	uefi := plans{fromDiskTFTP, loadTFTP}
 	http := plans{fromDiskHTTP, loadHTTP}
 	script := plans{runScript, runScript}
@@ -74,7 +74,7 @@ type boot struct {
 }
 
 func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
-	r := answers()[fw]
+	r := bootTable()[fw]
 	p := r.reserve
 	if host.Mode == pxe.Proxy {
 		p = r.proxy

@@ -63,7 +63,7 @@ func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 	ex := exchange{id: id, req: req, link: q.Link}
 	ex.host, ex.known = req.host(dir)
 	switch {
-	case !ex.known, ex.host.IPv6.Mode == pxe.NoIPv6, !ex.valid():
+	case !ex.known, ex.host.IPv6.Mode == pxe.NoIPv6, !ex.isValid():
 		return ex.noAnswer(), nil
 	case ex.host.Plan.Kind == pxe.None:
 		return ex.silent("plan is None"), nil
@@ -87,8 +87,8 @@ type exchange struct {
 	boot  dhcp.BootFile
 }
 
-// valid checks the client and server identifiers of a message (RFC 8415 section 16).
-func (ex exchange) valid() bool {
+// isValid checks the client and server identifiers of a message (RFC 8415 section 16).
+func (ex exchange) isValid() bool {
 	client, server := ex.req.Options.ClientID() != nil, ex.req.Options.ServerID()
 	ours := server != nil && server.Equal(ex.id.duid)
 	switch ex.req.MessageType {

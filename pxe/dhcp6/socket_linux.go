@@ -41,7 +41,7 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if cfg.Port == 0 {
 		cfg.Port = serverPort
 	}
-	known, err := links.Open(cfg.Interfaces)
+	known, err := links.Open(cfg.Interfaces...)
 	if err != nil {
 		return nil, fmt.Errorf("DHCPv6: %w", err)
 	}

@@ -31,9 +31,9 @@ const (
 // errPreempted ends a fetch whose namespace exceeds its share of the cache.
 var errPreempted = fmt.Errorf("%w: another namespace uses less than its share", ErrCacheFull)
 
-// settle ends the reservation of a fetch. Parameter size is the size of the image, or 0 after
+// endReservation ends the reservation of a fetch. Parameter size is the size of the image, or 0 after
 // a failure.
-func (c *ImageCache) settle(checksum string, size int64) {
+func (c *ImageCache) endReservation(checksum string, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if im, ok := c.images[checksum]; ok {
@@ -41,8 +41,8 @@ func (c *ImageCache) settle(checksum string, size int64) {
 	}
 }
 
-// fits returns nil if n bytes could be reserved for an image now. It evicts nothing.
-func (c *ImageCache) fits(checksum string, n int64) error {
+// canReserve returns nil if n bytes could be reserved for an image now. It evicts nothing.
+func (c *ImageCache) canReserve(checksum string, n int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n > c.cfg.MaxBytes {
@@ -115,7 +115,7 @@ func (u usage) exceedsShare(owners []string) bool {
 // victims returns the images to evict for n more bytes of the owners, in this order:
 //
 //  1. images that no claim names;
-//  2. images of namespaces that exceed their share, and the owners' own if they would exceed theirs;
+//  2. images of namespaces that exceed their share, and the owners' own if these would;
 //  3. the owners' own images;
 //  4. images of others. Owners that exceed their share only evict those unused for minIdleTime.
 //
@@ -129,7 +129,7 @@ func (c *ImageCache) victims(n int64, owners []string) (list []string, enough bo
 	within := u.withinShare(owners, n)
 	ranks := map[string]int{}
 	for checksum, im := range c.images {
-		if !im.idle() {
+		if !im.isIdle() {
 			continue
 		}
 		theirs := c.ownersOf(checksum, im)
@@ -194,7 +194,7 @@ func (c *ImageCache) requestSpace(n int64, owners []string) (pending bool) {
 		if ended := im.readers.endSlow(now); ended > 0 {
 			c.cfg.Log.Info("Ended slow reads of an image to free its space", "image", checksum, "reads", ended)
 		}
-		pending = pending || im.readers.ending() || im.reserved > 0 && im.cancelFetch == nil
+		pending = pending || im.readers.hasEndingRead() || im.reserved > 0 && im.cancelFetch == nil
 	}
 	if pending {
 		return true
@@ -217,8 +217,8 @@ func (c *ImageCache) requestSpace(n int64, owners []string) (pending bool) {
 	return true
 }
 
-// idle reports whether an image is on disk and neither read nor being verified.
-func (im *image) idle() bool {
+// isIdle reports whether an image is on disk and neither read nor being verified.
+func (im *image) isIdle() bool {
 	return im.size > 0 && len(im.readers.open) == 0 && im.state != stateQueued
 }
 

@@ -121,7 +121,7 @@ func (c *ImageCache) fetch(ctx context.Context, checksum string, from string, ar
 	c.images[checksum].cancelFetch = cancel // queued images are never removed
 	c.mu.Unlock()
 	w := &reservingWriter{ctx: ctx, cache: c, checksum: checksum, Writer: tmp}
-	defer func() { c.settle(checksum, identity.Size) }()
+	defer func() { c.endReservation(checksum, identity.Size) }()
 	defer func() {
 		_ = tmp.Close()
 		_ = os.Remove(tmp.Name()) // fails after the rename
@@ -159,7 +159,7 @@ func (c *ImageCache) download(ctx context.Context, cancelFetch context.CancelCau
 	// Do not start a fetch that cannot fit. Space is only reserved as data arrives, because
 	// the source may lie about the length.
 	if size := body.Length(); size > 0 {
-		if err := c.fits(w.checksum, size); err != nil {
+		if err := c.canReserve(w.checksum, size); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // shows the client that the answer is incomplete
 		}
 	}()
-	part := elements(r.URL.Path)
+	part := pathElements(r.URL.Path)
 	w, ended := h.Metrics.measure(w, requestKind(part))
 	defer ended()
 	switch {
@@ -89,7 +89,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.unified(w, r, mac)
 		}
 	case len(part) == 3 && part[0] == "media" && part[2] == "agent.iso" && h.Discs != nil:
-		h.disc(w, r, part[1])
+		h.virtualMedia(w, r, part[1])
 	case len(part) == 3 && part[0] == "files":
 		h.file(w, r, pxe.File{SHA256: part[1], Name: part[2]})
 	case len(part) == 2 && part[0] == "images" && h.Images != nil:
@@ -105,8 +105,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const autoExec = "autoexec.ipxe"
 
-// elements splits a path and ignores duplicate slashes, as in shim's //grubx64.efi.
-func elements(path string) []string {
+// pathElements splits a path and ignores duplicate slashes, as in shim's //grubx64.efi.
+func pathElements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(e string) bool { return e == "" })
 }
 

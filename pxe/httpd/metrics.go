@@ -23,7 +23,7 @@ const (
 	kindImage
 	kindLoader
 	kindUnified
-	kindDisc
+	kindMedia
 	kinds
 )
 
@@ -38,7 +38,7 @@ func requestKind(part []string) kind {
 	case len(part) == 3 && part[0] == "boot", len(part) == 1 && part[0] == autoExec:
 		return kindScript
 	case len(part) == 3 && part[0] == "media":
-		return kindDisc
+		return kindMedia
 	case len(part) == 3 && part[0] == "files":
 		return kindFile
 	case len(part) == 2 && part[0] == "images":

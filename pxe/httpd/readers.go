@@ -77,8 +77,8 @@ func (r *readers) endSlow(now time.Time) (ended int) {
 	return ended
 }
 
-// ending reports whether an ended read has not been closed yet.
-func (r *readers) ending() bool {
+// hasEndingRead reports whether an ended read has not been closed yet.
+func (r *readers) hasEndingRead() bool {
 	for _, ended := range r.open {
 		if ended {
 			return true

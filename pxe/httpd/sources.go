@@ -114,7 +114,7 @@ func (s Sources) url(u *url.URL) permission {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return refused
 	}
-	if slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.holds(u) }) {
+	if slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.matches(u) }) {
 		return byName
 	}
 	if len(s.patterns) == 0 || len(s.networks) > 0 {
@@ -123,7 +123,7 @@ func (s Sources) url(u *url.URL) permission {
 	return refused
 }
 
-func (p pattern) holds(u *url.URL) bool {
+func (p pattern) matches(u *url.URL) bool {
 	port := u.Port()
 	if port == "" {
 		port = defaultPort(u.Scheme)

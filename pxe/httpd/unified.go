@@ -34,10 +34,10 @@ func (h *Handler) unified(w http.ResponseWriter, r *http.Request, mac net.Hardwa
 	h.content(w, r, src, content{tag: file.SHA256, modTime: modTime, mac: mac, stage: pxe.StageFile, label: file.Name})
 }
 
-// disc serves the CD image of a media token to a BMC. The image has a new boot token for each
+// virtualMedia serves the CD image of a media token to a BMC. The image has a new boot token for each
 // request: the server's self-test may outlast a token, and the part with the token is read
 // right before the boot. There is no ETag, so that no client combines parts of two images.
-func (h *Handler) disc(w http.ResponseWriter, r *http.Request, mediaToken string) {
+func (h *Handler) virtualMedia(w http.ResponseWriter, r *http.Request, mediaToken string) {
 	host, ok := h.Discs.Disc(mediaToken)
 	if !ok {
 		http.Error(w, "no such image", http.StatusNotFound)

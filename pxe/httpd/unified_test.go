@@ -124,7 +124,7 @@ func TestBootMethods(t *testing.T) {
 	}
 }
 
-func TestDisc(t *testing.T) {
+func TestVirtualMedia(t *testing.T) {
 	h, ev, d := withUnified(t)
 	r := do(t, h, http.MethodGet, pxe.DiscPath("the-ticket"))
 	whole := body(t, r)

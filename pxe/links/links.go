@@ -41,7 +41,7 @@ type Links struct {
 
 // Open returns the interfaces of the calling thread's network namespace. Parameter only names
 // the served interfaces, which must exist; empty means all.
-func Open(only []string) (*Links, error) {
+func Open(only ...string) (*Links, error) {
 	route, err := openRouteSocket()
 	if err != nil {
 		return nil, fmt.Errorf("open route socket: %w", err)

@@ -18,8 +18,8 @@ const (
 	// Program is the program that UEFI boots from removable media (UEFI 2.10 section 3.5.1.1, x64).
 	Program = "/EFI/BOOT/BOOTX64.EFI"
 	// File is the host's file. The stub of a unified kernel image copies .cred files of
-	// this directory into the initramfs (/.extra/global_credentials), even with Secure Boot. Its content is
-	// only as trustworthy as the network that it came from (systemd-stub(7)).
+	// this directory into the initramfs (/.extra/global_credentials), even with Secure Boot.
+	// The file is only as trustworthy as the network that it came from (systemd-stub(7)).
 	File = "/loader/credentials/ingot.cred"
 	// FileSize is the size of File in bytes. Its content is padded with newlines.
 	FileSize = 2048

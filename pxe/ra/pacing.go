@@ -56,4 +56,4 @@ func (p *pacing) changed(now time.Time) {
 	}
 }
 
-func (p *pacing) due(now time.Time) bool { return !now.Before(p.next) }
+func (p *pacing) isDue(now time.Time) bool { return !now.Before(p.next) }

@@ -132,7 +132,7 @@ func TestPacing(t *testing.T) {
 	least := func(time.Duration) time.Duration { return 0 }
 	most := func(d time.Duration) time.Duration { return d }
 	var p pacing
-	if !p.due(start) {
+	if !p.isDue(start) {
 		t.Error("the first does not go at once")
 	}
 	for _, want := range []time.Duration{initialInterval, initialInterval, initialInterval, maxInterval} {
@@ -149,7 +149,7 @@ func TestPacing(t *testing.T) {
 	for i := range 60_000 { // a minute with a thousand solicitations per second
 		now := start.Add(time.Duration(i) * time.Millisecond)
 		p.solicited(now, most)
-		if p.due(now) {
+		if p.isDue(now) {
 			sent++
 			p.done(now, least)
 		}

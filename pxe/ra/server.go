@@ -115,7 +115,7 @@ func (s *Server) sendDue(conn Conn, states map[int]*linkState, now time.Time) {
 			state = &linkState{}
 			states[link.Index] = state
 		}
-		if !state.due(now) && now.Before(state.nextCheck) {
+		if !state.isDue(now) && now.Before(state.nextCheck) {
 			continue
 		}
 		if !looked {
@@ -135,7 +135,7 @@ func (s *Server) sendIfDue(conn Conn, link links.Link, state *linkState, here []
 	if !reflect.DeepEqual(state.advertised, here) {
 		state.changed(now)
 	}
-	if !state.due(now) {
+	if !state.isDue(now) {
 		return
 	}
 	gone := slices.DeleteFunc(slices.Clone(state.advertised), func(n pxe.Advertisement) bool {

@@ -44,7 +44,7 @@ type Socket struct {
 
 // Listen opens a Socket. It needs CAP_NET_RAW.
 func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
-	known, err := links.Open(cfg.Interfaces)
+	known, err := links.Open(cfg.Interfaces...)
 	if err != nil {
 		return nil, fmt.Errorf("router advertisements: %w", err)
 	}

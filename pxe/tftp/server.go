@@ -150,7 +150,7 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 // begin admits a request and starts its session. It refuses a missing file at once, even when
 // no slot is free. A waiting session holds no open file.
 func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
-	defer s.survive(from, req.name)
+	defer s.recoverPanic(from, req.name)
 	file, err := s.Files.Open(from.Addr(), req.name)
 	if err != nil {
 		s.refuseFile(from, req.name, err)
@@ -168,7 +168,7 @@ func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 	session.mayRepeat = mayRepeat
 	s.transfers.Go(func() {
 		s.session(session)
-		replaced := session.replaced()
+		replaced := session.isReplaced()
 		if next := s.end(session); next != nil && s.ctx.Err() == nil {
 			s.begin(from, *next, !replaced)
 		}
@@ -177,7 +177,7 @@ func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
 
 func (s *serving) session(session *session) {
 	from, name := session.from, session.req.name
-	defer s.survive(from, name)
+	defer s.recoverPanic(from, name)
 	if !s.acquire(session) {
 		if session.ctx.Err() == nil && s.stopping.Err() == nil {
 			s.fail(outcomeBusy, from, name, fmt.Errorf("no slot became free within %s", waitLimit))
@@ -194,7 +194,7 @@ func (s *serving) session(session *session) {
 	s.Metrics.running.Inc()
 	defer s.Metrics.running.Dec()
 	switch err := s.transfer(session, file); {
-	case err == nil && !session.replaced():
+	case err == nil && !session.isReplaced():
 		s.Metrics.count(outcomeSent, 1)
 		s.observe(from, cmp.Or(file.Stage, pxe.StageLoader), cmp.Or(file.Detail, name))
 	case err == nil, session.ctx.Err() != nil, errors.Is(err, errAborted), session.mayRepeat && errors.Is(err, errGone):
@@ -259,8 +259,8 @@ func (s *serving) observe(from netip.AddrPort, stage pxe.Stage, detail string) {
 	s.Observer.Observe(pxe.BootEvent{Client: from.Addr(), Stage: stage, Detail: detail, At: time.Now()})
 }
 
-// survive must be deferred. It ends the request after a panic, and the server continues.
-func (s *serving) survive(from netip.AddrPort, name string) {
+// recoverPanic must be deferred. It ends the request after a panic, and the server continues.
+func (s *serving) recoverPanic(from netip.AddrPort, name string) {
 	if p := recover(); p != nil {
 		s.Log.Error("TFTP request panicked", "from", from, "file", name, "panic", p, "stack", string(debug.Stack()))
 		s.refuse(from, codeUndefined, "internal error")

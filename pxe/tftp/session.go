@@ -79,7 +79,7 @@ type session struct {
 	next *readRequest
 }
 
-func (s *session) replaced() bool { return errors.Is(context.Cause(s.ctx), errReplaced) }
+func (s *session) isReplaced() bool { return errors.Is(context.Cause(s.ctx), errReplaced) }
 
 // repeated reports whether the client already has a session. If the client wants another file
 // or the same file again, repeated stores the request in that session.

@@ -417,7 +417,7 @@ func TestLinks(t *testing.T) {
 	defer func() { _ = known.Close() }()
 	got := map[string]string{}
 	for _, link := range known.All() {
-		got[link.Name] = fmt.Sprintf("%s %s %s", link.Hardware, link.Here, link.Elsewhere)
+		got[link.Name] = fmt.Sprintf("%s %s %s", link.Hardware, link.Subnets, link.OtherSubnets)
 	}
 	want := map[string]string{
 		"eth0": fmt.Sprintf("%s %s %s", hostMAC, "[2001:db8::/64]", "[192.0.2.0/24]"),
@@ -427,7 +427,8 @@ func TestLinks(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if name := known.Missing([]string{"eth1", "eth7"}); name != "eth7" {
-		t.Errorf("missing %q", name)
+	err := here.Do(func() error { _, err := links.Open("eth1", "eth7"); return err })
+	if err == nil || !strings.Contains(err.Error(), "eth7 does not exist") {
+		t.Errorf("opened with a missing interface: %v", err)
 	}
 }
