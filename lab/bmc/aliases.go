@@ -5,20 +5,20 @@ package bmc
 
 import "github.com/ingot-metal/ingot/lab/bmc/machine"
 
-// The machine behind a BMC, see package machine.
+// Aliases of package machine.
 type (
-	// Machine is a server as its BMC sees it.
+	// Machine is the server behind a BMC.
 	Machine = machine.Machine
-	// Action is what a BMC asks of the machine behind it.
+	// Action is a power action.
 	Action = machine.Action
 	// Boot is the boot override of a machine, with its Target, Mode and Persistence.
 	Boot        = machine.Boot
 	Target      = machine.Target
 	Mode        = machine.Mode
 	Persistence = machine.Persistence
-	// BootSetting keeps a machine's override; Machine implementations embed it.
+	// BootSetting keeps the override of a machine. Implementations of Machine embed it.
 	BootSetting = machine.BootSetting
-	// Bench is a Machine that is nothing but a power switch.
+	// Bench is a Machine for tests.
 	Bench = machine.Bench
 )
 

@@ -11,9 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// This file plays the attributes of an iDRAC, its own settings, of which it has those that
-// name the next boot. They are the same setting as the system's override, which has no
-// word for the virtual drive (quirk PhysicalCD).
+// This file emulates the attributes of an iDRAC that select the next boot. They are the same
+// setting as the system's override, which has no name for the virtual drive (quirk PhysicalCD).
 
 const (
 	firstBootDevice = "ServerBoot.1.FirstBootDevice"
@@ -25,8 +24,8 @@ var bootDevices = map[string]Target{
 	"Normal": TargetNone, "PXE": TargetPXE, "HDD": TargetDisk, "CD-DVD": TargetLocalCD, "VCD-DVD": TargetCD, "BIOS": TargetSetup, "UEFIHttp": TargetHTTP,
 }
 
-// attributesPath is empty where there are none. Early ones have them right below the
-// manager, without a link.
+// attributesPath returns the path of the iDRAC's attributes; empty: there are none. Early iDRACs
+// have them below the manager, without a link.
 func (b *BMC) attributesPath() string {
 	switch {
 	case !b.p.Quirks.PhysicalCD:
@@ -37,8 +36,8 @@ func (b *BMC) attributesPath() string {
 	return b.p.Manager() + "/Oem/Dell/DellAttributes/" + path.Base(b.p.Manager())
 }
 
-// others have attributes beside the manager: none that this file plays.
-var others = []string{"System.Embedded.1", "LifecycleController.Embedded.1"}
+// otherAttributes have links too; this file does not emulate them.
+var otherAttributes = []string{"System.Embedded.1", "LifecycleController.Embedded.1"}
 
 func (b *BMC) linkAttributes(manager object) {
 	p := b.attributesPath()
@@ -46,7 +45,7 @@ func (b *BMC) linkAttributes(manager object) {
 		return
 	}
 	links := []object{resource.Ref(p)}
-	for _, other := range others {
+	for _, other := range otherAttributes {
 		links = append(links, resource.Ref(path.Join(path.Dir(p), other)))
 	}
 	slices.Reverse(links)
@@ -55,7 +54,7 @@ func (b *BMC) linkAttributes(manager object) {
 
 func (b *BMC) attributes(p string) (object, bool) {
 	own := b.attributesPath()
-	if own == "" || p != own && (path.Dir(p) != path.Dir(own) || !slices.Contains(others, path.Base(p))) {
+	if own == "" || p != own && (path.Dir(p) != path.Dir(own) || !slices.Contains(otherAttributes, path.Base(p))) {
 		return nil, false
 	}
 	res := resource.New(p, "DellAttributes.v1_0_0", "OEM DellAttributes")

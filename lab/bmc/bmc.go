@@ -24,50 +24,49 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/session"
 )
 
-// The parts of the emulator that its users speak of.
+// Aliases of the emulator's packages.
 type (
 	// Authority signs the certificates of BMCs.
 	Authority = endpoint.Authority
-	// Personality is one maker's BMC as data.
+	// Personality describes the BMC of one vendor.
 	Personality = personality.Personality
-	// Quirks are how a maker reads the standard.
+	// Quirks are deviations from the standard.
 	Quirks = personality.Quirks
-	// Faults are what is wrong with a BMC, and PowerLie how it tells the power.
+	// Faults are the faults of a BMC, and PowerLie a wrong power state.
 	Faults   = fault.Faults
 	PowerLie = fault.PowerLie
 	// Drive is a disk of the server.
 	Drive = hardware.Drive
 )
 
-// NewAuthority makes an authority and a certificate for localhost, the loopback
-// addresses and the names and addresses given. Both are valid for ten years.
+// NewAuthority returns an authority and a certificate for localhost, the loopback addresses, and
+// the given names and addresses. Both are valid for ten years.
 func NewAuthority(names ...string) (*Authority, error) { return endpoint.NewAuthority(names...) }
 
-// Personalities lists the makers' BMCs, the standard's own first. Each call makes
-// new ones.
+// Personalities returns new personalities, the standard's own first.
 func Personalities() []Personality { return personality.All() }
 
-// The lies about power.
+// The wrong power states.
 const (
 	Stale    = fault.Stale
 	Opposite = fault.Opposite
 )
 
-// ActionLogin and ActionLogout are writes that do nothing to the server.
+// ActionLogin and ActionLogout do not affect the server.
 const (
 	ActionLogin  = session.ActionLogin
 	ActionLogout = session.ActionLogout
 )
 
-// DefaultMaxSessions is what iDRAC allows (field notes).
+// DefaultMaxSessions is the limit of iDRAC (field notes).
 const DefaultMaxSessions = 8
 
-// maxBody bounds a request's body, in bytes.
+// maxBody bounds the body of a request, in bytes.
 const maxBody = 64 << 10
 
-// System is what the BMC tells of the server.
+// System is what the BMC reports about the server.
 type System struct {
-	// UUID as SMBIOS has it; Redfish shows it in upper case, as many BMCs do.
+	// UUID as in SMBIOS. Redfish shows it in upper case, as many BMCs do.
 	UUID, Serial, Manufacturer, Model string
 	// MACs of the network interfaces.
 	MACs        []string
@@ -75,7 +74,7 @@ type System struct {
 	MemoryBytes int64
 	// BMCFirmware and BMCUUID identify the manager.
 	BMCFirmware, BMCUUID string
-	// Drives; nil: one of 480 GB.
+	// Drives of the server; nil: one of 480 GB.
 	Drives []Drive
 }
 
@@ -85,50 +84,48 @@ type Config struct {
 	Authority *Authority
 	// Machine is the server. Required.
 	Machine Machine
-	// Listener takes plain TCP connections; TLS is the BMC's own. Nil listens on
-	// a free port of 127.0.0.1. The BMC closes it.
+	// Listener accepts plain TCP connections; the BMC adds TLS and closes it. Nil: a free port of
+	// 127.0.0.1.
 	Listener net.Listener
-	// Relisten makes a new Listener after a restart of the BMC; where Listener is
-	// given and Relisten is not, connections are broken meanwhile, not refused.
+	// Relisten returns a new Listener after a restart of the BMC. With a Listener and without
+	// Relisten, connections are broken during the restart, not refused.
 	Relisten func() (net.Listener, error)
 	// Username and Password of the only account. Required.
 	Username, Password string
-	// System is the server. Manufacturer, Model and BMCFirmware may be empty with
-	// a personality, which has its own.
+	// System is the server. Empty Manufacturer, Model and BMCFirmware mean the
+	// personality's.
 	System System
-	// Personality is the maker; the zero value is a bare BMC without a maker.
+	// Personality is the vendor's BMC; zero: a bare BMC.
 	Personality Personality
-	// Quirks of a bare BMC; a personality has its own.
+	// Quirks of a bare BMC. A personality has its own quirks.
 	Quirks Quirks
-	// MaxSessions that may be open; 0 means the personality's, or DefaultMaxSessions.
+	// MaxSessions that may be open; 0: the personality's or DefaultMaxSessions.
 	MaxSessions int
-	// SessionTimeout ends sessions that nobody used for so long; 0 means the
-	// personality's, or never.
+	// SessionTimeout ends unused sessions; 0: the personality's or never.
 	SessionTimeout time.Duration
-	// TaskSteps that a task takes; each read of a task or of the firmware
-	// inventory is one. 0 means 3.
+	// TaskSteps of each task; 0: 3. Each read of a task or of the firmware inventory is a step.
 	TaskSteps int
-	// RebootTime that the BMC is gone after Manager.Reset; 0 means 1 s.
+	// RebootTime is how long the BMC is unreachable after Manager.Reset; 0: 1 s.
 	RebootTime time.Duration
-	// Client fetches firmware and pushes events; nil: one of its own.
+	// Client fetches firmware and pushes events; nil: an own client.
 	Client *http.Client
 	// Now is the clock of sessions and the event log; nil: time.Now.
 	Now func() time.Time
 	// MaxTLS bounds the TLS version; 0: the newest.
 	MaxTLS uint16
-	// Plain serves HTTP in clear, as behind a TLS proxy.
+	// Plain serves HTTP without TLS, as behind a TLS proxy.
 	Plain bool
 }
 
-// Write is one request that was not a read.
+// Write is one request other than a read.
 type Write struct {
 	At           time.Time
 	Method, Path string
-	// Action says what it was about: "Reset ForceOff", "Boot Once Pxe UEFI",
-	// "Login", "Logout"; empty when it was not understood.
+	// Action describes the request: "Reset ForceOff", "Boot Once Pxe UEFI", "Login", "Logout";
+	// empty if it was not understood.
 	Action string
-	// Status is what was answered, or would have been (Faults.LoseReply); 0 when
-	// the request was never dealt with (Faults.Hang).
+	// Status of the answer, even if Faults.LoseReply dropped it; 0: the request was never handled
+	// (Faults.Hang).
 	Status int
 }
 
@@ -148,18 +145,18 @@ type BMC struct {
 	mu         sync.Mutex
 	stopped    bool
 	faults     fault.List
-	stalePower bool // the state that Stale tells
+	stalePower bool // the state that Stale shows
 	writes     []Write
 	reads      int
-	// etag counts changes of the system resource.
+	// etag counts changes of the system.
 	etag int
-	// started is how many boots have been seen; conflicts and refusals are what is
-	// left of OnConflicts and POSTRefusals.
+	// started is how many boots were seen. conflicts and refusals are the rest of OnConflicts and
+	// POSTRefusals.
 	started             uint64
 	conflicts, refusals int
-	// between is what is told instead of On; empty: On.
-	between string
-	lit     bool
+	// transitional is shown instead of On; empty: On.
+	transitional string
+	lit          bool
 }
 
 // Start starts a BMC. Close stops it.
@@ -200,7 +197,7 @@ func Start(cfg Config) (*BMC, error) {
 	return b, nil
 }
 
-// Address is redfish://host:port, or redfish+http://host:port in clear.
+// Address returns redfish://host:port, or redfish+http://host:port without TLS.
 func (b *BMC) Address() string {
 	scheme := "redfish://"
 	if b.cfg.Plain {
@@ -209,7 +206,7 @@ func (b *BMC) Address() string {
 	return scheme + b.endpoint.Addr().String()
 }
 
-// SystemPath is the @odata.id of the system.
+// SystemPath returns the @odata.id of the system.
 func (b *BMC) SystemPath() string { return b.p.System() }
 
 // Close stops the BMC and breaks its connections.
@@ -229,8 +226,8 @@ func (b *BMC) Close() error {
 	return err
 }
 
-// SetFaults replaces what is wrong. Several faults that fit a request add up; of
-// what only one can say, the first counts.
+// SetFaults replaces the faults. Faults that match a request add up; of conflicting values, the
+// first counts.
 func (b *BMC) SetFaults(faults ...Faults) {
 	powered := b.cfg.Machine.Powered()
 	b.mu.Lock()
@@ -244,15 +241,14 @@ func (b *BMC) SetFaults(faults ...Faults) {
 	}
 }
 
-// Writes lists every write since the start, oldest first.
+// Writes returns every write since the start, oldest first.
 func (b *BMC) Writes() []Write {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Write(nil), b.writes...)
 }
 
-// Actions lists what the writes did to the server, oldest first: power actions
-// and boot settings that were accepted, no logins.
+// Actions returns the power actions and boot settings that were accepted, oldest first.
 func (b *BMC) Actions() []string {
 	var actions []string
 	for _, w := range b.Writes() {
@@ -263,14 +259,14 @@ func (b *BMC) Actions() []string {
 	return actions
 }
 
-// Reads counts the requests that were reads, whatever came of them.
+// Reads counts the reads, whatever their answers.
 func (b *BMC) Reads() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.reads
 }
 
-// Sessions counts the open sessions, those of a web interface too.
+// Sessions counts the open sessions, including those of a web interface.
 func (b *BMC) Sessions() int {
 	open, _, _, _ := b.sessions.Counts()
 	if b.services != nil && b.services.web != nil {
@@ -279,7 +275,7 @@ func (b *BMC) Sessions() int {
 	return open
 }
 
-// PeakSessions is the most sessions that were open at once.
+// PeakSessions returns the most sessions that were open at once.
 func (b *BMC) PeakSessions() int {
 	_, peak, _, _ := b.sessions.Counts()
 	return peak
@@ -297,7 +293,7 @@ func (b *BMC) BasicRequests() int {
 	return basics
 }
 
-// ServeHTTP counts, logs, and applies the faults.
+// ServeHTTP counts and logs requests and applies the faults.
 func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !read && b.p.Quirks.SlashedWrites {
@@ -325,7 +321,7 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.serveWrite(w, r, f)
 		return
 	}
-	// net/http notices that a client has gone only once the body was read.
+	// net/http notices a closed connection only after the body was read.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		resource.Fail(http.StatusRequestEntityTooLarge, "PayloadTooLarge", "the body cannot be read").Send(w)
@@ -356,8 +352,8 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveWrite answers from memory, so that the log holds the status and the
-// reply can be lost.
+// serveWrite answers through a recorder, so that the log has the status and the reply can be
+// dropped.
 func (b *BMC) serveWrite(w http.ResponseWriter, r *http.Request, f Faults) {
 	answer := &recorder{header: http.Header{}}
 	entry := Write{At: time.Now(), Method: r.Method, Path: r.URL.Path}
@@ -380,7 +376,7 @@ func (b *BMC) serveWrite(w http.ResponseWriter, r *http.Request, f Faults) {
 	}
 }
 
-// recorder is an answer that has not been sent.
+// recorder holds an answer before it is sent.
 type recorder struct {
 	header http.Header
 	status int

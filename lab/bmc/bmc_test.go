@@ -23,8 +23,8 @@ import (
 
 const systemPath = "/redfish/v1/Systems/1"
 
-// client speaks Redfish by hand, so that the emulator is not judged by the driver
-// that it is there to judge.
+// client is a Redfish client of its own, so that the emulator is not tested by the driver that it
+// tests.
 type client struct {
 	t     *testing.T
 	http  *http.Client
@@ -65,7 +65,7 @@ func start(t *testing.T, change func(*bmc.Config)) (*bmc.BMC, *bmc.Bench, *clien
 	}
 }
 
-// try makes a request; ok is false when no answer came.
+// try makes a request; ok is false without an answer.
 func (c *client) try(method, path, body string, header ...string) (a answer, ok bool) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, bytes.NewBufferString(body))
@@ -182,7 +182,7 @@ func TestPowerAndLog(t *testing.T) {
 	bench.IgnoreShutdown = true
 	reads := b.Reads()
 	c.reset("On")
-	c.reset("GracefulShutdown") // the operating system is deaf
+	c.reset("GracefulShutdown") // the operating system ignores it
 	if got := c.power(); got != "On" {
 		t.Errorf("power %v", got)
 	}
@@ -242,7 +242,7 @@ func TestFaults(t *testing.T) {
 			t.Error(err)
 		}
 		if w := b.Writes(); w[len(w)-1].Status != 0 {
-			t.Errorf("log tells status %d of a request without answer", w[len(w)-1].Status)
+			t.Errorf("log has status %d for a request without answer", w[len(w)-1].Status)
 		}
 	})
 	t.Run("opposite power", func(t *testing.T) {
@@ -282,8 +282,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestEveryLinkLeadsSomewhere walks all references from the root.
-func TestEveryLinkLeadsSomewhere(t *testing.T) {
+// TestNoDeadLinks follows all references from the root.
+func TestNoDeadLinks(t *testing.T) {
 	for name, q := range map[string]bmc.Quirks{
 		"standard": {}, "adapters": {NoEthernetInterfaces: true, NetworkAdapters: true}, "action info": {ResetTypesByActionInfo: true},
 		"settings": {BootSettingsURI: true},

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// targets of the boot override that this BMC knows.
+// targets returns the boot targets of this BMC.
 func (b *BMC) targets() []string {
 	if b.p.Bare() {
 		return []string{string(TargetNone), string(TargetPXE), string(TargetDisk)}
@@ -20,7 +20,7 @@ func (b *BMC) targets() []string {
 	return b.p.Targets
 }
 
-// modes of the boot override that this BMC knows.
+// modes returns the boot modes of this BMC.
 func (b *BMC) modes() []string {
 	if b.p.Bare() {
 		return []string{string(UEFI), string(Legacy)}
@@ -28,10 +28,9 @@ func (b *BMC) modes() []string {
 	return b.p.Modes
 }
 
-// boot is the Boot object; iDRAC10 has the allowable values only where they can
-// be written.
+// boot returns the Boot object. iDRAC10 has the allowable values only on the writable resource.
 func (b *BMC) boot(values bool) object {
-	boot := inOverrides(b.cfg.Machine.Boot(), b.p.Quirks)
+	boot := shownOverride(b.cfg.Machine.Boot(), b.p.Quirks)
 	res := object{"BootSourceOverrideEnabled": boot.Enabled, "BootSourceOverrideTarget": boot.Target}
 	if values {
 		res["BootSourceOverrideTarget@Redfish.AllowableValues"] = b.targets()
@@ -57,9 +56,9 @@ func (b *BMC) boot(values bool) object {
 	return res
 }
 
-// inOverrides is the setting as the override tells it, which may have no word for the
-// virtual drive.
-func inOverrides(boot Boot, q Quirks) Boot {
+// shownOverride returns the setting as the override shows it, which has no name for the virtual
+// drive.
+func shownOverride(boot Boot, q Quirks) Boot {
 	switch {
 	case boot.Target == TargetLocalCD:
 		boot.Target = TargetCD
@@ -122,7 +121,7 @@ func (b *BMC) light(r resource.Request, lit, known bool) resource.Answer {
 	return resource.Done("Indicator")
 }
 
-// refuseTag checks If-Match on the system; status 0 lets the patch pass.
+// refuseTag checks If-Match on the system; status 0 accepts it.
 func (b *BMC) refuseTag(r resource.Request) (status int, id, message string) {
 	q, have := b.p.Quirks, r.Header.Get("If-Match")
 	needed := q.ETag || q.AnyTag || (q.BootFutureState && r.Path != b.SystemPath())
@@ -135,7 +134,7 @@ func (b *BMC) refuseTag(r resource.Request) (status int, id, message string) {
 	return 0, "", ""
 }
 
-// refuse plays the quirks; status 0 lets the patch pass.
+// refuse applies the quirks of boot overrides; status 0 accepts the patch.
 func (b *BMC) refuse(r resource.Request, p bootPatch) (status int, id, message string) {
 	q, onSystem := b.p.Quirks, r.Path == b.SystemPath()
 	sd := strings.HasSuffix(r.Path, "/SD")
@@ -171,10 +170,10 @@ func (b *BMC) refuse(r resource.Request, p bootPatch) (status int, id, message s
 	return 0, "", ""
 }
 
-// postID is what iLOs refuse changes with while the server is in its power-on self-test.
+// postID is iLO's message for a change during the power-on self-test.
 const postID = "iLO.2.37.UnableToModifyDuringSystemPOST"
 
-// inPOST reports that a change is refused since the server has just started, and counts it.
+// inPOST reports whether a change is refused because the server has just started, and counts it.
 func (b *BMC) inPOST() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,7 +184,7 @@ func (b *BMC) inPOST() bool {
 	return true
 }
 
-// refuseForm plays the quirks about what goes with what.
+// refuseForm applies the quirks about combinations of properties.
 func (b *BMC) refuseForm(p bootPatch) (status int, id, message string) {
 	q, mode := b.p.Quirks, b.cfg.Machine.Boot().Mode
 	switch {
@@ -198,8 +197,8 @@ func (b *BMC) refuseForm(p bootPatch) (status int, id, message string) {
 	case p.Mode != nil && q.BootModeByJob && *p.Mode != mode:
 		return http.StatusBadRequest, "IDRAC.2.8.SYS410", "Unable to modify the attribute because the attribute is read-only and depends on other attributes."
 	case p.Mode != nil && q.FixedBootMode && (b.p.Bare() && *p.Mode != mode || !b.p.Bare()):
-		// The bare BMC lets what does not change pass; a real iLO refuses the
-		// property (community.general #3509).
+		// The bare BMC accepts the current value; a real iLO refuses the property
+		// (community.general #3509).
 		return http.StatusBadRequest, "PropertyNotWritable", "BootSourceOverrideMode is read-only"
 	case p.Enabled == nil && q.NeedEnabled:
 		return http.StatusBadRequest, "PropertyMissing", "BootSourceOverrideEnabled is missing"

@@ -1,18 +1,15 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bmc is the lab's emulated management controller: a Redfish service
-// (DMTF DSP0266, with the schemas of DSP2046) over TLS in front of one Machine,
-// with the faults of real ones as knobs, and a log of every write, by which tests
-// count what was done to a server.
+// Package bmc is the lab's emulated management controller: a Redfish service (DMTF DSP0266, with the
+// schemas of DSP2046) over TLS in front of one Machine. It has the faults of real BMCs as options and
+// a log of every write, which tests use to count what was done to a server.
 //
-// It must not know who calls it: it never imports the module's own bmc package,
-// so that client and emulator cannot share a mistake. Nor does it know what a
-// Machine is made of: a simulated server, a QEMU process, or nothing at all.
+// It must not import the module's own bmc package, so that client and emulator cannot share a
+// mistake. It does not know whether a Machine is a simulated server, a QEMU process or nothing.
 //
-// A bare BMC has power, boot override, interfaces and sessions. With a Personality
-// it is one maker's: names, paths, services and quirks come from package
-// personality, and each service has a package of its own:
+// A bare BMC has power, boot override, interfaces and sessions. A Personality makes it the BMC of a
+// vendor, with names, paths, services and quirks. Each service has its own package:
 //
 //	session   sessions, Basic authentication, accounts
 //	settings  Bios, attribute registries, Secure Boot, Dell's configuration jobs
@@ -22,17 +19,17 @@
 //	hardware  processors, memory, drives, fans, supplies, sensors
 //	journal   the system event log
 //	events    subscriptions, pushes, server-sent events
-//	machine   the server behind it
-//	fault     what can be wrong with an answer
+//	machine   the server behind the BMC
+//	fault     wrong, late and missing answers
 //	endpoint  listener and certificate
-//	web       the web interface of Supermicro's boards
+//	web       the web interface of Supermicro boards
 //
-// New settings and firmware take effect with the machine's next boot: before each
-// request the BMC looks how often the machine has booted. Tasks take steps, not
-// time: each read of one, or of the firmware inventory, is a step.
+// New settings and firmware take effect at the machine's next boot: before each request, the BMC
+// checks how often the machine has booted. Tasks have steps instead of durations: each read of a task
+// or of the firmware inventory is a step.
 //
-// One BMC is one listener and one goroutine while nobody calls, and about 20 KiB,
-// so that one process holds 5,000; they share the certificate of an Authority.
+// An idle BMC is one listener, one goroutine and about 20 KiB, so one process can run 5,000. They
+// share the certificate of an Authority.
 //
 //	ca, err := bmc.NewAuthority()
 //	p, _ := personality.Named("dell-idrac10")

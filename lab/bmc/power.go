@@ -18,8 +18,8 @@ import (
 
 const actionResetBMC = "ResetBMC"
 
-// resetTypes allowed; by default those that the emulator knows (DSP0268,
-// Resource.ResetType).
+// resetTypes returns the allowed ResetType values, by default all that the emulator knows
+// (DSP0268, Resource.ResetType).
 func (b *BMC) resetTypes() []string {
 	if len(b.p.Quirks.ResetTypes) > 0 {
 		return b.p.Quirks.ResetTypes
@@ -41,18 +41,18 @@ func (b *BMC) powerState(f Faults) string {
 	defer b.mu.Unlock()
 	switch {
 	case !on:
-		b.between = ""
+		b.transitional = ""
 		return "Off"
-	case b.between == "PoweringOn":
-		b.between = ""
+	case b.transitional == "PoweringOn":
+		b.transitional = ""
 		return "PoweringOn"
-	case b.between != "":
-		return b.between
+	case b.transitional != "":
+		return b.transitional
 	}
 	return "On"
 }
 
-// transition remembers what the quirk Transitions tells after an action.
+// transition records the state that quirk Transitions shows after an action.
 func (b *BMC) transition(action Action, powered bool) {
 	if !b.p.Quirks.Transitions {
 		return
@@ -61,15 +61,15 @@ func (b *BMC) transition(action Action, powered bool) {
 	defer b.mu.Unlock()
 	switch {
 	case action == Shutdown && powered:
-		b.between = "PoweringOff"
+		b.transitional = "PoweringOff"
 	case action == On && !powered:
-		b.between = "PoweringOn"
+		b.transitional = "PoweringOn"
 	case action == Off || action == Reset:
-		b.between = ""
+		b.transitional = ""
 	}
 }
 
-// actionOf maps ResetType to what the machine is asked.
+// actionOf returns the machine's action for a ResetType.
 func actionOf(resetType string) (Action, bool) {
 	switch resetType {
 	case "On", "ForceOn":
@@ -83,7 +83,7 @@ func actionOf(resetType string) (Action, bool) {
 	case "ForceRestart", "PowerCycle":
 		return Reset, true
 	case "Nmi":
-		return "", true // the operating system's affair
+		return "", true // handled by the operating system
 	}
 	return "", false
 }
@@ -119,7 +119,7 @@ func (b *BMC) reset(r resource.Request) resource.Answer {
 	return resource.Done(name)
 }
 
-// refuseReset plays the quirks of power; ok lets the action pass.
+// refuseReset applies the quirks of power actions; ok accepts the action.
 func (b *BMC) refuseReset(action Action) (a resource.Answer, ok bool) {
 	q, powered := b.p.Quirks, b.cfg.Machine.Powered()
 	if q.SamePowerStatus != 0 && powered == (action == On) {
@@ -155,8 +155,8 @@ func (b *BMC) resetManager(r resource.Request) resource.Answer {
 	return resource.Done(actionResetBMC)
 }
 
-// Down is the begin of a restart of the BMC: connections break, new ones are
-// refused, all sessions are gone. The server keeps running. Up ends it.
+// Down starts a restart of the BMC: connections break, new ones are refused, and all sessions end.
+// The server keeps running. Up ends it.
 func (b *BMC) Down() {
 	if b.services != nil {
 		b.services.events.Break()
@@ -165,7 +165,7 @@ func (b *BMC) Down() {
 	b.sessions.Forget()
 }
 
-// Up ends Down; firmware of the BMC that waited for a restart is in force then.
+// Up ends Down and applies BMC firmware that waited for a restart.
 func (b *BMC) Up() error {
 	if b.services != nil {
 		b.services.tasks.Happened(task.ManagerReset)
@@ -173,7 +173,7 @@ func (b *BMC) Up() error {
 	return b.endpoint.Up()
 }
 
-// Reboot restarts the BMC, which is gone for the time given. It returns at once.
+// Reboot restarts the BMC, which is unreachable for this time. It does not wait.
 func (b *BMC) Reboot(gone time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,7 +189,7 @@ func (b *BMC) Reboot(gone time.Duration) {
 			return
 		case <-t.C:
 		}
-		for b.Up() != nil { // somebody has the port: try again
+		for b.Up() != nil { // the port is taken: try again
 			select {
 			case <-b.closed:
 				return
@@ -199,28 +199,27 @@ func (b *BMC) Reboot(gone time.Duration) {
 	})
 }
 
-// SetAuthority changes the certificate, and breaks all connections.
+// SetAuthority changes the certificate and breaks all connections.
 func (b *BMC) SetAuthority(a *Authority) { b.endpoint.SetAuthority(a) }
 
-// SetPassword changes the account's password behind everybody's back; Password is
-// the one it has now.
+// SetPassword changes the password of the account, as another administrator would; Password
+// returns the current one.
 func (b *BMC) SetPassword(password string) { b.sessions.SetPassword(password) }
 
-// Password that the account has now.
+// Password returns the current password of the account.
 func (b *BMC) Password() string { return b.sessions.Password() }
 
-// SetHealth sets the health of a part ("Fan 1", "PSU 2", "Inlet", "CPU 1",
-// "DIMM 2", "Drive 1") to "OK", "Warning" or "Critical". It does nothing to a bare
-// BMC.
+// SetHealth sets the health of a part ("Fan 1", "PSU 2", "Inlet", "CPU 1", "DIMM 2", "Drive 1") to
+// "OK", "Warning" or "Critical". A bare BMC ignores it.
 func (b *BMC) SetHealth(part, health string) {
 	if b.services != nil {
 		b.services.hardware.SetHealth(part, health)
 		b.services.journal.Append(health, fmt.Sprintf("%s is %s.", part, health))
-		b.services.tellHealth(part, health)
+		b.services.sendHealth(part, health)
 	}
 }
 
-// Media lists the slots for virtual media and what is in them; nil for a bare BMC.
+// Media returns the slots for virtual media; nil for a bare BMC.
 func (b *BMC) Media() []media.Slot {
 	if b.services == nil {
 		return nil
@@ -228,7 +227,7 @@ func (b *BMC) Media() []media.Slot {
 	return b.services.media.Slots()
 }
 
-// Firmware tells the versions in force of the server's firmware and the BMC's.
+// Firmware returns the active versions of the server's firmware and of the BMC's.
 func (b *BMC) Firmware() (bios, manager string) {
 	if b.services == nil {
 		return b.p.BIOSFirmware, b.p.BMCFirmware
@@ -236,10 +235,10 @@ func (b *BMC) Firmware() (bios, manager string) {
 	return b.services.update.Version(update.BIOS), b.services.update.Version(update.BMC)
 }
 
-// PushedTo are the targets of the last firmware image that came in parts.
+// PushedTo returns the targets of the last multipart push.
 func (b *BMC) PushedTo() []string { return b.services.update.PushedTo() }
 
-// PushedBytes counts the bytes of firmware images that were taken in.
+// PushedBytes counts the bytes of accepted firmware images.
 func (b *BMC) PushedBytes() int64 {
 	if b.services == nil {
 		return 0
@@ -255,17 +254,17 @@ func (b *BMC) Subscriptions() int {
 	return b.services.events.Subscriptions()
 }
 
-// Lit says whether the indicator is lit.
+// Lit reports whether the indicator LED is lit.
 func (b *BMC) Lit() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lit
 }
 
-// starter is a Machine that counts its boots, as those with a BootSetting do.
+// starter is a Machine that counts its boots; a BootSetting does.
 type starter interface{ Started() uint64 }
 
-// boots counts the machine's boots so far; always 0 for one that does not count.
+// boots returns the boots of the machine so far; 0 if the machine does not count them.
 func (b *BMC) boots() uint64 {
 	if m, ok := b.cfg.Machine.(starter); ok {
 		return m.Started()
@@ -273,8 +272,8 @@ func (b *BMC) boots() uint64 {
 	return 0
 }
 
-// catchUp applies what waited for the machine's next boot, if it has booted since.
-// It runs before each request, so that nothing has to wait for the machine.
+// catchUp applies what waited for the next boot, if the machine has booted since. It runs before
+// each request, so that no goroutine waits for the machine.
 func (b *BMC) catchUp() {
 	now := b.boots()
 	b.mu.Lock()

@@ -9,11 +9,11 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// TestHTTPPush: an image alone, and as a form that needs the inventory's tag and is installed
-// from there.
+// TestHTTPPush checks the push of a plain image, and of a form that needs the ETag of the
+// inventory and is installed by SimpleUpdate.
 func TestHTTPPush(t *testing.T) {
 	line := string(update.Image("BIOS", "7.7"))
-	b, bench, c, p := maker(t, "openbmc-early", nil)
+	b, bench, c, p := startNamed(t, "openbmc-early", nil)
 	c.want(415, "POST", p.HTTPPush, line, "Content-Type", "multipart/form-data; boundary=x")
 	c.want(400, "POST", p.HTTPPush, "no image\n", "Content-Type", "application/octet-stream")
 	c.want(202, "POST", p.HTTPPush, line, "Content-Type", "application/octet-stream")
@@ -26,7 +26,7 @@ func TestHTTPPush(t *testing.T) {
 	c.token = "other"
 	c.want(401, "POST", p.HTTPPush, line, "Content-Type", "application/octet-stream")
 
-	b, bench, c, p = maker(t, "dell-idrac9-early", nil)
+	b, bench, c, p = startNamed(t, "dell-idrac9-early", nil)
 	const form = "multipart/form-data; boundary=x"
 	part := func(name string) string {
 		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"; filename=\"f\"\r\n\r\n" + line + "\r\n--x--\r\n"

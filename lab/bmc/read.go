@@ -91,8 +91,7 @@ func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 	resource.Send(w, http.StatusOK, res)
 }
 
-// readSpecial answers what is not a resource: monitors, streams, and registries
-// that come compressed.
+// readSpecial answers reads of monitors, streams and compressed registries.
 func (b *BMC) readSpecial(w http.ResponseWriter, r *http.Request, path string) bool {
 	if a, ok := b.services.tasks.Monitor(path); ok {
 		b.services.tasks.Step()
@@ -111,7 +110,7 @@ func (b *BMC) readSpecial(w http.ResponseWriter, r *http.Request, path string) b
 	return false
 }
 
-// broken plays the members that cannot be read.
+// broken reports the members that cannot be read (quirks).
 func (b *BMC) broken(path string) bool {
 	q := b.p.Quirks
 	return q.BrokenInterface && b.network().Broken(path) ||
@@ -162,7 +161,7 @@ func (b *BMC) expand(res object) {
 	res["Members"] = members
 }
 
-// lookup finds the resources that need neither faults nor headers.
+// lookup returns the resources that need neither faults nor headers.
 func (b *BMC) lookup(path string) (object, bool) {
 	switch path {
 	case pathSystems:
@@ -218,8 +217,8 @@ func (b *BMC) systemPaths() []string {
 	return paths
 }
 
-// otherSystem is a system that is listed beside the real one: it is off and takes
-// nothing. A bare BMC lists it only.
+// otherSystem returns an additional system, which is off and rejects writes. A bare BMC only lists
+// it.
 func (b *BMC) otherSystem(path string) (object, bool) {
 	if b.p.Bare() || !slices.Contains(b.systemPaths()[1:], path) {
 		return nil, false

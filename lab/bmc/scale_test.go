@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// cost is what the process holds: live bytes of heap and stacks, and goroutines.
+// cost is what the process uses: live bytes of heap and stacks, and goroutines.
 type cost struct {
 	bytes      uint64
 	goroutines int
@@ -26,14 +26,14 @@ type cost struct {
 
 func measure() cost {
 	runtime.GC()
-	runtime.GC() // pools are emptied by the second
+	runtime.GC() // the second empties the pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return cost{m.HeapAlloc + m.StackInuse, runtime.NumGoroutine()}
 }
 
-// TestCostOfManyBMCs bounds what one BMC costs: at rest, with a client's
-// connection, and after the client has gone. make test-full has 5,000 of them.
+// TestCostOfManyBMCs bounds the cost of one BMC: idle, with an open connection, and after the
+// connection was closed. make test-full has 5,000 of them.
 func TestCostOfManyBMCs(t *testing.T) {
 	n := 200
 	if needs.IsFull() {

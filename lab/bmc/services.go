@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/web"
 )
 
-// services are what a BMC with a personality has beside power and boot override.
+// services are the services of a BMC with a personality, in addition to power and boot override.
 type services struct {
 	p        Personality
 	tasks    *task.List
@@ -33,7 +33,7 @@ type services struct {
 	web      *web.Service // nil: none
 }
 
-// service is what each of them is to the BMC.
+// service is the interface of each service.
 type service interface {
 	Read(path string) (resource.Object, bool)
 }
@@ -66,7 +66,7 @@ func newServices(b *BMC) *services {
 		Personality: b.p, Cores: b.cfg.System.Cores, MemoryBytes: b.cfg.System.MemoryBytes, Drives: b.cfg.System.Drives,
 	})
 	s.journal = journal.New(b.p, b.cfg.Now)
-	s.watch = events.Watch{Look: b.catchUp, Powered: b.cfg.Machine.Powered, Changed: s.tellPower}
+	s.watch = events.Watch{Look: b.catchUp, Powered: b.cfg.Machine.Powered, Changed: s.sendPower}
 	s.events = events.New(events.Config{Personality: b.p, Client: client, OnUse: s.watch.Begin, OnIdle: s.watch.End})
 	return s
 }
@@ -122,20 +122,20 @@ func (s *services) linkManager(manager object) {
 	s.journal.Link(personality.OnManager, manager)
 }
 
-// booted tells the services that the machine has started.
+// booted informs the services of a boot of the machine.
 func (s *services) booted() {
 	s.settings.Booted()
 	s.tasks.Happened(task.Boot)
 	s.journal.Append("OK", "The system has started.")
 }
 
-func (s *services) tellHealth(part, health string) {
+func (s *services) sendHealth(part, health string) {
 	s.events.Tell(events.Event{
 		MessageID: "ResourceEvent.1.3.ResourceStatusChanged" + health, Message: part + " is " + health + ".", Severity: health, Origin: s.p.System(),
 	})
 }
 
-func (s *services) tellPower(on bool) {
+func (s *services) sendPower(on bool) {
 	id, message := s.p.PowerEvents[1], "The system is powered off."
 	if on {
 		id, message = s.p.PowerEvents[0], "The system is powered on."

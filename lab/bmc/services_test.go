@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// at digs into an answer's body.
+// at returns a value in the body of an answer.
 func at(a answer, keys ...string) any {
 	var v any = a.body
 	for _, k := range keys {
@@ -47,8 +47,8 @@ func boot(t *testing.T, m *bmc.Bench) {
 	}
 }
 
-func TestSettingsWaitForTheBoot(t *testing.T) {
-	_, bench, c, p := maker(t, "standard", nil)
+func TestSettingsApplyAtBoot(t *testing.T) {
+	_, bench, c, p := startNamed(t, "standard", nil)
 	bios, pending := p.System()+"/Bios", p.System()+"/Bios/Settings"
 	c.want(405, "PATCH", bios, `{"Attributes":{"QuietBoot":false}}`)
 	for _, tc := range []struct{ values, text string }{
@@ -86,9 +86,9 @@ func TestSettingsWaitForTheBoot(t *testing.T) {
 }
 
 func TestRegistryDescribesTheSettings(t *testing.T) {
-	for _, name := range []string{"standard", "hpe-ilo5", "ami"} { // iLO sends it compressed, asked or not
+	for _, name := range []string{"standard", "hpe-ilo5", "ami"} { // iLO always compresses it
 		t.Run(name, func(t *testing.T) {
-			_, _, c, p := maker(t, name, nil)
+			_, _, c, p := startNamed(t, name, nil)
 			registry, _ := c.want(200, "GET", p.System()+"/Bios", "").body["AttributeRegistry"].(string)
 			location, _ := c.want(200, "GET", "/redfish/v1/Registries/"+registry, "").body["Location"].([]any)
 			uri, _ := location[0].(map[string]any)["Uri"].(string)
@@ -106,7 +106,7 @@ func TestRegistryDescribesTheSettings(t *testing.T) {
 }
 
 func TestDellSettingsNeedAJob(t *testing.T) {
-	_, bench, c, p := maker(t, "dell-idrac9", nil)
+	_, bench, c, p := startNamed(t, "dell-idrac9", nil)
 	bios, pending := p.System()+"/Bios", p.System()+"/Bios/Settings"
 	patch := `{"Attributes":{"SriovGlobalEnable":"Enabled"}}`
 	value := func() any { return at(c.want(200, "GET", bios, ""), "Attributes", "SriovGlobalEnable") }
@@ -127,7 +127,7 @@ func TestDellSettingsNeedAJob(t *testing.T) {
 		t.Error("the job has not run")
 	}
 	step{"POST", p.Jobs, `{"TargetSettingsURI":"` + pending + `"}`, 400, "no pending data", ""}.run(c, p)
-	// The boot mode and Secure Boot go the same way, with the job in the PATCH.
+	// Boot mode and Secure Boot change the same way, with the job in the PATCH.
 	a := c.want(202, "PATCH", pending, `{"Attributes":{"BootMode":"Bios","SecureBoot":"Enabled"},"@Redfish.SettingsApplyTime":{"ApplyTime":"OnReset"}}`)
 	boot(t, bench)
 	if got := c.want(200, "GET", a.header.Get("Location"), "").body["TaskState"]; got != "Completed" || bench.Boot().Mode != bmc.Legacy {
@@ -138,8 +138,8 @@ func TestDellSettingsNeedAJob(t *testing.T) {
 	}
 }
 
-func TestSecureBootWaitsForTheBoot(t *testing.T) {
-	_, bench, c, p := maker(t, "hpe-ilo6", nil)
+func TestSecureBootAppliesAtBoot(t *testing.T) {
+	_, bench, c, p := startNamed(t, "hpe-ilo6", nil)
 	path := p.System() + "/SecureBoot"
 	c.want(400, "PATCH", path, `{}`)
 	c.want(204, "PATCH", path, `{"SecureBootEnable":true}`)
@@ -180,7 +180,7 @@ func TestSimpleUpdate(t *testing.T) {
 	defer images.Close()
 	const action = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
 	t.Run("firmware of the server", func(t *testing.T) {
-		b, bench, c, p := maker(t, "standard", nil)
+		b, bench, c, p := startNamed(t, "standard", nil)
 		a := c.want(202, "POST", action, `{"ImageURI":"`+images.URL+`/bios"}`)
 		monitor, task := a.header.Get("Location"), a.body["@odata.id"].(string)
 		c.want(202, "GET", monitor, "")
@@ -191,13 +191,13 @@ func TestSimpleUpdate(t *testing.T) {
 		boot(t, bench)
 		until(t, c, task, "TaskState", "Completed")
 		c.want(200, "GET", monitor, "")
-		c.want(404, "GET", monitor, "") // told once
+		c.want(404, "GET", monitor, "") // the result is returned once
 		if got := c.want(200, "GET", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "").body["Version"]; got != "9.0" {
 			t.Errorf("version %v", got)
 		}
 	})
 	t.Run("firmware of the BMC", func(t *testing.T) {
-		b, _, c, p := maker(t, "hpe-ilo6", nil)
+		b, _, c, p := startNamed(t, "hpe-ilo6", nil)
 		task := c.want(202, "POST", action, `{"ImageURI":"`+images.URL+`/bmc"}`).header.Get("Location")
 		until(t, c, task, "TaskState", "Pending")
 		b.Down()
@@ -210,10 +210,10 @@ func TestSimpleUpdate(t *testing.T) {
 			t.Errorf("version %v", got)
 		}
 	})
-	t.Run("no task, the version is the proof", func(t *testing.T) {
-		b, bench, c, _ := maker(t, "supermicro-x11", nil)
+	t.Run("without a task, the version changes", func(t *testing.T) {
+		b, bench, c, _ := startNamed(t, "supermicro-x11", nil)
 		if a := c.want(200, "POST", action, `{"ImageURI":"`+images.URL+`/bios"}`); a.header.Get("Location") != "" {
-			t.Errorf("tells a task: %v", a.header)
+			t.Errorf("task named: %v", a.header)
 		}
 		for bios, _ := b.Firmware(); bios != "9.0"; bios, _ = b.Firmware() {
 			c.want(200, "GET", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "")
@@ -221,7 +221,7 @@ func TestSimpleUpdate(t *testing.T) {
 		}
 	})
 	t.Run("Dell's inventory", func(t *testing.T) {
-		_, bench, c, p := maker(t, "dell-idrac9", nil)
+		_, bench, c, p := startNamed(t, "dell-idrac9", nil)
 		task := c.want(202, "POST", action, `{"ImageURI":"`+images.URL+`/bios"}`).header.Get("Location")
 		until(t, c, task, "TaskState", "Starting")
 		boot(t, bench)
@@ -230,16 +230,16 @@ func TestSimpleUpdate(t *testing.T) {
 	})
 	for name, path := range map[string]string{"no image": "/other", "not found": "/nothing"} {
 		t.Run(name, func(t *testing.T) {
-			_, _, c, _ := maker(t, "dell-idrac10", nil)
+			_, _, c, _ := startNamed(t, "dell-idrac10", nil)
 			task := c.want(202, "POST", action, `{"ImageURI":"`+images.URL+path+`"}`).header.Get("Location")
 			until(t, c, task, "TaskState", "Exception")
 		})
 	}
 	t.Run("refused", func(t *testing.T) {
-		_, _, c, _ := maker(t, "standard", nil)
+		_, _, c, _ := startNamed(t, "standard", nil)
 		c.want(400, "POST", action, `{"ImageURI":"file:///etc/passwd"}`)
 		c.want(400, "POST", action, `{"ImageURI":"`+images.URL+`/bios","Targets":["/redfish/v1/Moon"]}`)
-		_, _, none, _ := maker(t, "openbmc", nil)
+		_, _, none, _ := startNamed(t, "openbmc", nil)
 		none.want(405, "POST", action, `{"ImageURI":"`+images.URL+`/bios"}`)
 	})
 }
@@ -289,8 +289,8 @@ func (zeroes) Read(p []byte) (int, error) {
 }
 
 func TestPush(t *testing.T) {
-	b, bench, c, p := maker(t, "openbmc", nil)
-	const size = 16 << 20 // far more than a body may have elsewhere
+	b, bench, c, p := startNamed(t, "openbmc", nil)
+	const size = 16 << 20 // more than the limit of other bodies
 	line := update.Image("BIOS", "7.7")
 	if got := push(t, c, p.PushPath, line, size, "UpdateParameters", "UpdateFile"); got != 202 {
 		t.Fatalf("push answered %d", got)
@@ -322,7 +322,7 @@ func TestPush(t *testing.T) {
 }
 
 func TestMediaSlotIsInUse(t *testing.T) {
-	b, _, c, p := maker(t, "standard", nil)
+	b, _, c, p := startNamed(t, "standard", nil)
 	slot := p.System() + "/VirtualMedia/CD1"
 	c.want(400, "POST", slot+"/Actions/VirtualMedia.InsertMedia", `{}`)
 	c.want(400, "POST", slot+"/Actions/VirtualMedia.InsertMedia", `{"Image":"nfs://x/y"}`)
@@ -339,7 +339,7 @@ func TestMediaSlotIsInUse(t *testing.T) {
 }
 
 func TestEventLog(t *testing.T) {
-	b, bench, c, p := maker(t, "dell-idrac9", nil)
+	b, bench, c, p := startNamed(t, "dell-idrac9", nil)
 	log := p.Manager() + "/LogServices/Sel"
 	boot(t, bench)
 	b.SetHealth("Fan 1", "Critical")
@@ -357,7 +357,7 @@ func TestEventLog(t *testing.T) {
 func TestHealthAndIndicator(t *testing.T) {
 	for name, fan := range map[string]string{"standard": "/ThermalSubsystem/Fans/2", "hpe-ilo5": "/Thermal"} {
 		t.Run(name, func(t *testing.T) {
-			b, _, c, p := maker(t, name, nil)
+			b, _, c, p := startNamed(t, name, nil)
 			b.SetHealth("Fan 2", "Warning")
 			if a := c.want(200, "GET", p.Chassis()+fan, ""); !strings.Contains(fmt.Sprint(a.body), "Warning") {
 				t.Errorf("fan %v", a.body)
@@ -391,19 +391,19 @@ func TestEvents(t *testing.T) {
 	}))
 	defer sink.Close()
 	const subscriptions = "/redfish/v1/EventService/Subscriptions"
-	b, bench, c, p := maker(t, "hpe-ilo6", nil)
+	b, bench, c, p := startNamed(t, "hpe-ilo6", nil)
 	c.want(400, "POST", subscriptions, `{"Destination":"tcp://x","Protocol":"Redfish"}`)
 	c.want(400, "POST", subscriptions, `{"Destination":"`+sink.URL+`","Protocol":"Smoke"}`)
 	path := c.want(201, "POST", subscriptions, `{"Destination":"`+sink.URL+`","Protocol":"Redfish","Context":"host-1"}`).header.Get("Location")
 	c.want(200, "GET", path, "")
-	// The machine switches by itself: nobody asks the BMC.
+	// The machine switches without a request to the BMC.
 	if err := bench.Power(t.Context(), bmc.On); err != nil {
 		t.Fatal(err)
 	}
 	if e := <-got; e != "host-1 "+p.PowerEvents[0] {
 		t.Errorf("event %q", e)
 	}
-	// A stream hears the same.
+	// A stream gets the same event.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/redfish/v1/EventService/SSE", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -448,12 +448,12 @@ func TestEvents(t *testing.T) {
 	c.want(400, "POST", subscriptions, `{"Destination":"`+sink.URL+`","Protocol":"Redfish"}`)
 }
 
-// TestSessionContext: what a login gives is shown, where the maker keeps it.
+// TestSessionContext checks that the Context of a login is stored if the personality does that.
 func TestSessionContext(t *testing.T) {
 	const login = `{"UserName":"admin","Password":"secret","Context":"ours"}`
 	for name, keeps := range map[string]bool{"openbmc": true, "standard": true, "dell-idrac9": false} {
 		t.Run(name, func(t *testing.T) {
-			_, _, c, _ := maker(t, name, nil)
+			_, _, c, _ := startNamed(t, name, nil)
 			if !keeps {
 				c.want(400, "POST", session.Path, login)
 				return
@@ -468,9 +468,9 @@ func TestSessionContext(t *testing.T) {
 
 func TestSessionsTimeOut(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b, _, c, p := maker(t, "supermicro-x11", func(cfg *bmc.Config) { cfg.Now = func() time.Time { return now } })
+	b, _, c, p := startNamed(t, "supermicro-x11", func(cfg *bmc.Config) { cfg.Now = func() time.Time { return now } })
 	now = now.Add(p.SessionTimeout - time.Second)
-	c.want(200, "GET", p.System(), "") // a use begins the time anew
+	c.want(200, "GET", p.System(), "") // a request restarts the timeout
 	now = now.Add(p.SessionTimeout - time.Second)
 	c.want(200, "GET", p.System(), "")
 	now = now.Add(p.SessionTimeout + time.Second)
@@ -481,13 +481,13 @@ func TestSessionsTimeOut(t *testing.T) {
 }
 
 func TestETags(t *testing.T) {
-	_, _, c, p := maker(t, "standard", nil)
+	_, _, c, p := startNamed(t, "standard", nil)
 	settings := p.System() + "/Bios/Settings"
 	tag := c.want(200, "GET", settings, "").header.Get("ETag")
 	patch := `{"Attributes":{"QuietBoot":false}}`
 	c.want(412, "PATCH", settings, patch, "If-Match", `W/"other"`)
 	c.want(204, "PATCH", settings, patch, "If-Match", tag)
-	c.want(412, "PATCH", settings, patch, "If-Match", tag) // it has changed
+	c.want(412, "PATCH", settings, patch, "If-Match", tag) // the ETag has changed
 	c.want(204, "PATCH", settings, patch, "If-Match", "*")
 	c.want(412, "PATCH", p.System(), oncePX, "If-Match", `"other"`)
 	c.want(204, "PATCH", p.System(), oncePX, "If-Match", c.want(200, "GET", p.System(), "").header.Get("ETag"))

@@ -13,15 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/session"
 )
 
-// isSystem says whether the path is the system's or one of those at which its
-// boot override can be.
+// isSystem reports whether a path is the system's or has its boot override.
 func (b *BMC) isSystem(path string) bool {
 	tail, ok := strings.CutPrefix(path, b.SystemPath())
 	return ok && (tail == "" || tail == "/SD" || tail == "/Settings")
 }
 
-// readSystem answers with the system, or with its settings resource, which shows
-// the boot override alone.
+// readSystem answers with the system or with its settings resource, which has only the boot
+// override.
 func (b *BMC) readSystem(w http.ResponseWriter, r *http.Request, path string, f Faults) {
 	q := b.p.Quirks
 	if (strings.HasSuffix(path, "/SD") && !q.BootFutureState) || (strings.HasSuffix(path, "/Settings") && !q.BootSettingsURI) {
@@ -43,21 +42,21 @@ func (b *BMC) readSystem(w http.ResponseWriter, r *http.Request, path string, f 
 	resource.Send(w, http.StatusOK, res)
 }
 
-// showTag tells a resource's tag in it, where the maker does.
+// showTag adds the ETag to the resource if this BMC does that.
 func (b *BMC) showTag(res object, tag string) {
 	if b.p.Quirks.TagInBody {
 		res["@odata.etag"] = tag
 	}
 }
 
-// tag is the system's, which changes with its settings only.
+// tag returns the ETag of the system, which changes only with its settings.
 func (b *BMC) tag() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Sprintf("%q", fmt.Sprint("v", b.etag))
 }
 
-// tagOf is the tag that a PATCH of a resource has to match.
+// tagOf returns the ETag that a PATCH of a resource must match.
 func (b *BMC) tagOf(res object) string {
 	tag := resource.Tag(res)
 	if q := b.p.Quirks; q.WeakTag || q.WeakByGzip {
@@ -66,7 +65,7 @@ func (b *BMC) tagOf(res object) string {
 	return tag
 }
 
-// sendTag sends a tag in this maker's form.
+// sendTag sends an ETag in the format of this BMC.
 func (b *BMC) sendTag(w http.ResponseWriter, r *http.Request, tag string) {
 	q := b.p.Quirks
 	switch {
@@ -127,8 +126,8 @@ func (b *BMC) indicate(res object) {
 	}
 }
 
-// uuid is the system's as this maker tells it. Redfish and SMBIOS differ in case,
-// and some swap the bytes of the first three fields.
+// uuid returns the UUID of the system in the format of this BMC: Redfish and SMBIOS differ in
+// case, and some BMCs swap the bytes of the first three fields.
 func (b *BMC) uuid() string {
 	id := strings.ToUpper(b.cfg.System.UUID)
 	if b.p.Quirks.SwapUUID && len(id) == 36 {
@@ -146,7 +145,7 @@ func (b *BMC) uuid() string {
 	return id
 }
 
-// write does what POST, PATCH and DELETE ask, and says what it was about.
+// write handles POST, PATCH and DELETE and returns a description for the log.
 func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 	if b.isWeb(r) {
 		return b.services.web.Serve(w, r)
@@ -196,12 +195,12 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 	return a.Action
 }
 
-// isWeb says whether a request is for the web interface of Supermicro's boards.
+// isWeb reports whether a request is for the web interface of Supermicro boards.
 func (b *BMC) isWeb(r *http.Request) bool {
 	return b.services != nil && b.services.web != nil && b.services.web.Owns(r.URL.Path)
 }
 
-// isPush says whether a request carries an image.
+// isPush reports whether a request contains an image.
 func (b *BMC) isPush(r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	return b.services != nil && r.Method == http.MethodPost && path != "" && (path == b.p.PushPath || path == b.p.HTTPPush) ||
@@ -217,7 +216,7 @@ func understood(w http.ResponseWriter, r *http.Request) (resource.Request, bool)
 	return resource.Request{Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), Header: r.Header, Body: body}, true
 }
 
-// dispatch finds who answers a write.
+// dispatch passes a write to its service.
 func (b *BMC) dispatch(r resource.Request, f Faults) resource.Answer {
 	if r.Method == http.MethodPatch && b.isSystem(r.Path) {
 		return b.patch(r, f)
@@ -249,8 +248,8 @@ func (b *BMC) dispatch(r resource.Request, f Faults) resource.Answer {
 	return resource.Fail(http.StatusMethodNotAllowed, "OperationNotAllowed", "not allowed here")
 }
 
-// precondition checks If-Match of a PATCH against the resource as it is now
-// (DSP0266, ETags); makers may want one.
+// precondition checks If-Match of a PATCH against the current ETag (DSP0266, ETags), which some
+// BMCs require.
 func (b *BMC) precondition(r resource.Request) (resource.Answer, bool) {
 	if r.Method != http.MethodPatch {
 		return resource.Answer{}, true

@@ -15,10 +15,11 @@ const (
 	chassis = "15693887-7984-9484-3272-842188918912" // the UUID of SheetMetalChassis
 )
 
-// registryName is what Bios names, and the Id of the registry; its file has another name.
+// registryName is AttributeRegistry of Bios and the Id of the registry; the registry file has
+// another name.
 const registryName = "BiosAttributeRegistryP89.v1_0_0"
 
-// route answers a request that was let in.
+// route answers an authenticated request.
 func (s *Server) route(r *http.Request, path string) answer {
 	below, ok := strings.CutPrefix(path, root+"/Systems/")
 	if ok {
@@ -66,7 +67,7 @@ func (s *Server) route(r *http.Request, path string) answer {
 	return missing()
 }
 
-// routeSystem answers below the system.
+// routeSystem answers requests below the system.
 func (s *Server) routeSystem(r *http.Request, rest string) answer {
 	if slot, action, ok := s.slotOf(rest); ok {
 		return s.routeMedia(r, slot, action)
@@ -165,7 +166,7 @@ func collection(path string, members ...string) object {
 	return object{"@odata.id": path, "Name": "Collection", "Members@odata.count": len(links), "Members": links}
 }
 
-// system is templates/system.json with the feature set "full".
+// system returns templates/system.json with the feature set "full".
 func (s *Server) system() object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +181,7 @@ func (s *Server) system() object {
 	}
 	if s.mode == machine.UEFI {
 		boot["BootSourceOverrideTarget@Redfish.AllowableValues"] = []string{"Pxe", "Cd", "Hdd", "UefiHttp"}
-		boot["UefiTargetBootSourceOverride"], boot["HttpBootUri"] = "/0x31/0x33/0x01/0x01", "None" // Python's None as a text
+		boot["UefiTargetBootSourceOverride"], boot["HttpBootUri"] = "/0x31/0x33/0x01/0x01", "None" // Python's None as text
 	}
 	rollUp := object{"State": "Enabled", "Health": "OK", "HealthRollUp": "OK"}
 	processors, memory := object{"Status": rollUp}, object{"Status": rollUp}
@@ -300,7 +301,7 @@ func registryFile(id, name, uri string) object {
 	}
 }
 
-// registry describes four of the attributes, as templates/bios_registry.json does.
+// registry describes four of the attributes, like templates/bios_registry.json.
 func registry() object {
 	choice := func(name string, values ...string) object {
 		var list []object

@@ -22,21 +22,21 @@ import (
 type Config struct {
 	// Machine is the server. Required.
 	Machine machine.Machine
-	// Authority signs the certificate; nil: HTTP in clear, as without SUSHY_EMULATOR_SSL_CERT.
+	// Authority signs the certificate; nil: HTTP without TLS, as without SUSHY_EMULATOR_SSL_CERT.
 	Authority *endpoint.Authority
 	// Username and Password of SUSHY_EMULATOR_AUTH_FILE; empty: no authentication.
 	Username, Password string
 	// UUID and Name of the system, MACs of its interfaces. UUID is required.
 	UUID, Name string
 	MACs       []string
-	// Cores and MemoryGiB; 0: not shown, as by the fake driver.
+	// Cores and MemoryGiB; 0: not shown, as with the fake driver.
 	Cores, MemoryGiB int
-	// BIOS has the resource of that name, with the attributes of the libvirt driver; the fake
-	// driver has none.
+	// BIOS enables the BIOS resource with the attributes of the libvirt driver; the fake driver has
+	// none.
 	BIOS bool
-	// PowerDelay is how long a power action takes (1 to 11 seconds with the fake driver).
+	// PowerDelay is the duration of a power action (1 to 11 seconds with the fake driver).
 	PowerDelay time.Duration
-	// Fetch gets the image of an InsertMedia before the answer; nil: it is not fetched.
+	// Fetch fetches the image of an InsertMedia before the answer; nil: not fetched.
 	Fetch func(ctx context.Context, url string) error
 }
 
@@ -55,7 +55,7 @@ type Server struct {
 	media      map[string]*medium
 }
 
-// medium is what is in one slot.
+// medium is the content of one slot.
 type medium struct {
 	image, username, password string
 	inserted, protected       bool
@@ -77,7 +77,7 @@ func Start(cfg Config) (*Server, error) {
 	}
 	ep := endpoint.Config{Authority: cfg.Authority, Handler: s, Plain: cfg.Authority == nil}
 	if ep.Plain {
-		ep.Authority = &endpoint.Authority{} // of no use, and asked for its certificate
+		ep.Authority = &endpoint.Authority{} // unused, but endpoint reads its certificate
 	}
 	var err error
 	if s.endpoint, err = endpoint.Start(ep); err != nil {
@@ -86,7 +86,7 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Address is redfish+http://host:port, or redfish://host:port with a certificate.
+// Address returns redfish+http://host:port, or redfish://host:port with a certificate.
 func (s *Server) Address() string {
 	if s.cfg.Authority != nil {
 		return "redfish://" + s.endpoint.Addr().String()
@@ -94,24 +94,24 @@ func (s *Server) Address() string {
 	return "redfish+http://" + s.endpoint.Addr().String()
 }
 
-// SystemPath is the path of the system.
+// SystemPath returns the path of the system.
 func (s *Server) SystemPath() string { return root + "/Systems/" + s.cfg.UUID }
 
-// Image is what is in the CD drive; empty: nothing.
+// Image returns the image in the CD drive; empty: none.
 func (s *Server) Image() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.media["Cd"].image
 }
 
-// Close stops the server, and waits for the power actions that were begun.
+// Close stops the server and waits for running power actions.
 func (s *Server) Close() error {
 	err := s.endpoint.Close()
 	s.switches.Wait()
 	return err
 }
 
-// answer is a status with a body: an object, or a text that is sent as it is.
+// answer is a status with a body: an object, or a text that is sent unchanged.
 type answer struct {
 	status   int
 	body     any
@@ -120,7 +120,7 @@ type answer struct {
 
 func done() answer { return answer{status: http.StatusNoContent} }
 
-// fail is the only form of error that there is (templates/error.json).
+// fail returns an error in sushy-tools' only format (templates/error.json).
 func fail(status int, message string) answer {
 	return answer{status: status, body: object{"error": object{
 		"code": "Base.1.0.GeneralError", "message": message, "@Message.ExtendedInfo": []object{{
@@ -179,7 +179,7 @@ func (s *Server) authenticate(r *http.Request, path string) (answer, bool) {
 	return answer{}, true
 }
 
-// decode reads a body as Flask does: it wants the type of JSON.
+// decode decodes a body as Flask does: the Content-Type must be JSON.
 func decode(r *http.Request, into any) (answer, bool) {
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		return fail(http.StatusUnsupportedMediaType, "415 Unsupported Media Type: Did not attempt to load JSON data because the request Content-Type was not 'application/json'."), false
@@ -190,7 +190,7 @@ func decode(r *http.Request, into any) (answer, bool) {
 	return answer{}, true
 }
 
-// power begins a power action.
+// power starts a power action.
 func (s *Server) power(r *http.Request) answer {
 	var body struct{ ResetType string }
 	if a, ok := decode(r, &body); !ok {
@@ -218,7 +218,7 @@ func (s *Server) power(r *http.Request) answer {
 	return done()
 }
 
-// patchSystem changes boot override and indicator.
+// patchSystem changes the boot override and the indicator LED.
 func (s *Server) patchSystem(r *http.Request) answer {
 	var body struct {
 		Boot *struct {
@@ -240,7 +240,7 @@ func (s *Server) patchSystem(r *http.Request) answer {
 		if b.Target == "" && b.Mode == "" {
 			return answer{status: http.StatusBadRequest, body: "Missing the BootSourceOverrideTarget and/or BootSourceOverrideMode and/or HttpBootUri element"}
 		}
-		if b.Target == machine.TargetHTTP { // an image becomes a CD, and what DHCP says PXE
+		if b.Target == machine.TargetHTTP { // a URL boots as CD, DHCP as PXE
 			if b.Target = machine.TargetPXE; b.HTTPBootURI != "" {
 				b.Target = machine.TargetCD
 			}
@@ -263,7 +263,7 @@ func (s *Server) patchSystem(r *http.Request) answer {
 	return done()
 }
 
-// insert puts an image into a slot.
+// insert inserts an image into a slot.
 func (s *Server) insert(r *http.Request, slot string) answer {
 	body := struct {
 		Image                    string
@@ -297,7 +297,7 @@ func (s *Server) eject(slot string) answer {
 	return done()
 }
 
-// patchSecureBoot and patchBIOS take effect at once.
+// patchSecureBoot takes effect at once, as does patchBIOS.
 func (s *Server) patchSecureBoot(r *http.Request) answer {
 	var body struct{ SecureBootEnable bool }
 	if a, ok := decode(r, &body); !ok {
@@ -329,7 +329,7 @@ func (s *Server) resetBIOS() answer {
 	return done()
 }
 
-// biosDefaults are DEFAULT_BIOS_ATTRIBUTES of the libvirt driver.
+// biosDefaults returns DEFAULT_BIOS_ATTRIBUTES of the libvirt driver.
 func biosDefaults() map[string]string {
 	return map[string]string{
 		"BootMode": "Uefi", "EmbeddedSata": "Raid", "L2Cache": "10x256 KB", "NicBoot1": "NetworkBoot", "NumCores": "10", "QuietBoot": "true",

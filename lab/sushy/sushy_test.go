@@ -19,7 +19,7 @@ const (
 	system = "/redfish/v1/Systems/" + uuid
 )
 
-// TestAnswers are those of sushy-tools, as its source gives them.
+// TestAnswers compares the answers with the source of sushy-tools.
 func TestAnswers(t *testing.T) {
 	bench := &machine.Bench{}
 	s, err := sushy.Start(sushy.Config{Machine: bench, UUID: uuid, Name: "fake", Username: "admin", Password: "secret", MACs: []string{"00:5c:52:31:3a:9c"}})

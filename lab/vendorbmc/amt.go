@@ -5,7 +5,7 @@ package vendorbmc
 
 import (
 	"context"
-	"crypto/md5" // RFC 2617 Digest, as AMT has it
+	"crypto/md5" // RFC 2617 Digest, which AMT uses
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 )
 
-// The names of the standards and of Intel's classes.
+// The namespaces and classes.
 const (
 	nsSOAP     = "http://www.w3.org/2003/05/soap-envelope"
 	nsAddress  = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
@@ -43,23 +43,23 @@ const (
 	nonce      = "bGFiLW5vbmNlLW9mLWFtdA"
 )
 
-// StartAMT starts a machine's AMT: WS-Management (DSP0226) at /wsman.
+// StartAMT starts the AMT of a machine: WS-Management (DSP0226) at /wsman.
 func StartAMT(cfg Config) (*Server, error) { return start(cfg, &amt{cfg: cfg}) }
 
-// amt is the state beside the machine's own.
+// amt is the state of AMT in addition to the machine's.
 type amt struct {
 	cfg Config
 
 	mu sync.Mutex
-	// single: SetBootConfigRole said that the configuration is for the next boot.
+	// single reports that SetBootConfigRole selected the configuration for the next boot.
 	single bool
-	// nonces counts those made so far, uses the requests that the last one let in, and count
-	// is the client's count of the last of them.
+	// nonces counts the nonces, uses the requests with the last one, and count is the client's count
+	// of the last request.
 	nonces, uses int
 	count        uint64
 }
 
-// envelope is what of a request matters, by local names.
+// envelope is the used part of a request, by local names.
 type envelope struct {
 	Header struct {
 		Action      string
@@ -98,7 +98,7 @@ func (a *amt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		nsSOAP, nsAddress, nsWSMAN, nsEnum, strings.TrimSpace(in.Header.Action), strings.TrimSpace(in.Header.MessageID), body)
 }
 
-// nonce makes the next one, if the last one was used up.
+// nonce returns the current nonce, or a new one if that is used up.
 func (a *amt) nonce() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,8 +110,8 @@ func (a *amt) nonce() string {
 
 func (a *amt) current() string { return fmt.Sprintf("%s%d", nonce, a.nonces) }
 
-// authorized checks Digest credentials (RFC 2617 §3.2.2, MD5, qop "auth"): each use of a
-// nonce has a greater count.
+// authorized checks Digest credentials (RFC 2617 §3.2.2, MD5, qop "auth"): the count must grow
+// with each use of a nonce.
 func (a *amt) authorized(r *http.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,11 +145,11 @@ var (
 	role        = regexp.MustCompile(`Role[^>]*>\s*(\d+)\s*<`)
 )
 
-// answer is the body of the answer to an action.
+// answer returns the body of the answer to an action.
 func (a *amt) answer(ctx context.Context, action, resource, body string) (string, bool) {
 	switch action {
 	case nsEnum + "/Enumerate":
-		// What is enumerated is its own context.
+		// The class is the context of its enumeration.
 		return fmt.Sprintf(`<c:EnumerateResponse xmlns:c=%q><c:EnumerationContext>%s</c:EnumerationContext></c:EnumerateResponse>`, nsEnum, resource), true
 	case nsEnum + "/Pull":
 		m := enumContext.FindStringSubmatch(body)
@@ -180,7 +180,7 @@ func output(class, method string, value int) string {
 	return fmt.Sprintf(`<g:%s_OUTPUT xmlns:g=%q><g:ReturnValue>%d</g:ReturnValue></g:%s_OUTPUT>`, method, class, value, method)
 }
 
-// items are the instances of a class, or the references to them.
+// items returns the instances of a class or references to them.
 func (a *amt) items(class string) (string, bool) {
 	switch class {
 	case classPower:
@@ -222,7 +222,7 @@ const (
 	returnedInvalid = 5
 )
 
-// states that may be asked for: the graceful ones only while an agent runs.
+// states returns the states that may be requested: graceful ones only while an agent runs.
 func (a *amt) states() []int {
 	switch {
 	case !a.cfg.Machine.Powered():
@@ -254,7 +254,7 @@ func (a *amt) power(ctx context.Context, body string) int {
 	return returnedInvalid
 }
 
-// setRole takes the configuration for the next boot alone.
+// setRole selects the configuration for the next boot only.
 func (a *amt) setRole(body string) int {
 	m := role.FindStringSubmatch(body)
 	if m == nil || m[1] != "1" || !strings.Contains(body, configName) {

@@ -22,17 +22,17 @@ import (
 const (
 	asrockCookie = "QSESSIONID"
 	asrockToken  = "X-CSRFTOKEN"
-	// asrockModel is a board that scripts know.
+	// asrockModel is a board that bmclib knows.
 	asrockModel = "E3C246D4I-NL"
 )
 
-// ASRockRack is a board of ASRock Rack, with the HTTP API of its web interface.
+// ASRockRack is an ASRock Rack board with the HTTP API of its web interface.
 type ASRockRack struct {
 	*Server
 	board *asrock
 }
 
-// StartASRockRack starts a board's BMC.
+// StartASRockRack starts the BMC of a board.
 func StartASRockRack(cfg Config) (*ASRockRack, error) {
 	a := &asrock{cfg: cfg, tokens: map[string]string{}, versions: map[string]string{update.BIOS: "L2.07B", update.BMC: "0.03.00"}}
 	s, err := start(cfg, a)
@@ -42,21 +42,21 @@ func StartASRockRack(cfg Config) (*ASRockRack, error) {
 	return &ASRockRack{Server: s, board: a}, nil
 }
 
-// Sessions counts those that are open.
+// Sessions counts the open sessions.
 func (r *ASRockRack) Sessions() int {
 	r.board.mu.Lock()
 	defer r.board.mu.Unlock()
 	return len(r.board.tokens)
 }
 
-// Version of a component that is in force.
+// Version returns the active version of a component.
 func (r *ASRockRack) Version(component string) string {
 	r.board.mu.Lock()
 	defer r.board.mu.Unlock()
 	return r.board.versions[component]
 }
 
-// Resets counts how often the BMC was restarted.
+// Resets counts the restarts of the BMC.
 func (r *ASRockRack) Resets() int {
 	r.board.mu.Lock()
 	defer r.board.mu.Unlock()
@@ -70,8 +70,8 @@ type asrock struct {
 	tokens   map[string]string // CSRF tokens by cookie
 	versions map[string]string
 	resets   int
-	// flashMode is asked for before an image of the BMC; staged is an image's
-	// component and version; percent counts while it is written, -1: it is not.
+	// flashMode is required before a BMC image; staged is the component of an image, coming its
+	// version; percent is the progress while writing.
 	flashMode      bool
 	staged, coming string
 	writing        bool
@@ -79,7 +79,7 @@ type asrock struct {
 }
 
 func (a *asrock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := "/" + strings.TrimLeft(r.URL.Path, "/") // scripts write two at times
+	path := "/" + strings.TrimLeft(r.URL.Path, "/") // scripts sometimes send two slashes
 	if path == "/api/session" && r.Method == http.MethodPost {
 		a.login(w, r)
 		return
@@ -121,7 +121,7 @@ func (a *asrock) login(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil || form.Get("username") != a.cfg.Username || form.Get("password") != a.cfg.Password {
-		a.say(w, http.StatusUnauthorized, map[string]any{"code": 14001, "error": "login failed for " + form.Get("password")}) // they repeat what they got
+		a.say(w, http.StatusUnauthorized, map[string]any{"code": 14001, "error": "login failed for " + form.Get("password")}) // boards repeat the credentials
 		return
 	}
 	sid, token := rand.Text(), rand.Text()
@@ -130,7 +130,7 @@ func (a *asrock) login(w http.ResponseWriter, r *http.Request) {
 	a.say(w, http.StatusOK, map[string]any{"ok": 0, "privilege": 4, "racsession_id": len(a.tokens), "CSRFToken": token, "csrftoken": token})
 }
 
-// read answers what changes nothing. The lock is held.
+// read answers reads. The lock is held.
 func (a *asrock) read(w http.ResponseWriter, r *http.Request, path string) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -162,7 +162,7 @@ func (a *asrock) read(w http.ResponseWriter, r *http.Request, path string) bool 
 	return true
 }
 
-// power does what power_command says: 0 off, 1 on, 2 cycle, 3 reset, 5 shutdown.
+// power executes power_command: 0 off, 1 on, 2 cycle, 3 reset, 5 shutdown.
 func (a *asrock) power(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Command *int `json:"power_command"`
@@ -232,7 +232,7 @@ func (a *asrock) upload(r *http.Request, want string) bool {
 	return true
 }
 
-// begin writes the image; a second order for the same is refused.
+// begin starts writing the image; a second request for the same image is refused.
 func (a *asrock) begin(component string) bool {
 	if a.writing || a.staged != component {
 		return false
@@ -241,8 +241,8 @@ func (a *asrock) begin(component string) bool {
 	return true
 }
 
-// progress moves by a third with each question; when it is done the firmware counts,
-// and nothing is told of it any more.
+// progress advances by a third with each request. At the end, the firmware is active and there is
+// no progress any more.
 func (a *asrock) progress(w http.ResponseWriter, component string) bool {
 	if !a.writing || a.staged != component {
 		a.say(w, http.StatusInternalServerError, map[string]any{"error": "no flashing"})

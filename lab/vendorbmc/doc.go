@@ -1,14 +1,12 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vendorbmc is the lab's BMCs that speak neither Redfish nor IPMI: a
-// webhook that obeys signed notifications (StartWebhook), Intel's Active Management
-// Technology over WS-Management with Digest authentication (StartAMT), and a board of
-// ASRock Rack with the HTTP API of its web interface (StartASRockRack). Each stands before one machine.Machine, over TLS, with the faults of package
-// fault.
+// Package vendorbmc emulates BMCs that speak neither Redfish nor IPMI: a webhook for signed
+// notifications (StartWebhook), Intel AMT over WS-Management with Digest authentication (StartAMT),
+// and an ASRock Rack board with the HTTP API of its web interface (StartASRockRack). Each has one
+// machine.Machine, TLS, and the faults of package fault.
 //
-// It must not know who calls it: it never imports the module's own bmc package, nor
-// the library that this is a test of.
+// It must import neither the module's own bmc package nor bmclib, which it tests.
 //
 //	ca, err := endpoint.NewAuthority()
 //	s, err := vendorbmc.StartAMT(vendorbmc.Config{

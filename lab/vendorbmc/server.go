@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 )
 
-// maxBody bounds a request's body, an image too, in bytes.
+// maxBody bounds the body of a request, including images, in bytes.
 const maxBody = 32 << 20
 
 // Config describes one BMC.
@@ -26,16 +26,14 @@ type Config struct {
 	Authority *endpoint.Authority
 	// Machine is the server. Required.
 	Machine machine.Machine
-	// Listener takes plain TCP connections; nil listens on a free port of 127.0.0.1.
-	// The BMC closes it.
+	// Listener accepts plain TCP connections; the BMC closes it. Nil: a free port of 127.0.0.1.
 	Listener net.Listener
-	// Username and Password of the only account; a webhook has a secret only, which
-	// is Password.
+	// Username and Password of the only account. A webhook has only a secret, which is Password.
 	Username, Password string
-	// Agent says that the machine's operating system listens to AMT, which then
-	// offers graceful power actions too.
+	// Agent reports that the operating system runs AMT's agent; AMT then offers graceful power
+	// actions.
 	Agent bool
-	// NonceUses is how often AMT takes one nonce before it makes a new one; 0: always.
+	// NonceUses is how often AMT accepts a nonce; 0: always.
 	NonceUses int
 }
 
@@ -65,10 +63,10 @@ func start(cfg Config, handler http.Handler) (*Server, error) {
 	return s, nil
 }
 
-// Host is host:port.
+// Host returns host:port.
 func (s *Server) Host() string { return s.endpoint.Addr().String() }
 
-// SetFaults replaces what is wrong. Faults of Redfish alone have no effect.
+// SetFaults replaces the faults. Faults that only concern Redfish have no effect.
 func (s *Server) SetFaults(faults ...fault.Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests++
 	f := s.faults.For(r.Method, r.URL.Path)
 	s.mu.Unlock()
-	// net/http notices that a client has gone only once the body was read.
+	// net/http notices a closed connection only after the body was read.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, "the body cannot be read", http.StatusRequestEntityTooLarge)
@@ -132,7 +130,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.body.Bytes())
 }
 
-// recorder is an answer that has not been sent.
+// recorder holds an answer before it is sent.
 type recorder struct {
 	header http.Header
 	status int

@@ -98,8 +98,9 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestAMT: nobody gets in without Digest credentials; the driver's tests do the rest.
-func TestAMT(t *testing.T) {
+// TestAMTRequiresDigest checks that AMT requires Digest credentials; the driver's tests check the
+// rest.
+func TestAMTRequiresDigest(t *testing.T) {
 	cfg, bench, client := config(t)
 	s, err := vendorbmc.StartAMT(cfg)
 	if err != nil {
@@ -135,8 +136,7 @@ func TestASRockRack(t *testing.T) {
 	}
 }
 
-// TestConfig: what is required is.
-func TestConfig(t *testing.T) {
+func TestRequiredConfig(t *testing.T) {
 	for _, start := range []func(vendorbmc.Config) (*vendorbmc.Server, error){vendorbmc.StartWebhook, vendorbmc.StartAMT} {
 		if _, err := start(vendorbmc.Config{}); err == nil {
 			t.Error("started without anything")

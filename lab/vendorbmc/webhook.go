@@ -14,16 +14,16 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 )
 
-// The header that carries the signature: "sha256=" and the HMAC of the body, in hex.
+// signatureHeader has the signature: "sha256=" and the HMAC of the body in hex.
 const signatureHeader = "X-BMCLIB-Signature-256"
 
-// StartWebhook starts a consumer of bmclib's notifications (its
-// docs/Examples of providers/rpc): JSON by POST, signed with the shared secret.
+// StartWebhook starts a consumer of bmclib's notifications (docs/Examples of its providers/rpc):
+// JSON by POST, signed with the shared secret.
 func StartWebhook(cfg Config) (*Server, error) { return start(cfg, webhook{cfg}) }
 
 type webhook struct{ cfg Config }
 
-// notification is what is asked.
+// notification is a request.
 type notification struct {
 	ID     int64           `json:"id"`
 	Host   string          `json:"host"`
@@ -31,7 +31,7 @@ type notification struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// reply is the answer to one.
+// reply is the answer to a notification.
 type reply struct {
 	ID     int64  `json:"id"`
 	Host   string `json:"host"`
@@ -47,7 +47,7 @@ type fail struct {
 func (h webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body) // bounded by Server
 	if err != nil || r.Method != http.MethodPost {
-		http.Error(w, "want a notification", http.StatusBadRequest)
+		http.Error(w, "not a notification", http.StatusBadRequest)
 		return
 	}
 	mac := hmac.New(sha256.New, []byte(h.cfg.Password))
@@ -72,14 +72,14 @@ func (h webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// actions are what setPowerState's words mean.
+// actions returns the actions of setPowerState.
 func actions() map[string]machine.Action {
 	return map[string]machine.Action{
 		"on": machine.On, "off": machine.Off, "soft": machine.Shutdown, "reset": machine.Reset, "cycle": machine.Reset,
 	}
 }
 
-// devices are what setBootDevice's words mean.
+// devices returns the devices of setBootDevice.
 func devices() map[string]machine.Target {
 	return map[string]machine.Target{
 		"pxe": machine.TargetPXE, "disk": machine.TargetDisk, "cdrom": machine.TargetCD, "bios": machine.TargetSetup, "none": machine.TargetNone,
@@ -95,7 +95,7 @@ func (h webhook) do(r *http.Request, n notification) (result any, _ *fail) {
 	}
 	if len(n.Params) > 0 {
 		if err := json.Unmarshal(n.Params, &params); err != nil {
-			return nil, &fail{http.StatusBadRequest, "params are not understood"}
+			return nil, &fail{http.StatusBadRequest, "invalid params"}
 		}
 	}
 	m := h.cfg.Machine

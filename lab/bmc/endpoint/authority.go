@@ -17,15 +17,14 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority of its own with one server certificate,
-// which all BMCs of a lab share.
+// Authority is a certificate authority with one server certificate, which all BMCs of a lab share.
 type Authority struct {
 	pem  []byte
 	leaf tls.Certificate
 }
 
-// NewAuthority makes an authority and a certificate for localhost, the loopback
-// addresses and the names and addresses given. Both are valid for ten years.
+// NewAuthority returns an authority and a certificate for localhost, the loopback addresses, and
+// the given names and addresses. Both are valid for ten years.
 func NewAuthority(names ...string) (*Authority, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -73,5 +72,5 @@ func NewAuthority(names ...string) (*Authority, error) {
 	}, nil
 }
 
-// PEM is the authority's certificate, for whoever is to trust the BMCs.
+// PEM returns the certificate of the authority.
 func (a *Authority) PEM() []byte { return append([]byte(nil), a.pem...) }

@@ -23,15 +23,14 @@ type Config struct {
 	// Authority signs the certificate, Handler answers. Required.
 	Authority *Authority
 	Handler   http.Handler
-	// Listener takes plain TCP connections; nil listens on a free port of
-	// 127.0.0.1. The endpoint closes it.
+	// Listener accepts plain TCP connections; the endpoint closes it. Nil: a free port of 127.0.0.1.
 	Listener net.Listener
-	// Relisten makes a new listener like Listener, after Down. Where Listener is
-	// given and Relisten is not, Down accepts connections and breaks them at once.
+	// Relisten returns a new listener after Down. With a Listener and without Relisten, Down accepts
+	// connections and breaks them at once.
 	Relisten func() (net.Listener, error)
 	// MaxTLS bounds the TLS version; 0: the newest.
 	MaxTLS uint16
-	// Plain serves HTTP in clear; Authority is then of no use.
+	// Plain serves HTTP without TLS; Authority is then unused.
 	Plain bool
 }
 
@@ -44,7 +43,7 @@ type Endpoint struct {
 
 	mu       sync.Mutex
 	listener *gate
-	held     int // socket that keeps the port while down, or -1
+	held     int // socket that reserves the port while down, or -1
 	down     bool
 	closed   bool
 	conns    map[net.Conn]struct{}
@@ -69,26 +68,26 @@ func Start(cfg Config) (*Endpoint, error) {
 		IdleTimeout:       2 * time.Minute,
 		TLSConfig: &tls.Config{
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return e.leaf.Load(), nil },
-			MinVersion:     tls.VersionTLS10, // old BMCs speak nothing newer: the client has to refuse
+			MinVersion:     tls.VersionTLS10, // old BMCs support nothing newer; the client must refuse
 			MaxVersion:     cfg.MaxTLS,
 			NextProtos:     []string{"http/1.1"},
 			// A resumed session would not show a changed certificate.
 			SessionTicketsDisabled: true,
 		},
 		ConnState: e.track,
-		// What goes wrong in a handshake is the client's to tell.
+		// The client reports failed handshakes.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	e.serve(e.listener)
 	return e, nil
 }
 
-// serve is called with the lock held, or before anybody else knows e.
+// serve must be called with the lock held or before e is shared.
 func (e *Endpoint) serve(l net.Listener) {
 	e.serves.Add(1)
 	go func() {
 		defer e.serves.Done()
-		// They end with Down or Close.
+		// The goroutine ends with Down or Close.
 		if e.cfg.Plain {
 			_ = e.server.Serve(l)
 			return
@@ -113,15 +112,15 @@ func (e *Endpoint) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (e *Endpoint) Addr() net.Addr {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.listener.Addr()
 }
 
-// SetAuthority changes the certificate and breaks all connections, as the restart
-// of a BMC's web server does.
+// SetAuthority changes the certificate and breaks all connections, as a restart of the BMC's web
+// server does.
 func (e *Endpoint) SetAuthority(a *Authority) {
 	e.leaf.Store(&a.leaf)
 	e.mu.Lock()
@@ -129,7 +128,7 @@ func (e *Endpoint) SetAuthority(a *Authority) {
 	e.breakAll()
 }
 
-// breakAll is called with the lock held.
+// breakAll must be called with the lock held.
 func (e *Endpoint) breakAll() {
 	for c := range e.conns {
 		if t, ok := c.(*tls.Conn); ok {
@@ -158,7 +157,7 @@ func (e *Endpoint) Down() {
 	e.breakAll()
 }
 
-// Up ends Down. It may fail when the port was taken meanwhile.
+// Up ends Down. It fails if the port was taken in between.
 func (e *Endpoint) Up() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,7 +195,7 @@ func (e *Endpoint) Close() error {
 	e.mu.Unlock()
 	err := e.server.Close()
 	e.serves.Wait()
-	if errors.Is(err, net.ErrClosed) { // the server had not noticed yet that its listener is closed
+	if errors.Is(err, net.ErrClosed) { // the server has not noticed yet that its listener is closed
 		return nil
 	}
 	return err
@@ -216,20 +215,20 @@ func (g *gate) Accept() (net.Conn, error) {
 			return c, err
 		}
 		if t, ok := c.(*net.TCPConn); ok {
-			_ = t.SetLinger(0) // a reset, not an orderly end
+			_ = t.SetLinger(0) // a reset instead of a FIN
 		}
 		_ = c.Close()
 	}
 }
 
-// soReusePort is Linux's SO_REUSEPORT, which package syscall does not name.
+// soReusePort is Linux's SO_REUSEPORT, which package syscall does not define.
 const soReusePort = 0xf
 
 func reusePort(fd uintptr) error {
 	return syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, soReusePort, 1)
 }
 
-// listen lets another socket of this process hold the port too, see hold.
+// listen lets another socket of this process bind the port too, see hold.
 func listen(address string) (net.Listener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -245,8 +244,8 @@ func listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// hold binds a socket that does not listen: connections are refused, and nobody
-// else gets the port. It returns -1 where that cannot be had.
+// hold binds a socket that does not listen, so that connections are refused and no other process
+// gets the port. It returns -1 if that fails.
 func hold(addr net.Addr) int {
 	a, ok := addr.(*net.TCPAddr)
 	if !ok || a.IP.To4() == nil {

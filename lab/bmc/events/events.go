@@ -21,14 +21,14 @@ import (
 const (
 	pathService       = resource.Root + "/EventService"
 	pathSubscriptions = pathService + "/Subscriptions"
-	// StreamPath is where server-sent events are.
+	// StreamPath is the path of server-sent events.
 	StreamPath = pathService + "/SSE"
 
-	// queue of events that are not delivered yet; more are lost.
+	// queue bounds the undelivered events; further ones are lost.
 	queue = 32
-	// deliveryTime bounds one push.
+	// deliveryTime bounds a push.
 	deliveryTime = 5 * time.Second
-	// attempts of a push.
+	// attempts bounds the tries of a push.
 	attempts = 2
 )
 
@@ -37,7 +37,7 @@ type Event struct {
 	MessageID, Message string
 	// Severity is "OK", "Warning" or "Critical"; empty: "OK".
 	Severity string
-	// Origin is the @odata.id of what it is about.
+	// Origin is the @odata.id of the affected resource.
 	Origin string
 }
 
@@ -46,12 +46,12 @@ type Config struct {
 	Personality personality.Personality
 	// Client pushes events. Required.
 	Client *http.Client
-	// OnUse is called when the first subscription or stream begins, OnIdle when
-	// the last has ended, one after the other; nil: nothing.
+	// OnUse is called when the first subscription or stream begins, OnIdle after the last has ended,
+	// never at the same time; nil: not called.
 	OnUse, OnIdle func()
 }
 
-// receiver is a subscription, or a stream where destination is empty.
+// receiver is a subscription or, without a destination, a stream.
 type receiver struct {
 	id, destination, context string
 	events                   chan []byte
@@ -68,10 +68,10 @@ type Service struct {
 	mu        sync.Mutex
 	receivers map[string]*receiver
 	last      int
-	told      int
+	events    int
 }
 
-// New makes a service without subscriptions.
+// New returns a service without subscriptions.
 func New(cfg Config) *Service {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Service{cfg: cfg, ctx: ctx, cancel: cancel}
@@ -100,11 +100,11 @@ func (s *Service) paths() []string {
 	return paths
 }
 
-// Tell sends an event to all receivers; those that are too slow lose it.
+// Tell sends an event to all receivers; slow receivers lose it.
 func (s *Service) Tell(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told++
+	s.events++
 	for _, r := range s.receivers {
 		select {
 		case r.events <- s.encode(e, r):
@@ -113,9 +113,9 @@ func (s *Service) Tell(e Event) {
 	}
 }
 
-// encode is the Event resource (DSP0268, Event).
+// encode returns the Event resource (DSP0268, Event).
 func (s *Service) encode(e Event, r *receiver) []byte {
-	id := strconv.Itoa(s.told)
+	id := strconv.Itoa(s.events)
 	severity := e.Severity
 	if severity == "" {
 		severity = "OK"
@@ -135,7 +135,7 @@ func (s *Service) encode(e Event, r *receiver) []byte {
 	return text
 }
 
-// add takes a receiver in; false when there is no room.
+// add adds a receiver; false: there are too many.
 func (s *Service) add(r *receiver) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Service) add(r *receiver) (context.Context, bool) {
 	return ctx, true
 }
 
-// remove lets a receiver go; false when there was none.
+// remove removes a receiver; false: there is none.
 func (s *Service) remove(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Service) push(ctx context.Context, destination string, body []byte) err
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("push event: the destination answers %d", resp.StatusCode)
+		return fmt.Errorf("push event: the destination answered %d", resp.StatusCode)
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (s *Service) Break() {
 	}
 }
 
-// Read finds the service and the subscriptions.
+// Read returns the service and the subscriptions.
 func (s *Service) Read(path string) (resource.Object, bool) {
 	p := s.cfg.Personality
 	if p.Subscriptions == 0 {
@@ -288,7 +288,7 @@ func (r *receiver) object() resource.Object {
 	return o
 }
 
-// Write makes and deletes subscriptions.
+// Write creates and deletes subscriptions.
 func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 	if s.cfg.Personality.Subscriptions == 0 {
 		return resource.Answer{}, false

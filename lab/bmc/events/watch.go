@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// lookTime is how often the machine's power is looked at while somebody has
-// subscribed to events.
-const lookTime = 50 * time.Millisecond
+// pollInterval is how often the power of the machine is checked while there is a receiver.
+const pollInterval = 50 * time.Millisecond
 
-// Watch looks at the machine while somebody wants to hear of it: a machine may
-// switch off by itself, and does not say so.
+// Watch polls the machine while there is a receiver: a machine may switch off by itself, and does
+// not report it.
 type Watch struct {
-	// Look is called at each look, Changed when the power has changed. Required.
+	// Look is called at each poll, Changed after a change of the power state. Required.
 	Look    func()
 	Powered func() bool
 	Changed func(on bool)
@@ -26,7 +25,7 @@ type Watch struct {
 	cancel context.CancelFunc
 }
 
-// Begin starts the looks.
+// Begin starts the polls.
 func (w *Watch) Begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +36,7 @@ func (w *Watch) Begin() {
 	w.cancel = cancel
 	before := w.Powered()
 	w.work.Go(func() {
-		t := time.NewTicker(lookTime)
+		t := time.NewTicker(pollInterval)
 		defer t.Stop()
 		for {
 			select {
@@ -54,7 +53,7 @@ func (w *Watch) Begin() {
 	})
 }
 
-// End stops them, and does not wait.
+// End stops the polls and does not wait.
 func (w *Watch) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +63,7 @@ func (w *Watch) End() {
 	}
 }
 
-// Close stops the looks and waits for the last.
+// Close stops the polls and waits for the last one.
 func (w *Watch) Close() {
 	w.End()
 	w.work.Wait()

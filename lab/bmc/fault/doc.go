@@ -1,11 +1,8 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault is what can be wrong with an emulated BMC, request by request:
-// answers that are late, missing, endless, cut off, of the wrong types or lies.
-// Faults can be set at any time and add up.
-//
-// It must not know what is served.
+// Package fault has the faults of an emulated BMC, request by request: late, missing, endless,
+// truncated and wrong answers. Faults can be changed at any time and add up.
 //
 //	var list fault.List
 //	list.Set(fault.Faults{Every: 5, Status: 503}, fault.Faults{Latency: time.Second})

@@ -17,73 +17,71 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// PowerLie is how a BMC misreports the power state.
+// PowerLie is a wrong power state.
 type PowerLie string
 
-// The lies.
+// The wrong power states.
 const (
-	// Stale tells the state of the moment in which the fault was set.
+	// Stale shows the state of the moment in which the fault was set.
 	Stale PowerLie = "Stale"
-	// Opposite tells On for off and Off for on.
+	// Opposite shows On for off and Off for on.
 	Opposite PowerLie = "Opposite"
 )
 
-// ExtraMember is in the path of each member that Faults.Members adds.
+// ExtraMember is part of the path of each member that Faults.Members adds.
 const ExtraMember = "/extra-"
 
-// Faults are what is wrong with a BMC. They may be changed at any time; requests
-// that have begun keep the faults they began with. The zero value is health. What
-// is no matter of requests has methods: Reboot, Down, SetAuthority, SetPassword.
+// Faults are the faults of a BMC. A request keeps the faults it began with. The zero value has no
+// faults. For faults that do not concern requests there are methods: Reboot, Down, SetAuthority,
+// SetPassword.
 type Faults struct {
-	// Match limits the faults to some requests; nil: all of them.
+	// Match limits the faults to some requests; nil: all.
 	Match func(method, path string) bool
-	// Every limits the faults to each n-th request that matches; 0 and 1: all.
+	// Every limits the faults to each n-th matching request; 0 and 1: all.
 	Every int
-	// Share limits the faults to this part of the requests that match, at random but
-	// the same way each time; 0: all.
+	// Share limits the faults to this share of the matching requests, pseudo-randomly; 0: all.
 	Share float64
 	// Latency is added to each answer.
 	Latency time.Duration
-	// Status is answered instead of doing anything, for example 401 or 503; with
-	// RetryAfter in whole seconds where that is not 0.
+	// Status is answered without handling the request, for example 401 or 503; with RetryAfter in
+	// seconds if not 0.
 	Status     int
 	RetryAfter time.Duration
-	// MessageID is what Status is answered with, and no text; empty: a general error
-	// with one.
+	// MessageID is the only content of the answer with Status; empty: a general error with a text.
 	MessageID string
-	// Hang never answers; the request has no effect.
+	// Hang sends no answer; the request has no effect.
 	Hang bool
 	// Drop breaks the connection without an answer; the request has no effect.
 	Drop bool
-	// LoseReply does what was asked, and then drops the connection.
+	// LoseReply handles the request and then breaks the connection.
 	LoseReply bool
-	// Body is sent with status 200 instead of the answer, whatever it is.
+	// Body is sent with status 200 instead of the answer.
 	Body string
-	// Flood answers a GET with a JSON text that does not end.
+	// Flood answers a GET with endless JSON.
 	Flood bool
-	// Truncate ends the text of an answer to a GET in its middle.
+	// Truncate cuts the answer to a GET in the middle.
 	Truncate bool
-	// WrongTypes sends numbers for texts, texts for numbers and objects for lists.
+	// WrongTypes sends numbers for strings, strings for numbers and objects for lists.
 	WrongTypes bool
-	// RawControls sends raw tabs and line breaks inside of texts, which is no JSON.
+	// RawControls sends raw tabs and line breaks in strings, which is not valid JSON.
 	RawControls bool
-	// Members is how many members each collection has at least; those added can
-	// be read and are nothing.
+	// Members is the minimum number of members of each collection; the added ones can be read and are
+	// empty.
 	Members int
-	// Trickle sends the answer to a GET byte by byte, with so much time between.
+	// Trickle sends the answer to a GET byte by byte, with this pause.
 	Trickle time.Duration
-	// SessionsFull refuses logins as if the table of sessions were full.
+	// SessionsFull refuses logins as if all sessions were in use.
 	SessionsFull bool
 	// PowerLie misreports PowerState.
 	PowerLie PowerLie
 	// ForgetBoot accepts a boot override and drops it.
 	ForgetBoot bool
-	// ForgetSessions refuses every session opened before the fault was set, as
-	// after a restart of the BMC.
+	// ForgetSessions refuses every session opened before the fault was set, as after a restart of the
+	// BMC.
 	ForgetSessions bool
 }
 
-// fault is one of the faults that are set, how often it was asked for, and its dice.
+// fault is one set of faults, how often it matched, and its random numbers.
 type fault struct {
 	Faults
 	asked int
@@ -101,8 +99,7 @@ func (f *fault) fits(method, path string) bool {
 	return f.Every <= 1 || f.asked%f.Every == 0
 }
 
-// List is the faults that are set. The zero value is health. It is no more than
-// its owner's: not safe for concurrent use.
+// List is the current faults. The zero value has none. It is not safe for concurrent use.
 type List struct{ faults []*fault }
 
 // Set replaces the faults.
@@ -113,8 +110,7 @@ func (l *List) Set(faults ...Faults) {
 	}
 }
 
-// For adds up what is wrong with a request. Of what only one fault can say, the
-// first counts.
+// For returns the sum of the faults for a request. Of conflicting values, the first counts.
 func (l *List) For(method, path string) (sum Faults) {
 	for _, f := range l.faults {
 		if f.fits(method, path) {
@@ -142,8 +138,8 @@ func (f Faults) plus(o Faults) Faults {
 	return f
 }
 
-// Before applies the faults that come before the request is understood. It
-// returns false when the request has been dealt with.
+// Before applies the faults that do not need the request to be understood. It returns false if it
+// has handled the request.
 func (f Faults) Before(w http.ResponseWriter, r *http.Request, closed <-chan struct{}) bool {
 	if f.Latency > 0 && !pause(r, f.Latency, closed) {
 		return false
@@ -178,7 +174,7 @@ func (f Faults) Before(w http.ResponseWriter, r *http.Request, closed <-chan str
 	return true
 }
 
-// pause waits; false when the client or the BMC has gone meanwhile.
+// pause waits; false: the client or the BMC has closed the connection.
 func pause(r *http.Request, d time.Duration, closed <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -191,18 +187,18 @@ func pause(r *http.Request, d time.Duration, closed <-chan struct{}) bool {
 	return false
 }
 
-// Changes says whether an answer to a GET is changed after it was made.
+// Changes reports whether answers to a GET are changed.
 func (f Faults) Changes() bool {
 	return f.Truncate || f.WrongTypes || f.RawControls || f.Members > 0 || f.Trickle > 0
 }
 
-// Change returns an answer's body with what is wrong with it.
+// Change returns the changed body of an answer.
 func (f Faults) Change(path string, body []byte) []byte {
 	if f.Members > 0 {
 		body = padded(body, path, f.Members)
 	}
 	if f.WrongTypes {
-		body = wrong(body)
+		body = wrongTypes(body)
 	}
 	if f.RawControls {
 		body = bytes.ReplaceAll(body, []byte(`"Name":"`), []byte("\"Name\":\"\x01a\tb\r\nc"))
@@ -213,7 +209,7 @@ func (f Faults) Change(path string, body []byte) []byte {
 	return body
 }
 
-// Drip sends a body byte by byte; w's header was written.
+// Drip sends a body byte by byte; the header of w was written.
 func (f Faults) Drip(w http.ResponseWriter, r *http.Request, body []byte, closed <-chan struct{}) {
 	out := http.NewResponseController(w)
 	for i := range body {
@@ -244,7 +240,7 @@ func padded(body []byte, path string, members int) []byte {
 	return out
 }
 
-// flood writes until the client has had enough.
+// flood writes until the client closes the connection.
 func flood(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := io.WriteString(w, `{"Name":"`); err != nil {
@@ -261,9 +257,9 @@ func flood(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wrong replaces texts by numbers, numbers by texts and lists by objects, as
-// careless firmware does; names that begin with @ stay.
-func wrong(text []byte) []byte {
+// wrongTypes replaces strings by numbers, numbers by strings and lists by objects, except in
+// properties that start with @.
+func wrongTypes(text []byte) []byte {
 	var v any
 	if json.Unmarshal(text, &v) != nil {
 		return text

@@ -45,13 +45,13 @@ func (s *Service) thermal(path string) resource.Object {
 		name := fmt.Sprint("Fan ", i+1)
 		list[i] = resource.Object{
 			"@odata.id": fmt.Sprintf("%s#/Fans/%d", path, i), "MemberId": fmt.Sprint(i), "Name": name,
-			"Reading": rpm, "ReadingUnits": "RPM", "Status": resource.Health(s.of(name)),
+			"Reading": rpm, "ReadingUnits": "RPM", "Status": resource.Health(s.healthOf(name)),
 		}
 	}
 	o["Fans"] = list
 	o["Temperatures"] = []resource.Object{
-		{"@odata.id": path + "#/Temperatures/0", "MemberId": "0", "Name": "Inlet", "ReadingCelsius": celsius, "PhysicalContext": "Intake", "Status": resource.Health(s.of("Inlet"))},
-		// Sockets without a processor: real BMCs list them, and they are not ill.
+		{"@odata.id": path + "#/Temperatures/0", "MemberId": "0", "Name": "Inlet", "ReadingCelsius": celsius, "PhysicalContext": "Intake", "Status": resource.Health(s.healthOf("Inlet"))},
+		// Empty sockets: real BMCs list them, and they are healthy.
 		{"@odata.id": path + "#/Temperatures/1", "MemberId": "1", "Name": "CPU 2", "ReadingCelsius": nil, "Status": resource.Object{"State": "Absent", "Health": nil}},
 	}
 	return o
@@ -64,7 +64,7 @@ func (s *Service) power(path string) resource.Object {
 		name := fmt.Sprint("PSU ", i+1)
 		list[i] = resource.Object{
 			"@odata.id": fmt.Sprintf("%s#/PowerSupplies/%d", path, i), "MemberId": fmt.Sprint(i), "Name": name,
-			"PowerInputWatts": watts, "Status": resource.Health(s.of(name)),
+			"PowerInputWatts": watts, "Status": resource.Health(s.healthOf(name)),
 		}
 	}
 	o["PowerSupplies"] = list
@@ -96,7 +96,7 @@ func (s *Service) thermalSubsystem(path, tail string) (resource.Object, bool) {
 	}
 	name := fmt.Sprint("Fan ", i+1)
 	o := resource.New(path, "Fan.v1_5_0", name)
-	o["SpeedPercent"], o["Status"] = resource.Object{"Reading": 35, "SpeedRPM": rpm}, resource.Health(s.of(name))
+	o["SpeedPercent"], o["Status"] = resource.Object{"Reading": 35, "SpeedRPM": rpm}, resource.Health(s.healthOf(name))
 	return o, true
 }
 
@@ -115,7 +115,7 @@ func (s *Service) powerSubsystem(path, tail string) (resource.Object, bool) {
 	}
 	name := fmt.Sprint("PSU ", i+1)
 	o := resource.New(path, "PowerSupply.v1_5_2", name)
-	o["PowerCapacityWatts"], o["Status"] = 800, resource.Health(s.of(name))
+	o["PowerCapacityWatts"], o["Status"] = 800, resource.Health(s.healthOf(name))
 	return o, true
 }
 
@@ -135,6 +135,6 @@ func (s *Service) sensors(path, tail string) (resource.Object, bool) {
 
 func (s *Service) sensor(path, name, kind, units string, reading int) resource.Object {
 	o := resource.New(path, "Sensor.v1_8_1", name)
-	o["ReadingType"], o["ReadingUnits"], o["Reading"], o["Status"] = kind, units, reading, resource.Health(s.of(name))
+	o["ReadingType"], o["ReadingUnits"], o["Reading"], o["Status"] = kind, units, reading, resource.Health(s.healthOf(name))
 	return o
 }

@@ -22,7 +22,7 @@ type Config struct {
 	Drives []Drive
 }
 
-// Drive is a disk as the BMC sees it.
+// Drive is a drive as the BMC shows it.
 type Drive struct {
 	Model, Serial string
 	Bytes         int64
@@ -30,17 +30,17 @@ type Drive struct {
 	Kind string
 }
 
-// Service is the parts. It is safe for concurrent use.
+// Service has the parts. It is safe for concurrent use.
 type Service struct {
 	cfg             Config
 	system, chassis string
 
 	mu sync.Mutex
-	// health of parts that are not OK, by name.
+	// health of the parts that are not OK, by name.
 	health map[string]string
 }
 
-// New makes the parts of a healthy server.
+// New returns the parts of a healthy server.
 func New(cfg Config) *Service {
 	if cfg.Drives == nil {
 		cfg.Drives = []Drive{{Model: "Lab Drive", Serial: "D1", Bytes: 480e9, Kind: "SSD"}}
@@ -48,8 +48,8 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, system: cfg.Personality.System(), chassis: cfg.Personality.Chassis()}
 }
 
-// SetHealth sets the health of a part: "OK", "Warning" or "Critical". Parts are
-// named "Fan 1", "PSU 2", "Inlet", "CPU 1", "DIMM 2", "Drive 1".
+// SetHealth sets the health of a part ("Fan 1", "PSU 2", "Inlet", "CPU 1", "DIMM 2", "Drive 1") to
+// "OK", "Warning" or "Critical".
 func (s *Service) SetHealth(part, health string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *Service) SetHealth(part, health string) {
 	}
 }
 
-// of is a part's health; Rollup the worst of all.
-func (s *Service) of(part string) string {
+// healthOf returns the health of a part.
+func (s *Service) healthOf(part string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.health[part]; h != "" {
@@ -72,7 +72,7 @@ func (s *Service) of(part string) string {
 	return "OK"
 }
 
-// Rollup is the worst health of all parts.
+// Rollup returns the worst health of all parts.
 func (s *Service) Rollup() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Service) Rollup() string {
 	return worst
 }
 
-// Link adds what the system shows of the parts.
+// Link adds the links and summaries to the system.
 func (s *Service) Link(system resource.Object) {
 	for _, name := range []string{"Processors", "Memory", "Storage"} {
 		system[name] = resource.Ref(s.system + "/" + name)
@@ -95,7 +95,7 @@ func (s *Service) Link(system resource.Object) {
 	system["Status"] = resource.Object{"State": "Enabled", "Health": health, "HealthRollup": health}
 }
 
-// LinkChassis adds what the chassis shows.
+// LinkChassis adds the links to the chassis.
 func (s *Service) LinkChassis(chassis resource.Object) {
 	kind := s.cfg.Personality.Sensors
 	if kind != personality.NewSensors {
@@ -109,12 +109,12 @@ func (s *Service) LinkChassis(chassis resource.Object) {
 	chassis["Status"] = resource.Health(s.Rollup())
 }
 
-// Broken says whether the path is the first drive's.
+// Broken reports whether path is the first drive.
 func (s *Service) Broken(path string) bool {
 	return path == s.system+"/Storage/1/Drives/1"
 }
 
-// Read finds the parts.
+// Read returns a part.
 func (s *Service) Read(path string) (resource.Object, bool) {
 	if tail, ok := strings.CutPrefix(path, s.system+"/"); ok {
 		return s.readSystem(path, tail)
@@ -133,7 +133,7 @@ func numbered(path string, n int) []string {
 	return paths
 }
 
-// number is the index that the last segment after prefix names, from 0.
+// number returns the index, from 0, in the last segment after prefix.
 func number(tail, prefix string, n int) (int, bool) {
 	last, ok := strings.CutPrefix(tail, prefix)
 	if !ok {
@@ -155,7 +155,7 @@ func (s *Service) readSystem(path, tail string) (resource.Object, bool) {
 	case "Processors/1":
 		o := resource.New(path, "Processor.v1_18_0", "CPU 1")
 		o["ProcessorType"], o["TotalCores"], o["TotalThreads"], o["Manufacturer"] = "CPU", s.cfg.Cores, 2*s.cfg.Cores, "Lab"
-		o["Status"] = resource.Health(s.of("CPU 1"))
+		o["Status"] = resource.Health(s.healthOf("CPU 1"))
 		return o, true
 	case "Memory":
 		return resource.Collection(path, "Memory", numbered(path, 2)), true
@@ -170,16 +170,16 @@ func (s *Service) readSystem(path, tail string) (resource.Object, bool) {
 	if i, ok := number(tail, "Memory/", 2); ok {
 		name := fmt.Sprint("DIMM ", i+1)
 		o := resource.New(path, "Memory.v1_18_0", name)
-		o["CapacityMiB"], o["MemoryDeviceType"], o["Status"] = s.cfg.MemoryBytes>>21, "DDR5", resource.Health(s.of(name))
+		o["CapacityMiB"], o["MemoryDeviceType"], o["Status"] = s.cfg.MemoryBytes>>21, "DDR5", resource.Health(s.healthOf(name))
 		return o, true
 	}
 	if i, ok := number(tail, "Storage/1/Drives/", len(drives)); ok {
 		name := fmt.Sprint("Drive ", i+1)
 		o := resource.New(path, "Drive.v1_17_0", name)
 		o["Model"], o["SerialNumber"], o["CapacityBytes"], o["MediaType"] = drives[i].Model, drives[i].Serial, drives[i].Bytes, drives[i].Kind
-		o["Status"] = resource.Health(s.of(name))
+		o["Status"] = resource.Health(s.healthOf(name))
 		if s.cfg.Personality.Quirks.OmitDriveState {
-			o["Status"] = resource.Object{"Health": s.of(name)}
+			o["Status"] = resource.Object{"Health": s.healthOf(name)}
 		}
 		return o, true
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// Network is the network interfaces of a server, which a bare BMC has too.
+// Network has the network interfaces of a server, even of a bare BMC.
 type Network struct {
 	Personality personality.Personality
 	MACs        []string
 }
 
-// Broken says whether the path is the first interface's.
+// Broken reports whether path is the first interface.
 func (n Network) Broken(path string) bool {
 	return len(n.MACs) > 0 && path == n.interfacePath(0)
 }
 
-// Read finds the resources that show MAC addresses.
+// Read returns a resource with MAC addresses.
 func (n Network) Read(path string) (resource.Object, bool) {
 	q, macs := n.Personality.Quirks, n.MACs
 	if !q.NoEthernetInterfaces || q.BMCInterface {
@@ -64,7 +64,7 @@ func (n Network) Read(path string) (resource.Object, bool) {
 	return nil, false
 }
 
-// chassisAdapter is a card that the chassis alone shows.
+// chassisAdapter returns a card that only the chassis shows.
 func (n Network) chassisAdapter(path string) (resource.Object, bool) {
 	if !n.Personality.Quirks.ChassisAdapter {
 		return nil, false
@@ -88,7 +88,7 @@ func (n Network) chassisAdapter(path string) (resource.Object, bool) {
 	return nil, false
 }
 
-// interfaces are the members of the collection by their paths.
+// interfaces returns the members of the collection by path.
 func (n Network) interfaces() map[string]resource.Object {
 	shown := map[string]resource.Object{}
 	add := func(path, mac string) resource.Object {

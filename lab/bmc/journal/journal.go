@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// maxEntries that are kept, as in a small SEL.
+// maxEntries bounds the entries, as in a small SEL.
 const maxEntries = 512
 
 type entry struct {
@@ -34,7 +34,7 @@ type Service struct {
 	last    int
 }
 
-// New makes an empty log.
+// New returns an empty log.
 func New(p personality.Personality, now func() time.Time) *Service {
 	return &Service{p: p, path: p.At(p.LogAt) + "/LogServices", now: now}
 }
@@ -57,7 +57,7 @@ func (s *Service) Link(place personality.Place, o resource.Object) {
 	}
 }
 
-// Read finds the service, its entries, and the collection around it.
+// Read returns the service, its entries, or the collection of services.
 func (s *Service) Read(path string) (resource.Object, bool) {
 	if s.p.Log == "" {
 		return nil, false
@@ -80,7 +80,7 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if tail == "" {
-		// Log entries stand in the collection itself (DSP0266, expanded members).
+		// The collection contains the entries (DSP0266, expanded members).
 		members := make([]resource.Object, len(s.entries))
 		for i, e := range s.entries {
 			members[i] = e.object(path)

@@ -8,37 +8,34 @@ import (
 	"sync"
 )
 
-// Action is what a BMC asks of the machine behind it.
+// Action is a power action.
 type Action string
 
 // The actions.
 const (
 	On Action = "On"
-	// Off cuts the power at once.
+	// Off cuts the power.
 	Off Action = "Off"
-	// Shutdown asks the operating system to switch off; it may take its time, or ignore it.
+	// Shutdown asks the operating system to shut down, which may take time or fail.
 	Shutdown Action = "Shutdown"
-	// Reset restarts at once; it does nothing to a machine that is off.
+	// Reset restarts at once. It has no effect on a machine that is off.
 	Reset Action = "Reset"
-	// Reboot asks the operating system to restart; it may ignore it.
+	// Reboot asks the operating system to restart, which it may ignore.
 	Reboot Action = "Reboot"
 )
 
-// Machine is a server as its BMC sees it. It keeps the boot setting, because it
-// is the machine's firmware that uses up an override, also when the operating
-// system restarts by itself. All methods are safe for concurrent use.
+// Machine is the server behind a BMC. It keeps the boot setting, since the firmware uses up an
+// override even if the operating system restarts the machine. Methods are safe for concurrent use.
 type Machine interface {
 	Powered() bool
-	// Power begins the action and does not wait for an operating system: after
-	// On, Off and Reset Powered tells the new state; Shutdown and Reboot are
-	// requests. On of a machine that is on, and Off of one that is off, do nothing.
+	// Power starts the action. After On, Off and Reset, Powered returns the new state; Shutdown and
+	// Reboot do not wait for the operating system. On while on, and Off while off, do nothing.
 	Power(ctx context.Context, action Action) error
 	Boot() Boot
 	SetBoot(boot Boot)
 }
 
-// Target is a device to boot from, in Redfish's words (DSP0268 ComputerSystem,
-// BootSource).
+// Target is a boot device with its Redfish name (DSP0268 ComputerSystem, BootSource).
 type Target string
 
 // The targets. A bare BMC offers the first three.
@@ -49,12 +46,12 @@ const (
 	TargetCD    Target = "Cd"
 	TargetHTTP  Target = "UefiHttp"
 	TargetSetup Target = "BiosSetup"
-	// TargetLocalCD is the server's own optical drive, where a BMC tells it from the
-	// virtual one. No machine here has one: its boot goes on to its own order.
+	// TargetLocalCD is the server's own optical drive, if the BMC distinguishes it from the virtual
+	// one. No machine here has one: it boots in its own order.
 	TargetLocalCD Target = "LocalCd"
 )
 
-// Mode of the firmware, in Redfish's words (BootSourceOverrideMode).
+// Mode is the boot mode with its Redfish name (BootSourceOverrideMode).
 type Mode string
 
 // The modes.
@@ -63,7 +60,7 @@ const (
 	Legacy Mode = "Legacy"
 )
 
-// Persistence of an override, in Redfish's words (BootSourceOverrideEnabled).
+// Persistence of an override with its Redfish name (BootSourceOverrideEnabled).
 type Persistence string
 
 // The persistences.
@@ -78,21 +75,19 @@ type Boot struct {
 	Enabled Persistence
 	Target  Target
 	Mode    Mode
-	// HTTPBootURI is what TargetHTTP boots; empty: what DHCP says. It outlives an
-	// override for once.
+	// HTTPBootURI is the URL for TargetHTTP; empty: from DHCP. It stays after a single boot.
 	HTTPBootURI string
 }
 
-// BootSetting keeps a machine's override; Machine implementations embed it. The
-// zero value is no override, UEFI. It is safe for concurrent use.
+// BootSetting keeps the override of a machine. Implementations of Machine embed it. The zero value
+// is UEFI without override. It is safe for concurrent use.
 type BootSetting struct {
 	mu      sync.Mutex
 	boot    Boot
 	started uint64
 }
 
-// Started counts the boots so far. What is pending in the firmware's settings is
-// applied when it grows.
+// Started counts the boots so far. Pending firmware settings are applied when it grows.
 func (s *BootSetting) Started() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,9 +108,9 @@ func (s *BootSetting) SetBoot(boot Boot) {
 	s.boot = boot.filled()
 }
 
-// ConsumeBoot returns what this boot starts from (TargetNone: the machine's own
-// order) and in which mode. The firmware calls it once at the start of each
-// boot: an override for once is gone then, its mode stays.
+// ConsumeBoot returns the source (TargetNone: the machine's own order) and mode of a boot. The
+// firmware calls it once at the start of each boot: an override for one boot is then removed, but
+// its mode stays.
 func (s *BootSetting) ConsumeBoot() (Target, Mode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,16 +139,15 @@ func (b Boot) filled() Boot {
 	return b
 }
 
-// Bench is a Machine that is nothing but a power switch, for tests of BMC clients
-// and for scale.
+// Bench is a Machine that only has a power switch, for tests of BMC clients and at scale.
 type Bench struct {
 	BootSetting
 
 	mu      sync.Mutex
 	powered bool
 	boots   []Target
-	// IgnoreShutdown makes the operating system deaf to Shutdown and Reboot. It
-	// is set before the machine is used.
+	// IgnoreShutdown makes the operating system ignore Shutdown and Reboot. It is set before the
+	// machine is used.
 	IgnoreShutdown bool
 }
 
@@ -193,7 +187,7 @@ func (b *Bench) post() {
 	b.boots = append(b.boots, target)
 }
 
-// Boots lists what each boot so far started from.
+// Boots returns the source of each boot so far.
 func (b *Bench) Boots() []Target {
 	b.mu.Lock()
 	defer b.mu.Unlock()

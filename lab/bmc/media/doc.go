@@ -1,12 +1,9 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package media is an emulated BMC's virtual media, below the system or its
-// manager, with the ways in which makers take an image: an action, a PATCH, or not
-// in every slot.
-//
-// It must not fetch the image: what is in a slot is told to whoever boots the
-// machine.
+// Package media is the virtual media of an emulated BMC, below the system or its manager. Depending on
+// the vendor, a slot takes an image by an action, by a PATCH, or not at all. The package does not fetch
+// images; the machine reads the content of the slots.
 //
 //	s := media.New(p)
 //	slots := s.Slots()

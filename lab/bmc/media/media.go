@@ -15,10 +15,10 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// Slot is a slot and what is in it.
+// Slot is a slot with its content.
 type Slot struct {
 	personality.Slot
-	// Image is the URL inserted; empty: none.
+	// Image is the URL of the inserted image; empty: none.
 	Image    string
 	Inserted bool
 }
@@ -30,12 +30,12 @@ type Service struct {
 
 	mu    sync.Mutex
 	slots []Slot
-	// hidden counts the reads that do not show a slot's image yet, leaving those that
-	// still show one that is ejected.
+	// hidden counts the reads that do not show a new image yet, leaving those that still show an
+	// ejected one.
 	hidden, leaving map[int]int
 }
 
-// New makes empty slots.
+// New returns empty slots.
 func New(p personality.Personality) *Service {
 	s := &Service{p: p, path: p.At(p.MediaAt) + "/VirtualMedia", hidden: map[int]int{}, leaving: map[int]int{}}
 	for _, slot := range p.Media {
@@ -44,7 +44,7 @@ func New(p personality.Personality) *Service {
 	return s
 }
 
-// Slots lists the slots in the BMC's order.
+// Slots returns the slots in the order of the BMC.
 func (s *Service) Slots() []Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Service) Link(place personality.Place, o resource.Object) {
 	}
 }
 
-// find returns the slot of a path and what follows it.
+// find returns the slot of a path and the rest of the path.
 func (s *Service) find(p string) (i int, rest string, ok bool) {
 	tail, ok := strings.CutPrefix(p, s.path+"/")
 	if !ok {
@@ -69,7 +69,7 @@ func (s *Service) find(p string) (i int, rest string, ok bool) {
 	return i, rest, i >= 0
 }
 
-// Read finds the collection and its slots.
+// Read returns the collection or a slot.
 func (s *Service) Read(p string) (resource.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +188,8 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 		return bad("ActionParameterValueFormatError", "Image has characters that are not allowed")
 	case s.p.Quirks.NoMediaFlags && (body.Inserted != nil || body.WriteProtected != nil):
 		return bad("ActionParameterUnknown", "Inserted and WriteProtected are unknown")
-	case !patch && s.wants(r) != "":
-		return missing(slices.Index(s.p.Quirks.MediaWants, s.wants(r)), s.wants(r)).Named(action)
+	case !patch && s.missingParameter(r) != "":
+		return refuseMissing(slices.Index(s.p.Quirks.MediaWants, s.missingParameter(r)), s.missingParameter(r)).Named(action)
 	case s.slots[i].Inserted:
 		return resource.Fail(http.StatusBadRequest, "ResourceInUse", "The slot holds another image.").Named(action)
 	}
@@ -201,8 +201,8 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 	return resource.Done(action)
 }
 
-// wants is the first parameter that is missing; empty: none is.
-func (s *Service) wants(r resource.Request) string {
+// missingParameter returns the first missing parameter; empty: none.
+func (s *Service) missingParameter(r resource.Request) string {
 	var body map[string]any
 	if _, ok := r.Decode(&body); !ok {
 		return ""
@@ -215,8 +215,8 @@ func (s *Service) wants(r resource.Request) string {
 	return ""
 }
 
-// missing refuses a request without a parameter, in one of three ways.
-func missing(way int, name string) resource.Answer {
+// refuseMissing refuses a request without a parameter, in one of three ways.
+func refuseMissing(way int, name string) resource.Answer {
 	info := resource.Object{"MessageId": "Base.1.8.ActionParameterMissing", "MessageArgs": []string{"VirtualMedia.InsertMedia", name}}
 	switch way {
 	case 0:

@@ -29,11 +29,10 @@ type Request struct {
 	Body   []byte
 }
 
-// Is says whether the request is of the method and for the path.
+// Is reports whether the request has this method and path.
 func (r Request) Is(method, path string) bool { return r.Method == method && r.Path == path }
 
-// Decode reads the body into a struct or map; ok is false with the answer to a
-// body that is not JSON.
+// Decode decodes the body. If the body is not JSON, ok is false and a is the answer.
 func (r Request) Decode(into any) (a Answer, ok bool) {
 	if err := json.Unmarshal(r.Body, into); err != nil {
 		return Fail(http.StatusBadRequest, "MalformedJSON", "the body is not JSON"), false
@@ -41,21 +40,21 @@ func (r Request) Decode(into any) (a Answer, ok bool) {
 	return Answer{}, true
 }
 
-// Answer is what a write is answered.
+// Answer is the answer to a write.
 type Answer struct {
 	Status int
-	// Location header, where it is not empty.
+	// Location header; empty: none.
 	Location string
 	Body     Object
-	// Action says what the write was about, for the log of writes.
+	// Action describes the write, for the log.
 	Action string
 }
 
-// Done is an answer without a body.
+// Done returns an answer without a body.
 func Done(action string) Answer { return Answer{Status: http.StatusNoContent, Action: action} }
 
-// Fail is an answer in the form of DSP0266, error responses. The message's ID is
-// one of the Base registry, unless it names its registry.
+// Fail returns an error answer (DSP0266, error responses). A message ID without a registry is of
+// the Base registry.
 func Fail(status int, id, message string) Answer {
 	if !strings.Contains(id, ".") {
 		id = "Base.1.16." + id
@@ -66,7 +65,7 @@ func Fail(status int, id, message string) Answer {
 	}}}
 }
 
-// FailByID is an error answer with the ID of a message alone and no text, as iLOs send it.
+// FailByID returns an error answer with only the ID of a message, as iLO sends it.
 func FailByID(status int, id string, args ...string) Answer {
 	return Answer{Status: status, Body: Object{"error": Object{
 		"code": "iLO.0.10.ExtendedInfo", "message": "See @Message.ExtendedInfo for more information.",
@@ -74,7 +73,7 @@ func FailByID(status int, id string, args ...string) Answer {
 	}}}
 }
 
-// ByID is the answer, where it is an error, with the IDs of its messages alone.
+// ByID returns an error answer with only the IDs of its messages.
 func (a Answer) ByID() Answer {
 	problem, _ := a.Body["error"].(Object)
 	infos, _ := problem["@Message.ExtendedInfo"].([]Object)
@@ -85,16 +84,16 @@ func (a Answer) ByID() Answer {
 	return FailByID(a.Status, id).Named(a.Action)
 }
 
-// Named is the answer with the name of what was tried.
+// Named returns the answer with a description of the write.
 func (a Answer) Named(action string) Answer {
 	a.Action = action
 	return a
 }
 
-// Ref is a link.
+// Ref returns a link.
 func Ref(path string) Object { return Object{"@odata.id": path} }
 
-// Refs are links.
+// Refs returns links.
 func Refs(paths []string) []Object {
 	refs := make([]Object, len(paths))
 	for i, p := range paths {
@@ -103,14 +102,14 @@ func Refs(paths []string) []Object {
 	return refs
 }
 
-// New begins a resource of a type, such as "Drive.v1_17_0"; its Id is the last
-// segment of its path.
+// New returns a resource of a type such as "Drive.v1_17_0"; its Id is the last segment of the
+// path.
 func New(path, schema, name string) Object {
 	kind, _, _ := strings.Cut(schema, ".")
 	return Object{"@odata.id": path, "@odata.type": "#" + schema + "." + kind, "Id": path[strings.LastIndex(path, "/")+1:], "Name": name}
 }
 
-// Collection lists members in no particular order, as real ones do.
+// Collection lists members in random order, as some BMCs do.
 func Collection(path, kind string, members []string) Object {
 	refs := make([]Object, len(members))
 	for i, j := range rand.Perm(len(members)) {
@@ -122,8 +121,8 @@ func Collection(path, kind string, members []string) Object {
 	}
 }
 
-// Tag is the ETag of a resource: its own, or the same for the same content. It is empty for
-// collections without one, whose order changes with each read.
+// Tag returns the ETag of a resource: its own, or a hash of its content. It is empty for a
+// collection without one, whose order changes with each read.
 func Tag(o Object) string {
 	if tag, own := o["@odata.etag"].(string); own {
 		return tag
@@ -140,7 +139,7 @@ func Tag(o Object) string {
 	return fmt.Sprintf("W/\"%016X\"", h.Sum64())
 }
 
-// Health is a Status object.
+// Health returns a Status object.
 func Health(health string) Object { return Object{"State": "Enabled", "Health": health} }
 
 // Send writes an object.
@@ -148,10 +147,10 @@ func Send(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("OData-Version", "4.0")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may have gone
+	_ = json.NewEncoder(w).Encode(body) // the connection may be closed
 }
 
-// SendCompressed writes an object compressed, whether the client wants that or not.
+// SendCompressed writes an object compressed, even if the client did not ask for it.
 func SendCompressed(w http.ResponseWriter, o Object) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -24,7 +24,7 @@ const (
 
 	pathAccounts = resource.Root + "/AccountService"
 
-	// ActionLogin and ActionLogout are writes that do nothing to the server.
+	// ActionLogin and ActionLogout do not affect the server.
 	ActionLogin  = "Login"
 	ActionLogout = "Logout"
 )
@@ -33,9 +33,9 @@ const (
 type Config struct {
 	Personality        personality.Personality
 	Username, Password string
-	// Max sessions that may be open.
+	// Max open sessions.
 	Max int
-	// Timeout ends sessions that nobody used for so long; 0: never.
+	// Timeout ends unused sessions; 0: never.
 	Timeout time.Duration
 	// Now is the clock. Required.
 	Now func() time.Time
@@ -46,13 +46,13 @@ type session struct {
 	used        time.Time
 }
 
-// Service is sessions and accounts. It is safe for concurrent use.
+// Service has the sessions and accounts. It is safe for concurrent use.
 type Service struct {
 	cfg Config
 
 	mu       sync.Mutex
 	password string
-	// factory: the password is the factory's, and has to be changed first.
+	// factory reports that the password is the factory's and must be changed first.
 	factory  bool
 	sessions map[string]*session // by token
 	last     int
@@ -61,12 +61,12 @@ type Service struct {
 	basics   int
 }
 
-// New makes a service without sessions.
+// New returns a service without sessions.
 func New(cfg Config) *Service {
 	return &Service{cfg: cfg, password: cfg.Password, factory: cfg.Personality.Quirks.FactoryPassword}
 }
 
-// expire drops what has timed out; it is called with the lock held.
+// expire drops timed-out sessions. The lock is held.
 func (s *Service) expire() {
 	if s.cfg.Timeout == 0 {
 		return
@@ -79,10 +79,9 @@ func (s *Service) expire() {
 	}
 }
 
-// Authorized says whether the request carries the token of an open session
-// (DSP0266, Redfish session login authentication), or Basic credentials where the
-// personality takes them. A bare BMC does not, so that a client that falls back to
-// them is found out.
+// Authorized reports whether the request has the token of an open session (DSP0266, Redfish
+// session login authentication) or, if the personality accepts them, Basic credentials. A bare BMC
+// does not accept them, so that a client that falls back to them is noticed.
 func (s *Service) Authorized(h http.Header) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Service) Authorized(h http.Header) bool {
 	return s.valid(user, password)
 }
 
-// valid is called with the lock held.
+// valid must be called with the lock held.
 func (s *Service) valid(user, password string) bool {
 	u := subtle.ConstantTimeCompare([]byte(user), []byte(s.cfg.Username))
 	p := subtle.ConstantTimeCompare([]byte(password), []byte(s.password))
@@ -116,8 +115,8 @@ func (s *Service) Forget() {
 	clear(s.sessions)
 }
 
-// MustChange refuses a request for a path while the password has to be changed (DSP0266,
-// password change required). ok lets it pass.
+// MustChange refuses a request while the password must be changed (DSP0266, password change
+// required); ok accepts it.
 func (s *Service) MustChange(path string) (a resource.Answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +128,8 @@ func (s *Service) MustChange(path string) (a resource.Answer, ok bool) {
 	return a, false
 }
 
-// Counts are the sessions that are open, the most that ever were at once, all that
-// ever were, and the requests with Basic credentials.
+// Counts returns the open sessions, the most that were open at once, all that were opened, and the
+// requests with Basic credentials.
 func (s *Service) Counts() (open, peak, opened, basics int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,27 +137,27 @@ func (s *Service) Counts() (open, peak, opened, basics int) {
 	return len(s.sessions), s.peak, s.opened, s.basics
 }
 
-// Password that the account has now.
+// Password returns the current password of the account.
 func (s *Service) Password() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.password
 }
 
-// SetPassword changes the password behind everybody's back.
+// SetPassword changes the password, as another administrator would.
 func (s *Service) SetPassword(password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.password = password
 }
 
-// LoginOptions are what Login obeys.
+// LoginOptions change the behavior of Login.
 type LoginOptions struct {
-	// Full answers as if the table were full.
+	// Full answers as if all sessions were in use.
 	Full bool
 }
 
-// Login opens a session. The token is empty when it was refused.
+// Login opens a session. The token is empty if it was refused.
 func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answer, token string) {
 	var body struct{ UserName, Password, Context string }
 	if a, ok := r.Decode(&body); !ok {
@@ -171,7 +170,7 @@ func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.valid(body.UserName, body.Password) {
-		// Real ones have been seen to repeat what they got: the client must not.
+		// Some BMCs repeat the credentials; the client must not show them.
 		return resource.Fail(http.StatusUnauthorized, "ResourceAtUriUnauthorized",
 			fmt.Sprintf("while logging in with %s / %s, access was denied", body.UserName, body.Password)).Named(ActionLogin), ""
 	}
@@ -234,7 +233,7 @@ func (s *Service) patchAccount(r resource.Request) resource.Answer {
 	case body.Password == nil:
 		return resource.Fail(http.StatusBadRequest, "PropertyMissing", "only Password can be written")
 	case p.Quirks.PasswordPolicy && !strings.ContainsAny(*body.Password, "0123456789"):
-		// OpenBMC's words, but for the password, which some repeat.
+		// OpenBMC's text with the password, which some BMCs repeat.
 		return resource.Fail(http.StatusBadRequest, "PropertyValueFormatError",
 			fmt.Sprintf("The value %s for the property Password is of a different format than the property can accept: it has no digit.", *body.Password))
 	case *body.Password == "" || len(*body.Password) > p.PasswordMax:
@@ -247,7 +246,7 @@ func (s *Service) patchAccount(r resource.Request) resource.Answer {
 	return resource.Done("Account")
 }
 
-// Read finds the services, sessions and accounts.
+// Read returns the services, sessions and accounts.
 func (s *Service) Read(path string) (resource.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

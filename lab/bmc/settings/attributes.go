@@ -13,24 +13,24 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// attribute is one line of the attribute registry (DSP0268, AttributeRegistry).
+// attribute is one entry of the attribute registry (DSP0268, AttributeRegistry).
 type attribute struct {
 	name, kind string
 	choices    []string
-	// factory is the value a new server has: string, float64 or bool, as JSON has them.
+	// factory is the default value: string, float64 or bool, as decoded from JSON.
 	factory  any
 	readOnly bool
-	// low and high bound an Integer, high also the length of a String.
+	// low and high bound an Integer; high also bounds the length of a String.
 	low, high float64
 }
 
-// The names with a meaning beyond the registry.
+// The attributes with an effect in the emulator.
 const (
 	bootMode   = "BootMode"
 	secureBoot = "SecureBoot"
 )
 
-// attributes of a maker: all kinds that registries know.
+// attributes returns attributes of all kinds that registries have.
 func attributes(p personality.Personality) []attribute {
 	modes := []string{"UEFI", "Legacy"}
 	switch p.Vendor {
@@ -55,7 +55,7 @@ func attributes(p personality.Personality) []attribute {
 	return list
 }
 
-// object is the attribute in the registry.
+// object returns the entry of the registry.
 func (a attribute) object() resource.Object {
 	o := resource.Object{"AttributeName": a.name, "Type": a.kind, "DisplayName": a.name, "ReadOnly": a.readOnly, "ResetRequired": true}
 	switch a.kind {
@@ -73,7 +73,7 @@ func (a attribute) object() resource.Object {
 	return o
 }
 
-// refuse says why a value does not fit; the ID is empty when it does.
+// refuse returns why a value is invalid; id is empty if it is valid.
 func (a attribute) refuse(value any) (id, why string) {
 	if a.readOnly {
 		return "PropertyNotWritable", "is read-only"
@@ -108,7 +108,7 @@ func (a attribute) refuse(value any) (id, why string) {
 	return "", ""
 }
 
-// check finds the first value that does not fit.
+// check returns the answer for the first invalid value.
 func (s *Service) check(values map[string]any) (resource.Answer, bool) {
 	for name, value := range values {
 		i := slices.IndexFunc(s.attributes, func(a attribute) bool { return a.name == name })

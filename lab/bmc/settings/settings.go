@@ -20,11 +20,11 @@ const registries = resource.Root + "/Registries"
 type Config struct {
 	Personality personality.Personality
 	Tasks       *task.List
-	// SetUEFI is told the boot mode when a boot changes it: true for UEFI.
+	// SetUEFI is called when a boot changes the boot mode: true for UEFI.
 	SetUEFI func(uefi bool)
 }
 
-// Service is Bios, its registry and SecureBoot. It is safe for concurrent use.
+// Service has Bios, its registry and SecureBoot. It is safe for concurrent use.
 type Service struct {
 	cfg        Config
 	bios       string
@@ -33,14 +33,14 @@ type Service struct {
 	mu      sync.Mutex
 	values  map[string]any
 	pending map[string]any
-	// reset: the factory's values come with the next boot. scheduled: a job takes
-	// what is pending to the next boot; without SettingsByJob that is always so.
+	// reset applies the defaults at the next boot. scheduled: a job applies the pending values at the
+	// next boot; without SettingsByJob that is always true.
 	reset, scheduled bool
-	secure           bool  // in force
+	secure           bool  // active
 	secureNext       *bool // pending
 }
 
-// New makes the service of a new server.
+// New returns the service of a new server.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, bios: cfg.Personality.System() + "/Bios", attributes: attributes(cfg.Personality), pending: map[string]any{}}
 	s.values = s.factory()
@@ -55,7 +55,7 @@ func (s *Service) factory() map[string]any {
 	return values
 }
 
-// Booted applies what is pending.
+// Booted applies pending values.
 func (s *Service) Booted() {
 	s.mu.Lock()
 	if s.cfg.Personality.Quirks.SettingsByJob && !s.scheduled {
@@ -87,7 +87,7 @@ func (s *Service) Booted() {
 	}
 }
 
-// Link adds what the system shows of this service.
+// Link adds the links to the system.
 func (s *Service) Link(system resource.Object) {
 	if s.cfg.Personality.BIOSSettings != "" {
 		system["Bios"] = resource.Ref(s.bios)
@@ -100,7 +100,7 @@ func (s *Service) Link(system resource.Object) {
 func (s *Service) secureBootPath() string { return s.cfg.Personality.System() + "/SecureBoot" }
 func (s *Service) settingsPath() string   { return s.bios + "/" + s.cfg.Personality.BIOSSettings }
 
-// Read finds the resources.
+// Read returns a resource.
 func (s *Service) Read(path string) (resource.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func registry(id, owner string, entries []resource.Object) resource.Object {
 	}
 }
 
-// RegistryPath is where the registry of an ID is.
+// RegistryPath returns the path of a registry.
 func RegistryPath(id string) string { return resource.Root + "/RegistryStore/" + id + ".json" }
 
 func (s *Service) readSecureBoot(path string) resource.Object {
@@ -209,7 +209,7 @@ func (s *Service) readSecureBoot(path string) resource.Object {
 	return o
 }
 
-// Write changes what is pending.
+// Write changes pending values.
 func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 	p := s.cfg.Personality
 	switch {
@@ -266,13 +266,13 @@ func success(id, message string) resource.Object {
 	return resource.Object{"@Message.ExtendedInfo": []resource.Object{{"MessageId": id, "Message": message, "Severity": "OK"}}}
 }
 
-// schedule makes the job; it is called with the lock held.
+// schedule creates the job. The lock is held.
 func (s *Service) schedule() *task.Task {
 	s.scheduled = true
 	return s.cfg.Tasks.Start(task.Options{Name: "Configure: BIOS.Setup.1-1", Until: task.Boot, Idle: true})
 }
 
-// postJob schedules what is pending (Dell).
+// postJob schedules pending values (Dell).
 func (s *Service) postJob(r resource.Request) resource.Answer {
 	var body struct{ TargetSettingsURI string }
 	if a, ok := r.Decode(&body); !ok {

@@ -20,11 +20,11 @@ const Service = resource.Root + "/TaskService"
 const (
 	pathTasks    = Service + "/Tasks"
 	pathMonitors = Service + "/TaskMonitors"
-	// maxTasks that are kept; the oldest go first.
+	// maxTasks bounds the tasks; the oldest are dropped.
 	maxTasks = 64
 )
 
-// Wait is what a task waits for once its own work is done.
+// Wait is the condition of a task after its work is done.
 type Wait string
 
 // The waits.
@@ -36,25 +36,25 @@ const (
 
 // Config describes a task service.
 type Config struct {
-	// Steps that the work of a task takes; 0 means 3.
+	// Steps of each task; 0: 3.
 	Steps int
-	// Jobs is the path of a job queue that shows the tasks too; empty: none. Its
-	// tasks have IDs like JID_000000000001.
+	// Jobs is the path of a job queue that shows the tasks too; empty: none. Its tasks have IDs like
+	// JID_000000000001.
 	Jobs string
-	// DropDone forgets tasks that have ended well, but not their jobs.
+	// DropDone forgets successful tasks, but not their jobs.
 	DropDone bool
 }
 
 // Options describes a task.
 type Options struct {
 	Name string
-	// Until says what is waited for when the work is done.
+	// Until is the condition after the work is done.
 	Until Wait
 	// Idle tasks have no work: they wait at once (a BIOS settings job).
 	Idle bool
-	// Held tasks do not move until Release: their image is on its way.
+	// Held tasks make no progress until Release: their image is being transferred.
 	Held bool
-	// Done is called once, at the good end, without locks held; nil: nothing.
+	// Done is called once after success, without locks; nil: not called.
 	Done func()
 }
 
@@ -67,7 +67,7 @@ type Task struct {
 	percent int
 	message string
 	held    bool
-	// gone: the monitor has told the end.
+	// gone reports that the monitor has returned the result.
 	gone bool
 }
 
@@ -80,7 +80,7 @@ type List struct {
 	last  int
 }
 
-// New makes a task service without tasks.
+// New returns a task service without tasks.
 func New(cfg Config) *List {
 	if cfg.Steps == 0 {
 		cfg.Steps = 3
@@ -88,7 +88,7 @@ func New(cfg Config) *List {
 	return &List{cfg: cfg}
 }
 
-// Start begins a task.
+// Start starts a task.
 func (l *List) Start(opts Options) *Task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +106,7 @@ func (l *List) Start(opts Options) *Task {
 	return t
 }
 
-// wait is called with the lock held.
+// wait must be called with the lock held.
 func (t *Task) wait() {
 	t.state, t.message = "Pending", "The task waits for a restart of the system."
 	if t.opts.Until == ManagerReset {
@@ -114,13 +114,13 @@ func (t *Task) wait() {
 	}
 }
 
-// Path is the task's @odata.id.
+// Path returns the @odata.id of the task.
 func (t *Task) Path() string { return pathTasks + "/" + t.id }
 
-// Monitor is the URI of the task monitor.
+// Monitor returns the URI of the task monitor.
 func (t *Task) Monitor() string { return pathMonitors + "/" + t.id }
 
-// JobPath is the task's path in the job queue, or Path where there is none.
+// JobPath returns the path of the task in the job queue, or Path if there is none.
 func (t *Task) JobPath() string {
 	if t.list.cfg.Jobs == "" {
 		return t.Path()
@@ -128,26 +128,26 @@ func (t *Task) JobPath() string {
 	return t.list.cfg.Jobs + "/" + t.id
 }
 
-// oldJobPath is where older firmware has the job, and newer has it too.
+// oldJobPath returns the path of the job in older firmware, which newer firmware has too.
 func (t *Task) oldJobPath() string {
 	return strings.TrimSuffix(t.list.cfg.Jobs, "/Jobs") + "/Oem/Dell/Jobs/" + t.id
 }
 
-// Release lets a held task move, and says what it waits for then.
+// Release lets a held task continue and sets its condition.
 func (t *Task) Release(until Wait) {
 	t.list.mu.Lock()
 	defer t.list.mu.Unlock()
 	t.held, t.opts.Until = false, until
 }
 
-// Fail ends the task badly.
+// Fail ends the task with a failure.
 func (t *Task) Fail(why string) {
 	t.list.mu.Lock()
 	defer t.list.mu.Unlock()
 	t.state, t.message = "Exception", why
 }
 
-// Object is the task as a resource.
+// Object returns the task as a resource.
 func (t *Task) Object() resource.Object {
 	t.list.mu.Lock()
 	defer t.list.mu.Unlock()
@@ -169,14 +169,14 @@ func (t *Task) object() resource.Object {
 	return o
 }
 
-// dellScheduled is all that Dell says of a task that waits for a boot of the server.
+// dellScheduled is all that Dell shows of a task that waits for a boot.
 const dellScheduled = "Task successfully scheduled."
 
 func (t *Task) scheduled() bool {
 	return t.list.cfg.Jobs != "" && t.state == "Pending" && t.opts.Until == Boot
 }
 
-// Step moves all tasks by one step, and finishes those that have no more to do.
+// Step advances all tasks and finishes those without work or condition.
 func (l *List) Step() {
 	l.finish(func(t *Task) bool {
 		if t.state != "Running" || t.held {
@@ -193,7 +193,7 @@ func (l *List) Step() {
 	})
 }
 
-// Happened finishes the tasks that waited for it.
+// Happened finishes the tasks with this condition.
 func (l *List) Happened(what Wait) {
 	l.finish(func(t *Task) bool { return t.state == "Pending" && t.opts.Until == what })
 }
@@ -215,7 +215,7 @@ func (l *List) finish(ended func(*Task) bool) {
 	}
 }
 
-// Read finds the service, the tasks and the jobs.
+// Read returns the service, a task or a job.
 func (l *List) Read(path string) (resource.Object, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,10 +240,10 @@ func (l *List) Read(path string) (resource.Object, bool) {
 	return nil, false
 }
 
-// dropped says whether a task is forgotten.
+// dropped reports whether a task is forgotten.
 func (l *List) dropped(t *Task) bool { return l.cfg.DropDone && t.state == "Completed" }
 
-// shown are the tasks that are not.
+// shown returns the other tasks.
 func (l *List) shown() []*Task { return slices.DeleteFunc(slices.Clone(l.tasks), l.dropped) }
 
 func (l *List) paths(tasks []*Task, path func(*Task) string) []string {
@@ -254,7 +254,7 @@ func (l *List) paths(tasks []*Task, path func(*Task) string) []string {
 	return paths
 }
 
-// job is the task as Dell's queue shows it.
+// job returns the task as Dell's job queue shows it.
 func (t *Task) job() resource.Object {
 	o := resource.New(t.JobPath(), "DellJob.v1_5_0", t.opts.Name)
 	state := map[string]string{"Pending": "Scheduled", "Exception": "Failed"}[t.state]
@@ -271,8 +271,8 @@ func (t *Task) job() resource.Object {
 	return o
 }
 
-// Monitor answers GET of a task monitor: 202 while the task goes on, its result
-// once, and 404 from then on (DSP0266, task monitors).
+// Monitor answers GET of a task monitor: 202 while the task runs, then once the result, then 404
+// (DSP0266, task monitors).
 func (l *List) Monitor(path string) (resource.Answer, bool) {
 	id, ok := strings.CutPrefix(path, pathMonitors+"/")
 	if !ok {

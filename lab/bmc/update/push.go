@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
-// available begins the ID of an image that was pushed and not installed (Dell).
+// available starts the ID of an image that was pushed and not installed (Dell).
 const available = "Available-"
 
-// HTTPPush takes an image in as a stream at HttpPushUri (DSP2062, HTTP push updates): the
-// body is the image, or, for Dell, a form with it.
+// HTTPPush reads an image at HttpPushUri (DSP2062, HTTP push updates): the body is the image or,
+// for Dell, a form with it.
 func (s *Service) HTTPPush(r *http.Request) resource.Answer {
 	const action = "HTTPPush"
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -39,7 +39,7 @@ func (s *Service) HTTPPush(r *http.Request) resource.Answer {
 	return s.accepted(t, action)
 }
 
-// pushForm takes the image that a SimpleUpdate may then name.
+// pushForm reads an image for a later SimpleUpdate.
 func (s *Service) pushForm(r *http.Request, boundary string) resource.Answer {
 	inventory, _ := s.Read(pathInventory)
 	if r.Header.Get("If-Match") != resource.Tag(inventory) {
@@ -65,7 +65,7 @@ func (s *Service) pushForm(r *http.Request, boundary string) resource.Answer {
 	return resource.Fail(http.StatusInternalServerError, "InternalError", "the image is not kept")
 }
 
-// installStaged installs the image that was pushed to where a SimpleUpdate says it is.
+// installStaged installs the pushed image that a SimpleUpdate names.
 func (s *Service) installStaged(uri string) resource.Answer {
 	if _, there := s.items()[strings.TrimPrefix(uri, pathInventory+"/")]; !there {
 		return resource.Fail(http.StatusBadRequest, "ResourceMissingAtURI", "no such image: "+uri)

@@ -33,30 +33,29 @@ const (
 	pathInventory = pathService + "/FirmwareInventory"
 	pathSimple    = pathService + "/Actions/UpdateService.SimpleUpdate"
 	pathStart     = pathService + "/Actions/UpdateService.StartUpdate"
-	// onStart is the value of OperationApplyTime by which an image waits for
-	// StartUpdate (DSP2046).
+	// onStart is the OperationApplyTime of an image that waits for StartUpdate (DSP2046).
 	onStart = "OnStartUpdateRequest"
 
 	magic = "ingot-lab-firmware"
-	// fetchTime bounds a download by the BMC.
+	// fetchTime bounds a download.
 	fetchTime = 5 * time.Minute
 )
 
-// Image is the first line of a firmware image; whatever may follow it.
+// Image returns the first line of a firmware image; anything may follow.
 func Image(component, version string) []byte {
 	return fmt.Appendf(nil, "%s %s %s\n", magic, component, version)
 }
 
-// errImage is what an image that is none gives.
-var errImage = errors.New("the image is not recognised")
+// errImage reports a body that is not an image.
+var errImage = errors.New("the image is not recognized")
 
-// Read consumes an image.
+// Read reads an image.
 func Read(r io.Reader) (component, version string, err error) {
 	component, version, _, err = read(r)
 	return component, version, err
 }
 
-// read consumes an image.
+// read reads an image.
 func read(r io.Reader) (component, version string, size int64, err error) {
 	b := bufio.NewReaderSize(r, 4<<10)
 	line, err := b.ReadSlice('\n')
@@ -70,7 +69,7 @@ func read(r io.Reader) (component, version string, size int64, err error) {
 	component, version = parts[1], parts[2]
 	n, err := io.Copy(io.Discard, b)
 	if err != nil {
-		return "", "", 0, fmt.Errorf("the transfer broke off: %w", err)
+		return "", "", 0, fmt.Errorf("the transfer was interrupted: %w", err)
 	}
 	return component, version, n + int64(len(line)), nil
 }
@@ -94,14 +93,14 @@ type Service struct {
 	versions map[string]string
 	previous map[string]string
 	pushed   int64
-	// pushedTo are the targets of the last image that came in parts.
+	// pushedTo are the targets of the last multipart push.
 	pushedTo []string
-	// staged is a component whose image was pushed for StartUpdate, or for a SimpleUpdate
-	// from the inventory, with its version.
+	// staged is the component and version of an image that waits for StartUpdate or for a
+	// SimpleUpdate.
 	staged, stagedVersion string
 }
 
-// New makes the service of a new server. Close ends its downloads.
+// New returns the service of a new server. Close ends its downloads.
 func New(cfg Config) *Service {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := cfg.Personality
@@ -111,35 +110,35 @@ func New(cfg Config) *Service {
 	}
 }
 
-// Close breaks the downloads off and waits for their end.
+// Close cancels the downloads and waits for them.
 func (s *Service) Close() {
 	s.cancel()
 	s.work.Wait()
 }
 
-// Version of a component that is in force.
+// Version returns the active version of a component.
 func (s *Service) Version(component string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.versions[component]
 }
 
-// Pushed is how many bytes of images were taken in.
+// Pushed returns the bytes of all accepted images.
 func (s *Service) Pushed() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pushed
 }
 
-// PushedTo are the targets of the last image that came in parts.
+// PushedTo returns the targets of the last multipart push.
 func (s *Service) PushedTo() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.pushedTo)
 }
 
-// items are the IDs of the inventory. Dell's tell the version, and list what was
-// there before.
+// items returns the IDs of the inventory. Dell's contain the version, and the previous version is
+// listed too.
 func (s *Service) items() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +159,7 @@ func (s *Service) items() map[string]string {
 	return items
 }
 
-// Read finds the resources. Reading the inventory is a step of all tasks.
+// Read returns a resource. Reading the inventory is a step of all tasks.
 func (s *Service) Read(path string) (resource.Object, bool) {
 	p := s.cfg.Personality
 	switch {
@@ -267,7 +266,7 @@ func (s *Service) fetch(url string) (component, version string, err error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return "", "", errors.New("the image's address is malformed")
+		return "", "", errors.New("the URL of the image is malformed")
 	}
 	resp, err := s.cfg.Client.Do(req)
 	if err != nil {
@@ -275,23 +274,23 @@ func (s *Service) fetch(url string) (component, version string, err error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return "", "", fmt.Errorf("the image's server answers %d", resp.StatusCode)
+		return "", "", fmt.Errorf("the server of the image answered %d", resp.StatusCode)
 	}
 	return s.take(resp.Body)
 }
 
-// Take consumes an image that came another way, and counts it.
+// Take reads an image that arrived another way, and counts it.
 func (s *Service) Take(r io.Reader) (component, version string, err error) { return s.take(r) }
 
-// Stage makes a task of an image that came another way and was written: it waits for
-// the restart that makes it count.
+// Stage starts a task for an image that arrived another way: it waits for the restart that
+// activates it.
 func (s *Service) Stage(component, version string) {
 	s.cfg.Tasks.Start(task.Options{
 		Name: "Firmware update", Idle: true, Until: restartOf(component), Done: func() { s.install(component, version) },
 	})
 }
 
-// restartOf is what makes a component's new firmware count.
+// restartOf returns the restart that activates the firmware of a component.
 func restartOf(component string) task.Wait {
 	if component == BMC {
 		return task.ManagerReset
@@ -299,7 +298,7 @@ func restartOf(component string) task.Wait {
 	return task.Boot
 }
 
-// take consumes an image and counts it.
+// take reads an image and counts it.
 func (s *Service) take(r io.Reader) (component, version string, err error) {
 	component, version, size, err := read(r)
 	s.mu.Lock()
@@ -308,11 +307,11 @@ func (s *Service) take(r io.Reader) (component, version string, err error) {
 	return component, version, err
 }
 
-// PushPath is where Push is; empty: nowhere.
+// PushPath returns the path of Push; empty: none.
 func (s *Service) PushPath() string { return s.cfg.Personality.PushPath }
 
-// Push takes a multipart request in as a stream (DSP0266, multipart HTTP push):
-// UpdateParameters, a JSON object, comes before UpdateFile.
+// Push reads a multipart request as a stream (DSP0266, multipart HTTP push): UpdateParameters, a
+// JSON object, comes before UpdateFile.
 func (s *Service) Push(r *http.Request) resource.Answer {
 	const action = "Push"
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -376,7 +375,7 @@ func (s *Service) stage(component, version string) resource.Answer {
 	return s.accepted(t, "")
 }
 
-// startUpdate installs the image that waits for it.
+// startUpdate installs the staged image.
 func (s *Service) startUpdate() resource.Answer {
 	s.mu.Lock()
 	component, version := s.staged, s.stagedVersion
@@ -390,8 +389,8 @@ func (s *Service) startUpdate() resource.Answer {
 	return s.accepted(t, "")
 }
 
-// begin makes the task of an update whose image is on its way; finish tells how
-// that ended.
+// begin starts the task of an update whose image is being transferred; finish reports the result
+// of the transfer.
 func (s *Service) begin() (t *task.Task, finish func(component, version string, err error)) {
 	var component, version string // written before Release, read after it
 	t = s.cfg.Tasks.Start(task.Options{Name: "Firmware update", Held: true, Done: func() { s.install(component, version) }})
@@ -411,8 +410,8 @@ func (s *Service) install(component, version string) {
 	s.previous[component], s.versions[component] = s.versions[component], version
 }
 
-// accepted is the answer to an update. The standard's Location is the monitor;
-// makers tell the task itself, and some nothing.
+// accepted returns the answer to an update. The standard's Location is the monitor; some vendors
+// send the task, others nothing.
 func (s *Service) accepted(t *task.Task, action string) resource.Answer {
 	a := resource.Answer{Status: http.StatusAccepted, Location: t.Path(), Action: action}
 	switch {

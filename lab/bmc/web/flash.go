@@ -14,16 +14,16 @@ import (
 
 // flash is one installation of firmware.
 type flash struct {
-	// component and version of the image that was uploaded; empty: none was.
+	// component and version of the uploaded image; empty: none.
 	component, version string
-	// locked: the board is in flash mode. running: it writes.
+	// locked reports that the board is in flash mode, running that it writes.
 	locked, running bool
 	percent         int
-	// waits for the restart that makes the firmware count.
+	// waits for the restart that activates the firmware.
 	waits bool
 }
 
-// serveFlash answers the programs by which firmware is installed.
+// serveFlash answers the programs that install firmware.
 func (s *Service) serveFlash(w http.ResponseWriter, r *http.Request, name string) string {
 	if s.Uploads(r) {
 		return s.upload(w, r)
@@ -42,7 +42,7 @@ func (s *Service) serveFlash(w http.ResponseWriter, r *http.Request, name string
 	return ""
 }
 
-// ipmi is the program that most of the interface asks.
+// ipmi is the program that most of the interface uses.
 func (s *Service) ipmi(w http.ResponseWriter, f map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Service) ipmi(w http.ResponseWriter, f map[string]string) {
 		s.flash = flash{locked: true}
 		answerXML(w, `<LOCK_FW_UPLOAD RES="1"/>`)
 	case "BIOS_UPDATE_START.XML", "BIOS_UPDATE_DONE.XML":
-		w.WriteHeader(http.StatusInternalServerError) // also when it is well
+		w.WriteHeader(http.StatusInternalServerError) // also on success
 	case "BIOS_UPDATE_CHECK.XML":
 		answerXML(w, `<BIOS_UPDATE_CHECK RES="%s"/>`, map[bool]string{true: "00", false: "01"}[s.flash.component == update.BIOS])
 	case "BIOS_REV.XML":
@@ -84,7 +84,7 @@ func (s *Service) ipmi(w http.ResponseWriter, f map[string]string) {
 	}
 }
 
-// upload takes an image in, in flash mode.
+// upload reads an image in flash mode.
 func (s *Service) upload(w http.ResponseWriter, r *http.Request) string {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *Service) op(w http.ResponseWriter, f map[string]string) string {
 	return "Flash " + component
 }
 
-// process tells the progress, a third for each question. Once it is done the
-// firmware counts from the next restart on, of the system or the BMC.
+// process shows the progress, one third with each request. After that, the next restart of the
+// system or BMC activates the firmware.
 func (s *Service) process(w http.ResponseWriter, f map[string]string) {
 	component := map[string]string{"0": update.BMC, "1": update.BIOS}[f["fwtype"]]
 	s.mu.Lock()

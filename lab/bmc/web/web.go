@@ -18,22 +18,22 @@ import (
 const (
 	prefix = "/cgi/"
 	cookie = "SID"
-	// maxForm bounds the body of what is no upload, in bytes.
+	// maxForm bounds the body of a request that is not an upload, in bytes.
 	maxForm = 16 << 10
-	// maxSessions that may be open.
+	// maxSessions bounds the open sessions.
 	maxSessions = 8
 )
 
 // Config describes a web interface.
 type Config struct {
 	Username string
-	// Password that the account has now. Required.
+	// Password returns the current password. Required.
 	Password func() string
 	// Board is the part number of the baseboard; Serial the server's.
 	Board, Serial string
-	// Flash says that firmware is pushed here (X11).
+	// Flash accepts firmware (X11).
 	Flash bool
-	// Update takes what was pushed. Required.
+	// Update receives pushed images. Required.
 	Update *update.Service
 }
 
@@ -47,26 +47,25 @@ type Service struct {
 	flash    flash
 }
 
-// New makes an interface without sessions.
+// New returns an interface without sessions.
 func New(cfg Config) *Service { return &Service{cfg: cfg, sessions: map[string]string{}} }
 
-// Owns says whether a path is the interface's.
+// Owns reports whether a path belongs to the interface.
 func (s *Service) Owns(path string) bool { return strings.HasPrefix(path, prefix) }
 
-// Uploads says whether a request carries an image.
+// Uploads reports whether a request contains an image.
 func (s *Service) Uploads(r *http.Request) bool {
 	return r.Method == http.MethodPost && (r.URL.Path == prefix+"bios_upload.cgi" || r.URL.Path == prefix+"oem_firmware_upload.cgi")
 }
 
-// Sessions counts those that are open.
+// Sessions counts the open sessions.
 func (s *Service) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Serve answers a request and says what it was about: "Login", "Logout", "Flash
-// BIOS"; empty otherwise.
+// Serve answers a request and returns a description: "Login", "Logout", "Flash BIOS", or "".
 func (s *Service) Serve(w http.ResponseWriter, r *http.Request) string {
 	name := strings.TrimPrefix(r.URL.Path, prefix)
 	if name == "login.cgi" && r.Method == http.MethodPost {
@@ -75,7 +74,7 @@ func (s *Service) Serve(w http.ResponseWriter, r *http.Request) string {
 	}
 	sid, ok := s.authorized(r)
 	if !ok {
-		// Real ones send their login page, with 200.
+		// Real boards send their login page with 200.
 		page(w, "<html><head><title>Login</title></head></html>")
 		return ""
 	}
@@ -109,7 +108,7 @@ func answerXML(w http.ResponseWriter, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "<?xml version=\"1.0\"?>\n<IPMI>\n"+format+"\n</IPMI>\n", args...)
 }
 
-// form reads name=value&… as the boards do: without decoding.
+// form parses name=value&… as the boards do: without decoding.
 func form(r *http.Request) map[string]string {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm))
 	fields := map[string]string{}
@@ -120,8 +119,8 @@ func form(r *http.Request) map[string]string {
 	return fields
 }
 
-// login takes both in base64 or as they are. A login that fails is answered with
-// 200 too, and another page.
+// login accepts credentials in base64 or plain. A failed login is answered with 200 and another
+// page.
 func (s *Service) login(w http.ResponseWriter, r *http.Request) {
 	f := form(r)
 	plain := func(text string) string {
@@ -133,7 +132,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if plain(f["name"]) != s.cfg.Username || plain(f["pwd"]) != s.cfg.Password() || len(s.sessions) >= maxSessions {
-		page(w, "<html>Invalid login for "+f["name"]+" with "+plain(f["pwd"])+"</html>") // they repeat what they got
+		page(w, "<html>Invalid login for "+f["name"]+" with "+plain(f["pwd"])+"</html>") // boards repeat the credentials
 		return
 	}
 	sid := rand.Text()
@@ -143,7 +142,7 @@ func (s *Service) login(w http.ResponseWriter, r *http.Request) {
 	page(w, `<html><script>self.location="../cgi/url_redirect.cgi?url_name=topmenu";</script></html>`)
 }
 
-// authorized finds the session, whose CSRF token every POST must carry.
+// authorized returns the session. Every POST must have its CSRF token.
 func (s *Service) authorized(r *http.Request) (sid string, ok bool) {
 	c, err := r.Cookie(cookie)
 	if err != nil {

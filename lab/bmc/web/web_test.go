@@ -86,10 +86,10 @@ func TestLogin(t *testing.T) {
 	b := &browser{t: t, s: s}
 	b.login("secret")
 	b.token = "another"
-	b.want("<title>Login</title>", "/cgi/ipmi.cgi", "op=FRU_INFO.XML&r=(0,0)") // a POST without its token
+	b.want("<title>Login</title>", "/cgi/ipmi.cgi", "op=FRU_INFO.XML&r=(0,0)") // a POST without the token
 }
 
-// TestFlash: the steps in their order, and what comes of them with the restart.
+// TestFlash checks the steps of an update and the effect of the restart.
 func TestFlash(t *testing.T) {
 	s, updates, tasks := newService(true)
 	b := &browser{t: t, s: s}
@@ -112,7 +112,7 @@ func TestFlash(t *testing.T) {
 		t.Errorf("an image outside flash mode: %d", status)
 	}
 	b.want(`RES="1"`, "/cgi/ipmi.cgi", "op=BIOS_UPLOAD.XML&r=(0,0)&_=")
-	b.want(`LOCK_FW_UPLOAD RES="0"`, "/cgi/ipmi.cgi", "op=BIOS_UPLOAD.XML&r=(0,0)&_=") // taken
+	b.want(`LOCK_FW_UPLOAD RES="0"`, "/cgi/ipmi.cgi", "op=BIOS_UPLOAD.XML&r=(0,0)&_=") // accepted
 	if status := upload(); status != http.StatusOK {
 		t.Fatalf("upload: %d", status)
 	}
@@ -135,7 +135,7 @@ func TestFlash(t *testing.T) {
 	b.want("<percent>0</percent><status>0</status>", "/cgi/upgrade_process.cgi", "fwtype=1&_")
 }
 
-// TestX12: firmware is Redfish's there.
+// TestX12 checks that X12 boards take no firmware here.
 func TestX12(t *testing.T) {
 	s, _, _ := newService(false)
 	b := &browser{t: t, s: s}

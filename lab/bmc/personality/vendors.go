@@ -17,8 +17,8 @@ func superResets() []string {
 	return []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"}
 }
 
-// iDRAC9: at most 8 sessions, boot mode and Secure Boot only by a reboot job,
-// BIOS settings by jobs, no If-Match on SimpleUpdate, media below the manager, which boot
+// iDRAC9 has at most 8 sessions, changes boot mode and Secure Boot only by a reboot job and BIOS
+// settings by jobs, refuses If-Match on SimpleUpdate, and has media below the manager, which boot
 // by its attributes.
 func iDRAC9() Personality {
 	manager := root + "/Managers/iDRAC.Embedded.1"
@@ -44,8 +44,8 @@ func iDRAC9() Personality {
 	}
 }
 
-// iDRAC9Early takes images in two steps: as a form below its inventory, and by SimpleUpdate
-// from there.
+// iDRAC9Early takes images in two steps: a form below its inventory, and SimpleUpdate of the
+// stored image.
 func iDRAC9Early() Personality {
 	p := iDRAC9()
 	p.Name, p.BMCFirmware, p.RedfishVersion = "dell-idrac9-early", "3.36.36.36", "1.4.0"
@@ -53,8 +53,8 @@ func iDRAC9Early() Personality {
 	return p
 }
 
-// iDRAC10 has what iDRAC9 has, media below the system, and the Boot object
-// read-only where it is shown, with tags that end in -gzip.
+// iDRAC10 is iDRAC9 with media below the system, a Boot object that is read-only on the system,
+// and ETags that end in -gzip.
 func iDRAC10() Personality {
 	p := iDRAC9()
 	p.Name, p.Model, p.BMCFirmware, p.BIOSFirmware, p.RedfishVersion = "dell-idrac10", "PowerEdge R670", "1.20.50.50", "1.2.6", "1.20.1"
@@ -65,8 +65,8 @@ func iDRAC10() Personality {
 	return p
 }
 
-// iLO5: 400 for an empty HttpBootUri and for Enabled with target None, a fixed
-// boot mode, drives without a state, the old Thermal and Power, refusals by ID alone.
+// iLO5 answers 400 to an empty HttpBootUri and to Enabled with target None. It has a fixed boot
+// mode, drives without a state, the old Thermal and Power, and refusals with only an ID.
 func iLO5() Personality {
 	return Personality{
 		Name: "hpe-ilo5", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL360 Gen10", BMCFirmware: "iLO 5 v2.78", BIOSFirmware: "U32 v2.76",
@@ -87,8 +87,8 @@ func iLO5() Personality {
 	}
 }
 
-// iLO6 is iLO 5 with both ways of sensors, LocationIndicatorActive, media below
-// the system's manager still, and a boot mode that can be set.
+// iLO6 is iLO 5 with both kinds of sensors, LocationIndicatorActive, media still below the
+// manager, and a boot mode that can be set.
 func iLO6() Personality {
 	p := iLO5()
 	p.Name, p.Model, p.BMCFirmware, p.BIOSFirmware = "hpe-ilo6", "ProLiant DL360 Gen11", "iLO 6 v1.55", "U54 v1.54"
@@ -98,8 +98,8 @@ func iLO6() Personality {
 	return p
 }
 
-// supermicroX11: the boot mode falls back, the override wants Enabled, an ejected
-// image stays on show, one CD below the manager, no push and no events by stream.
+// supermicroX11 falls back to Legacy, requires Enabled in an override, still shows an ejected
+// image, and has one CD below the manager, no push and no event stream.
 func supermicroX11() Personality {
 	return Personality{
 		Name: "supermicro-x11", Vendor: "Supermicro", Manufacturer: "Supermicro", Model: "SYS-1029P-WTR", BMCFirmware: "01.73.12", BIOSFirmware: "3.4",
@@ -119,7 +119,7 @@ func supermicroX11() Personality {
 	}
 }
 
-// supermicroX12 has UefiHttp, push with tasks and Manager.Reset with a type.
+// supermicroX12 has UefiHttp, push with tasks, and Manager.Reset with a type.
 func supermicroX12() Personality {
 	p := supermicroX11()
 	p.Name, p.Model, p.BMCFirmware, p.BIOSFirmware, p.RedfishVersion = "supermicro-x12", "SYS-120U-TNR", "01.04.08", "1.6", "1.11.0"
@@ -133,8 +133,8 @@ func supermicroX12() Personality {
 	return p
 }
 
-// xcc inserts media by PATCH behind slots that only its own console uses, and
-// refuses boot changes while the system is in POST.
+// xcc inserts media by PATCH, after slots that only its own console uses, and refuses boot changes
+// during POST.
 func xcc() Personality {
 	return Personality{
 		Name: "lenovo-xcc", Vendor: "Lenovo", Manufacturer: "Lenovo", Model: "ThinkSystem SR630 V2", BMCFirmware: "AFBT20X-1.89", BIOSFirmware: "AFE126H-1.51",
@@ -154,8 +154,8 @@ func xcc() Personality {
 	}
 }
 
-// openBMC has no Bios resource and no Secure Boot; its first media slot takes no actions,
-// and the other https only; it tells what is between on and off.
+// openBMC has no Bios resource and no Secure Boot. Its first media slot has no actions, and the
+// other takes only https. It shows transitional power states.
 func openBMC() Personality {
 	return Personality{
 		Name: "openbmc", Vendor: "OpenBMC", Manufacturer: "Wiwynn", Model: "SV7220G3", BMCFirmware: "2.14.0-dev", BIOSFirmware: "Y3DCM03",
@@ -175,7 +175,7 @@ func openBMC() Personality {
 	}
 }
 
-// openBMCEarly takes images at its update service itself.
+// openBMCEarly takes plain images at its update service.
 func openBMCEarly() Personality {
 	p := openBMC()
 	p.Name, p.BMCFirmware = "openbmc-early", "2.8.0"
@@ -183,8 +183,7 @@ func openBMCEarly() Personality {
 	return p
 }
 
-// ami takes boot override and settings only at its future state URIs, whole and
-// with an ETag.
+// ami takes boot override and settings only at its future state URIs, complete and with an ETag.
 func ami() Personality {
 	return Personality{
 		Name: "ami", Vendor: "AMI", Manufacturer: "ASRockRack", Model: "1U2E-ROME", BMCFirmware: "13.05.00", BIOSFirmware: "P3.50",
@@ -205,8 +204,8 @@ func ami() Personality {
 	}
 }
 
-// megaRAC is AMI's firmware on another maker's board, with what is reported of it: weak tags that
-// it does not take, no settings object in Bios, and more parameters for InsertMedia.
+// megaRAC is AMI's firmware on another vendor's board, as reported: it refuses its own weak ETags,
+// has no settings object in Bios, and requires more parameters for InsertMedia.
 func megaRAC() Personality {
 	p := ami()
 	p.Name, p.Manufacturer, p.Model, p.BMCFirmware = "ami-megarac", "GIGABYTE", "R282-Z93-00", "12.61.21"

@@ -21,9 +21,9 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-func TestMoreFaults(t *testing.T) {
+func TestCombinedFaults(t *testing.T) {
 	isRead := func(method, _ string) bool { return method == http.MethodGet }
-	b, bench, c, p := maker(t, "standard", nil)
+	b, bench, c, p := startNamed(t, "standard", nil)
 	system := p.System()
 	t.Run("drop", func(t *testing.T) {
 		b.SetFaults(bmc.Faults{Drop: true})
@@ -49,7 +49,7 @@ func TestMoreFaults(t *testing.T) {
 		a := c.want(200, "GET", system+"/EthernetInterfaces", "")
 		members, _ := a.body["Members"].([]any)
 		if len(members) != 10000 || a.body["Members@odata.count"] != 10000.0 {
-			t.Errorf("%d members, told %v", len(members), a.body["Members@odata.count"])
+			t.Errorf("%d members, count %v", len(members), a.body["Members@odata.count"])
 		}
 		last, _ := members[9999].(map[string]any)
 		c.want(200, "GET", fmt.Sprint(last["@odata.id"]), "")
@@ -69,7 +69,7 @@ func TestMoreFaults(t *testing.T) {
 	})
 	t.Run("mixed, each third time", func(t *testing.T) {
 		b.SetFaults(bmc.Faults{Every: 3, Status: 503, Match: isRead}, bmc.Faults{PowerLie: bmc.Opposite}, bmc.Faults{Every: 2, Status: 412, Match: isRead})
-		want := []int{200, 412, 503, 412, 200, 503} // the sixth fits both: the first counts
+		want := []int{200, 412, 503, 412, 200, 503} // the sixth matches both: the first counts
 		for i, status := range want {
 			a := c.want(status, "GET", system, "")
 			if status == 200 && a.body["PowerState"] != "On" {
@@ -100,9 +100,9 @@ func TestMoreFaults(t *testing.T) {
 	c.want(200, "GET", system, "")
 }
 
-func TestRestartOfTheBMC(t *testing.T) {
+func TestBMCRestart(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
-		b, bench, c, p := maker(t, "standard", nil)
+		b, bench, c, p := startNamed(t, "standard", nil)
 		boot(t, bench)
 		b.Down()
 		_, err := net.Dial("tcp", strings.TrimPrefix(b.Address(), "redfish://"))
@@ -112,14 +112,14 @@ func TestRestartOfTheBMC(t *testing.T) {
 		if err := b.Up(); err != nil {
 			t.Fatal(err)
 		}
-		c.want(401, "GET", p.System(), "") // the sessions are gone
+		c.want(401, "GET", p.System(), "") // all sessions have ended
 		c.login()
 		if got := c.want(200, "GET", p.System(), "").body["PowerState"]; got != "On" {
 			t.Errorf("power %v: the server must keep running", got)
 		}
 	})
 	t.Run("by its action", func(t *testing.T) {
-		_, _, c, p := maker(t, "standard", func(cfg *bmc.Config) { cfg.RebootTime = 10 * time.Millisecond })
+		_, _, c, p := startNamed(t, "standard", func(cfg *bmc.Config) { cfg.RebootTime = 10 * time.Millisecond })
 		c.want(400, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"Moon"}`)
 		c.want(204, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"ForceRestart"}`)
 		eventually.Wait{Interval: 2 * time.Millisecond}.Until(t, "a BMC that is back, without the sessions", eventually.Holds(func() bool {
@@ -133,7 +133,7 @@ func TestRestartOfTheBMC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, _, c, p := maker(t, "standard", func(cfg *bmc.Config) { cfg.Listener = l })
+		b, _, c, p := startNamed(t, "standard", func(cfg *bmc.Config) { cfg.Listener = l })
 		b.Down()
 		if _, ok := c.try("GET", p.System(), ""); ok {
 			t.Error("answers while down")
@@ -144,7 +144,7 @@ func TestRestartOfTheBMC(t *testing.T) {
 		c.want(401, "GET", p.System(), "")
 	})
 	t.Run("closed while down", func(t *testing.T) {
-		b, _, _, _ := maker(t, "standard", nil)
+		b, _, _, _ := startNamed(t, "standard", nil)
 		b.Reboot(time.Hour)
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -153,7 +153,7 @@ func TestRestartOfTheBMC(t *testing.T) {
 }
 
 func TestCertificateChanges(t *testing.T) {
-	b, _, c, p := maker(t, "standard", nil)
+	b, _, c, p := startNamed(t, "standard", nil)
 	other, err := bmc.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
@@ -165,11 +165,11 @@ func TestCertificateChanges(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(other.PEM())
 	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	c.want(200, "GET", p.System(), "") // the session is still the BMC's
+	c.want(200, "GET", p.System(), "") // the session is still open
 }
 
-func TestPasswordChangesBehindTheBack(t *testing.T) {
-	b, _, c, _ := maker(t, "standard", nil)
+func TestPasswordChange(t *testing.T) {
+	b, _, c, _ := startNamed(t, "standard", nil)
 	b.SetPassword("other")
 	c.want(401, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"secret"}`)
 	c.want(201, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"other"}`)

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
 
-// maker starts a BMC with a personality, and logs in.
-func maker(t *testing.T, name string, change func(*bmc.Config)) (*bmc.BMC, *bmc.Bench, *client, bmc.Personality) {
+// startNamed starts the BMC of a personality and logs in.
+func startNamed(t *testing.T, name string, change func(*bmc.Config)) (*bmc.BMC, *bmc.Bench, *client, bmc.Personality) {
 	t.Helper()
 	p, ok := personality.Named(name)
 	if !ok {
@@ -34,13 +34,13 @@ func maker(t *testing.T, name string, change func(*bmc.Config)) (*bmc.BMC, *bmc.
 	return b, bench, c, p
 }
 
-// step is a request and the exact answer to it.
+// step is a request and its exact answer.
 type step struct {
 	method, path, body string
 	status             int
-	// text is in the answer's body.
+	// text is part of the body.
 	text string
-	// match is sent as If-Match; "current" stands for the resource's own ETag.
+	// match is sent as If-Match; "current" means the current ETag of the resource.
 	match string
 }
 
@@ -74,11 +74,11 @@ const (
 	onceCD = `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Cd"}}`
 )
 
-// quirkCases pin what each maker answers; each is a line of docs/field-notes.md, or of
-// a public issue that the personality names.
+// quirkCases are the answers of the personalities; the source of each is docs/field-notes.md or a
+// public issue that the personality names.
 var quirkCases = []struct {
-	name, maker string
-	steps       []step
+	name, personality string
+	steps             []step
 }{
 	{"iLO: empty HttpBootUri", "hpe-ilo6", []step{
 		{"PATCH", "{S}", fmt.Sprintf(uriOf, ""), 400, "PropertyValueFormatError", ""},
@@ -178,7 +178,7 @@ var quirkCases = []struct {
 		{"POST", "{M}/VirtualMedia/Slot_2/Actions/VirtualMedia.InsertMedia", image, 400, "ResourceAtUriInUnknownFormat", ""},
 		{"POST", "{M}/VirtualMedia/Slot_2/Actions/VirtualMedia.InsertMedia", strings.Replace(image, "http:", "https:", 1), 204, "", ""},
 	}},
-	{"OpenBMC: between on and off", "openbmc", []step{
+	{"OpenBMC: transitional states", "openbmc", []step{
 		{"POST", reset, `{"ResetType":"On"}`, 204, "", ""},
 		{"GET", "{S}", "", 200, "PowerState:PoweringOn", ""},
 		{"GET", "{S}", "", 200, "PowerState:On", ""},
@@ -253,7 +253,7 @@ var quirkCases = []struct {
 func TestQuirks(t *testing.T) {
 	for _, tc := range quirkCases {
 		t.Run(tc.name, func(t *testing.T) {
-			_, _, c, p := maker(t, tc.maker, nil)
+			_, _, c, p := startNamed(t, tc.personality, nil)
 			for _, s := range tc.steps {
 				s.run(c, p)
 			}
@@ -261,8 +261,8 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-// TestQuirksAlone pins quirks that no personality has, or that are better seen alone.
-func TestQuirksAlone(t *testing.T) {
+// TestSingleQuirks checks quirks that no personality has, or that are clearer alone.
+func TestSingleQuirks(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		set   func(*bmc.Quirks)
@@ -290,7 +290,7 @@ func TestQuirksAlone(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, _, c, _ := maker(t, "standard", func(cfg *bmc.Config) { tc.set(&cfg.Personality.Quirks) })
+			_, _, c, _ := startNamed(t, "standard", func(cfg *bmc.Config) { tc.set(&cfg.Personality.Quirks) })
 			for _, s := range tc.steps {
 				s.run(c, personality.Standard())
 			}
@@ -298,11 +298,11 @@ func TestQuirksAlone(t *testing.T) {
 	}
 }
 
-// TestEveryMakersLinks walks all references of all personalities from the root.
-func TestEveryMakersLinks(t *testing.T) {
+// TestNoDeadLinksOfPersonalities follows all references from the root of each personality.
+func TestNoDeadLinksOfPersonalities(t *testing.T) {
 	for _, p := range bmc.Personalities() {
 		t.Run(p.Name, func(t *testing.T) {
-			_, _, c, _ := maker(t, p.Name, nil)
+			_, _, c, _ := startNamed(t, p.Name, nil)
 			seen := map[string]bool{}
 			var walk func(v any)
 			walk = func(v any) {
@@ -343,14 +343,14 @@ func TestNamesAreUnique(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	if _, ok := personality.Named("nobody"); ok {
-		t.Error("nobody is known")
+	if _, ok := personality.Named("unknown"); ok {
+		t.Error("unknown name found")
 	}
 }
 
-func TestSessionsOfMakers(t *testing.T) {
+func TestSessionsOfPersonalities(t *testing.T) {
 	t.Run("Dell has 8", func(t *testing.T) {
-		_, _, c, _ := maker(t, "dell-idrac9", nil)
+		_, _, c, _ := startNamed(t, "dell-idrac9", nil)
 		for range 7 {
 			c.login()
 		}
@@ -359,9 +359,9 @@ func TestSessionsOfMakers(t *testing.T) {
 			t.Errorf("answer %v", a.body)
 		}
 	})
-	t.Run("Basic where it is taken", func(t *testing.T) {
+	t.Run("Basic where it is accepted", func(t *testing.T) {
 		for _, p := range bmc.Personalities() {
-			b, _, c, _ := maker(t, p.Name, nil)
+			b, _, c, _ := startNamed(t, p.Name, nil)
 			c.token = ""
 			want := 401
 			if p.Basic {
@@ -376,9 +376,9 @@ func TestSessionsOfMakers(t *testing.T) {
 	})
 }
 
-// TestFullTableStatus pins the other answer to one login too many.
+// TestFullTableStatus checks the answer to a login if all sessions are in use.
 func TestFullTableStatus(t *testing.T) {
-	_, _, c, _ := maker(t, "standard", func(cfg *bmc.Config) {
+	_, _, c, _ := startNamed(t, "standard", func(cfg *bmc.Config) {
 		cfg.Personality.Quirks.FullTableStatus, cfg.MaxSessions = 503, 1
 	})
 	c.want(503, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"secret"}`)
