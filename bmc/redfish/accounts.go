@@ -22,9 +22,10 @@ type accountResource struct {
 	UserName string `json:"UserName"`
 }
 
-// SetPassword implements bmc.Accounts: of the account that the session belongs to.
-func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
+// SetPassword implements bmc.Accounts for the account of the session.
+func (c *conn) SetPassword(ctx context.Context, password bmc.Password) (err error) {
 	c.begin(ctx)
+	defer wrap(&err, "set password")
 	c.secrets = append(c.secrets, password)
 	path, err := c.ownAccount()
 	if e, ok := refusal(err); ok && errors.Is(err, bmc.ErrPasswordChange) {
@@ -36,14 +37,11 @@ func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	if err == nil {
 		err = c.patch(path, "", map[string]any{"Password": password.Reveal()})
 	}
-	if err != nil {
-		return fmt.Errorf("set password: %w", passwordError(err))
-	}
-	return nil
+	return passwordError(err)
 }
 
-// accountToChange is the path of the account whose password the BMC wants changed; empty: it
-// names none.
+// accountToChange returns the path of the account that needs a new password; empty: the BMC names
+// none.
 func (e *callError) accountToChange() string {
 	for _, m := range e.messages {
 		if m.name() != "PasswordChangeRequired" {
@@ -58,9 +56,9 @@ func (e *callError) accountToChange() string {
 	return ""
 }
 
-// passwordError tells a BMC that takes no passwords from one that does not take this
-// one: both answer 400 (DSP0266 §8.3), and say which by the message. What the message is
-// of the BMC's own policy is left to the reader: every maker has words of its own.
+// passwordError returns ErrPasswordRefused if the BMC refused this password, rather than any
+// password: BMCs answer 400 in both cases (DSP0266 §8.3), with different messages. The text of the
+// BMC's policy goes to the operator unparsed: every vendor words it differently.
 func passwordError(err error) error {
 	e, ok := refusal(err)
 	if !ok || e.status != http.StatusBadRequest && e.status != http.StatusUnprocessableEntity || !errors.Is(err, bmc.ErrNotSupported) {
@@ -74,26 +72,26 @@ func passwordError(err error) error {
 	return fmt.Errorf("%w: BMC answered %d %q", bmc.ErrPasswordRefused, e.status, e.shown)
 }
 
-// ownAccount finds the account by the user whom the session names, which may be
-// written otherwise than the one that logged in.
+// ownAccount finds the account of the session's user. The session may show the name in another
+// spelling than that of the login.
 func (c *conn) ownAccount() (string, error) {
 	names := []string{c.target.Username}
 	var own accountResource
-	if err := optional(c.get(c.session, &own)); err != nil {
+	if err := ignoreUnsupported(c.get(c.session, &own)); err != nil {
 		return "", err
 	}
 	if own.UserName != "" {
 		names = append(names, own.UserName)
 	}
 	if c.root.AccountService.ID == "" {
-		return "", lacking("the BMC has no AccountService")
+		return "", notSupported("the BMC has no AccountService")
 	}
 	var service accountServiceResource
 	if err := c.get(c.root.AccountService.ID, &service); err != nil {
 		return "", err
 	}
 	if service.Accounts.ID == "" {
-		return "", lacking("the AccountService has no accounts")
+		return "", notSupported("the AccountService has no accounts")
 	}
 	members, err := c.members(service.Accounts.ID)
 	if err != nil {
@@ -103,10 +101,10 @@ func (c *conn) ownAccount() (string, error) {
 	for _, path := range members {
 		var account accountResource
 		if err := c.get(path, &account); err != nil {
-			if optional(err) != nil && !brokeDown(err) {
+			if ignoreUnsupported(err) != nil && !brokeDown(err) {
 				return "", err
 			}
-			unread = cmp.Or(unread, optional(err))
+			unread = cmp.Or(unread, ignoreUnsupported(err))
 			continue
 		}
 		if account.UserName != "" && slices.Contains(names, account.UserName) {
@@ -116,5 +114,5 @@ func (c *conn) ownAccount() (string, error) {
 	if unread != nil {
 		return "", unread
 	}
-	return "", lacking("none of the accounts is the session's user")
+	return "", notSupported("no account has the user name of the session")
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// The schemes of the addresses that this driver takes.
+// The schemes of this driver's addresses. With SchemeHTTP, password and token are sent in
+// cleartext.
 const (
-	// Scheme speaks HTTPS.
-	Scheme = "redfish"
-	// SchemeHTTP speaks HTTP in clear: password and token can be read on the way.
+	Scheme     = "redfish"
 	SchemeHTTP = "redfish+http"
 )
 
@@ -25,22 +24,21 @@ const serviceRoot = "/redfish/v1"
 
 // endpoint is a parsed address.
 type endpoint struct {
-	// scheme of the URLs: https, or http.
+	// scheme of the URLs: https or http.
 	scheme string
 	// base is scheme://host[:port], without a slash at the end.
 	base string
-	// host is host[:port] as in URLs, and name the host for TLS.
+	// host is host[:port] in URLs, and name is the host for TLS.
 	host, name string
 	// system is the path of the system; empty: the only one.
 	system string
 }
 
-// parseAddress reads redfish://host[:port][/redfish/v1/Systems/<id>], or the same
-// with redfish+http. Errors wrap bmc.ErrAddress and never show a user or password
-// that somebody put there.
+// parseAddress parses redfish[+http]://host[:port][/redfish/v1/Systems/<id>]. Errors wrap
+// bmc.ErrAddress and never show credentials that the address contains.
 func parseAddress(address string) (endpoint, error) {
 	fail := func(why string) (endpoint, error) {
-		return endpoint{}, fmt.Errorf("%w: want redfish[+http]://host[:port][%s/Systems/<id>]: %s", bmc.ErrAddress, serviceRoot, why)
+		return endpoint{}, fmt.Errorf("%w: must be redfish[+http]://host[:port][%s/Systems/<id>]: %s", bmc.ErrAddress, serviceRoot, why)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -48,17 +46,17 @@ func parseAddress(address string) (endpoint, error) {
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	if path == serviceRoot {
-		path = "" // every service has it: the only system is meant
+		path = "" // the service root means the only system
 	}
 	switch {
 	case u.Scheme != Scheme && u.Scheme != SchemeHTTP:
 		return fail(fmt.Sprintf("scheme is %q", u.Scheme))
 	case u.User != nil:
-		return fail("holds a user; credentials belong in the Secret")
+		return fail("it has credentials, which belong in the Secret")
 	case u.Hostname() == "":
 		return fail("no host")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return fail("query or fragment")
+		return fail("it has a query or fragment")
 	case path != "" && !isSystemPath(path):
 		return fail(fmt.Sprintf("path is %q", path))
 	}
@@ -73,33 +71,32 @@ func parseAddress(address string) (endpoint, error) {
 	return endpoint{scheme: scheme, base: scheme + "://" + host, host: host, name: u.Hostname(), system: path}, nil
 }
 
-// trustFits refuses a target that wants a certificate from an address without one:
-// it was meant for another address.
-func (e endpoint) trustFits(target bmc.Target) error {
+// checkTrust rejects a target that has trust settings for an address without TLS: they were meant
+// for another address.
+func (e endpoint) checkTrust(target bmc.Target) error {
 	if e.scheme == "http" && (target.Fingerprint != "" || len(target.CABundle) > 0) {
 		return fmt.Errorf("%w: %s:// has no certificate to verify; write %s://", bmc.ErrAddress, SchemeHTTP, Scheme)
 	}
 	return nil
 }
 
-// isSystemPath reports the path of one member of /redfish/v1/Systems.
+// isSystemPath reports whether path is a member of /redfish/v1/Systems.
 func isSystemPath(path string) bool {
 	id, ok := strings.CutPrefix(path, serviceRoot+"/Systems/")
 	return ok && id != "" && !strings.Contains(id, "/") && id != "." && id != ".."
 }
 
-// isLink reports a reference that stays on this BMC. gofish glues references to
-// the end of "https://host", so that one that starts otherwise could name
-// another host ("@evil/…"), to which the session token would go.
+// isLink reports whether a reference stays on this BMC. gofish appends references to
+// "https://host", so "@evil/…" would send the session token to another host.
 func isLink(path string) bool {
 	return strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && len(path) <= maxLink &&
 		!strings.ContainsAny(path, " \\\r\n\t")
 }
 
-// maxShown is how many systems an error names.
+// maxShown bounds the systems that an error lists.
 const maxShown = 8
 
-// systems lists the systems of the BMC.
+// systems returns the paths of the BMC's systems.
 func (c *conn) systems() ([]string, error) {
 	path := c.root.Systems.ID
 	if path == "" {
@@ -112,7 +109,7 @@ func (c *conn) systems() ([]string, error) {
 	return members, nil
 }
 
-// onlySystem finds the system where the address names none.
+// onlySystem returns the system for an address that names none.
 func (c *conn) onlySystem() (string, error) {
 	members, err := c.systems()
 	switch {
@@ -121,44 +118,43 @@ func (c *conn) onlySystem() (string, error) {
 	case len(members) == 1:
 		return members[0], nil
 	case len(members) == 0:
-		return "", fmt.Errorf("find system: %w: the BMC lists none; %s", &bmc.BusyError{}, starts)
+		return "", fmt.Errorf("find system: %w: the BMC lists no system; %s", &bmc.BusyError{}, startingHint)
 	}
-	return "", fmt.Errorf("%w: the BMC has %d systems; add the path of one to the address: %s",
+	return "", fmt.Errorf("%w: the BMC has %d systems; append the path of one to the address: %s",
 		bmc.ErrAddress, len(members), listed(members))
 }
 
-// Switch implements bmc.Switcher. What was learned of one system is not taken for
-// another's.
+// Switch implements bmc.Switcher. It forgets what was learned about the previous system.
 func (c *conn) Switch(address string) error {
 	ep, err := parseAddress(address)
 	switch {
 	case err != nil:
 		return err
 	case ep.base != c.base || ep.system == "":
-		return fmt.Errorf("%w: it names no system of %s", bmc.ErrAddress, c.base)
+		return fmt.Errorf("%w: it must name a system of %s", bmc.ErrAddress, c.base)
 	}
 	c.target.Address, c.system = address, ep.system
 	c.learned, c.resetTypes = false, nil
 	return nil
 }
 
-// starts is what a BMC without systems most likely does: its web server is up before
-// what knows of the hardware is (OpenBMC's inventory comes by D-Bus, minutes later).
-const starts = "it may be starting"
+// startingHint is the likely reason for a missing system: the web server of a BMC starts before the
+// inventory (OpenBMC's arrives by D-Bus minutes later).
+const startingHint = "the BMC may still be starting"
 
-// noSuchSystem is the error of a system that is not there: an address to correct, for
-// which it names those that are; or a BMC that has not found its system yet.
+// noSuchSystem returns the error for a missing system: ErrAddress with the existing systems, or
+// ErrBusy if the BMC has not found its system yet.
 func (c *conn) noSuchSystem() error {
 	members, err := c.systems()
 	switch {
 	case err != nil && !isMissing(err):
 		return err
 	case len(members) == 0:
-		return fmt.Errorf("%w: the BMC has no system at %s, and lists none; %s", &bmc.BusyError{}, c.system, starts)
+		return fmt.Errorf("%w: no system at %s, and no other system; %s", &bmc.BusyError{}, c.system, startingHint)
 	case slices.Contains(members, c.system):
-		return fmt.Errorf("%w: the BMC lists a system at %s, and does not show it; %s", &bmc.BusyError{}, c.system, starts)
+		return fmt.Errorf("%w: the system %s is listed but missing; %s", &bmc.BusyError{}, c.system, startingHint)
 	}
-	return fmt.Errorf("%w: the BMC has no system at %s; correct the path: %s", bmc.ErrAddress, c.system, listed(members))
+	return fmt.Errorf("%w: no system at %s; the BMC has %s", bmc.ErrAddress, c.system, listed(members))
 }
 
 func listed(members []string) string {

@@ -16,19 +16,12 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// BootOverride implements bmc.BootDevice. A target that has no name of ours is
-// passed on in Redfish's word.
-func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
+// BootOverride implements bmc.BootDevice. A target without a constant in package bmc keeps its
+// Redfish name.
+func (c *conn) BootOverride(ctx context.Context) (o bmc.BootOverride, err error) {
 	c.begin(ctx)
-	override, err := c.bootOverride()
-	if err != nil {
-		return bmc.BootOverride{}, fmt.Errorf("read boot override: %w", err)
-	}
-	return override, nil
-}
-
-func (c *conn) bootOverride() (bmc.BootOverride, error) {
-	system, err := c.systemForWrite() // who made it says where else to look
+	defer wrap(&err, "read boot override")
+	system, err := c.systemForWrite() // the traits decide where else to look
 	if err != nil {
 		return bmc.BootOverride{}, err
 	}
@@ -36,20 +29,19 @@ func (c *conn) bootOverride() (bmc.BootOverride, error) {
 		return bmc.BootOverride{}, err
 	}
 	if !system.Boot.shows() {
-		return bmc.BootOverride{}, lacking("the system shows none")
+		return bmc.BootOverride{}, notSupported("the system shows no boot override")
 	}
 	override := system.Boot.override()
 	if !c.has(cdIsPhysical) {
 		return override, nil
 	}
-	return c.virtualCD(system, override)
+	return c.addVirtualCD(system, override)
 }
 
-// shows reports whether there is an override, set or not.
+// shows reports whether the resource has the boot override, even a disabled one.
 func (b *bootResource) shows() bool { return b != nil && (b.Enabled != "" || b.Target != "") }
 
-// readBoot completes a system that shows no override by what stands where it is written
-// (iDRAC10, whose override is in its settings resource alone).
+// readBoot adds the boot override from the settings resource if the system shows none (iDRAC10).
 func (c *conn) readBoot(system *systemResource) error {
 	path := system.Settings.Object.ID
 	if system.Boot.shows() || path == "" || path == c.system {
@@ -57,7 +49,7 @@ func (c *conn) readBoot(system *systemResource) error {
 	}
 	var future settingsResource
 	if err := c.get(path, &future); err != nil {
-		return optional(err)
+		return ignoreUnsupported(err)
 	}
 	if future.Boot.shows() {
 		system.Boot = future.Boot
@@ -73,37 +65,36 @@ func (b *bootResource) override() bmc.BootOverride {
 	case redfish.LegacyBootSourceOverrideMode:
 		o.Mode = bmc.ModeBIOS
 	}
-	if b.Enabled == redfish.DisabledBootSourceOverrideEnabled || b.Enabled == "" {
+	if b.Enabled == redfish.DisabledBootSourceOverrideEnabled || b.Enabled == "" ||
+		b.Target == redfish.NoneBootSourceOverrideTarget || b.Target == "" {
 		return o
 	}
-	switch b.Target {
-	case redfish.PxeBootSourceOverrideTarget:
-		o.Target = bmc.BootPXE
-	case redfish.HddBootSourceOverrideTarget:
-		o.Target = bmc.BootDisk
-	case redfish.CdBootSourceOverrideTarget, targetUsbCd, targetCdDvd:
-		o.Target = bmc.BootCD
-	case redfish.BiosSetupBootSourceOverrideTarget:
-		o.Target = bmc.BootSetup
-	case redfish.UefiHTTPBootSourceOverrideTarget:
-		o.Target, o.HTTPBootURI = bmc.BootHTTP, b.HTTPBootURI
-	case redfish.NoneBootSourceOverrideTarget, "":
-		return o
-	default:
-		o.Target = bmc.BootTarget(b.Target)
+	o.Target = bmc.BootTarget(b.Target)
+	for target, names := range bootTargets {
+		if slices.Contains(names, b.Target) {
+			o.Target = target
+		}
+	}
+	if o.Target == bmc.BootHTTP {
+		o.HTTPBootURI = b.HTTPBootURI
 	}
 	o.Persistent = b.Enabled == redfish.ContinuousBootSourceOverrideEnabled
 	return o
 }
 
-// Words that Supermicro has for a CD drive beside Redfish's own; UsbCd is the
-// virtual one.
-const (
-	targetUsbCd redfish.BootSourceOverrideTarget = "UsbCd"
-	targetCdDvd redfish.BootSourceOverrideTarget = "CD/DVD"
-)
+// bootTargets has the Redfish names of each target, best first. UsbCd and CD/DVD are Supermicro's
+// names of a CD drive; UsbCd is the virtual drive.
+var bootTargets = map[bmc.BootTarget][]redfish.BootSourceOverrideTarget{
+	bmc.BootPXE:   {redfish.PxeBootSourceOverrideTarget},
+	bmc.BootDisk:  {redfish.HddBootSourceOverrideTarget},
+	bmc.BootHTTP:  {redfish.UefiHTTPBootSourceOverrideTarget},
+	bmc.BootCD:    {targetUsbCd, redfish.CdBootSourceOverrideTarget, "CD/DVD"},
+	bmc.BootSetup: {redfish.BiosSetupBootSourceOverrideTarget},
+}
 
-// bootBody is what is sent.
+const targetUsbCd redfish.BootSourceOverrideTarget = "UsbCd"
+
+// bootBody is the Boot object of a PATCH.
 type bootBody struct {
 	Enabled redfish.BootSourceOverrideEnabled `json:"BootSourceOverrideEnabled,omitempty"`
 	Target  redfish.BootSourceOverrideTarget  `json:"BootSourceOverrideTarget,omitempty"`
@@ -111,24 +102,11 @@ type bootBody struct {
 	URI     *string                           `json:"HttpBootUri,omitempty"`
 }
 
-// bootRung is one place to send bodies to, best first.
-type bootRung struct {
-	path   string
-	bodies []bootBody
-}
-
-// SetBootOverride implements bmc.BootDevice. It climbs a ladder: from one rung to
-// the next only when the BMC refused the former, never when the outcome is not
-// known (I17).
-func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) error {
+// SetBootOverride implements bmc.BootDevice. It tries the paths and bodies in order. It tries the
+// next one only if the BMC refused the last, never if the outcome is unknown (I17).
+func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) (err error) {
 	c.begin(ctx)
-	if err := c.setBootOverride(override); err != nil {
-		return fmt.Errorf("set boot override %s: %w", override.Target, err)
-	}
-	return nil
-}
-
-func (c *conn) setBootOverride(override bmc.BootOverride) error {
+	defer wrap(&err, "set boot override "+string(override.Target))
 	system, err := c.systemForWrite()
 	if err != nil {
 		return err
@@ -137,7 +115,7 @@ func (c *conn) setBootOverride(override bmc.BootOverride) error {
 		return err
 	}
 	if system.Boot == nil {
-		return lacking("the system shows no boot override")
+		return notSupported("the system shows no boot override")
 	}
 	if override.Target == bmc.BootCD && c.has(cdIsPhysical) {
 		if done, err := c.setVirtualCD(system, override); done || err != nil {
@@ -149,58 +127,49 @@ func (c *conn) setBootOverride(override bmc.BootOverride) error {
 		return err
 	}
 	var refused error
-	for _, rung := range c.bootLadder(system, bodies) {
-		for _, body := range rung.bodies {
-			tag := ""
-			if rung.path == c.system {
-				tag = system.etag
+	for _, path := range c.bootPaths(system) {
+		for _, body := range bodies {
+			patch, tag := c.patch, ""
+			if path == c.system { // its ETag is known already
+				patch, tag = c.patchTagged, system.etag
 			}
-			err := c.patchBoot(rung.path, tag, body)
+			err := patch(path, tag, map[string]any{"Boot": body})
 			if err == nil {
-				return c.verifyBoot(rung.path, override)
+				return c.verifyBoot(path, override)
 			}
-			if !isRefusedRung(err) {
+			if !isDeclined(err) {
 				return err
 			}
 			if refused == nil || !isMissing(err) {
 				refused = err
 			}
 			if e, _ := refusal(err); isMissing(err) || e.has("OperationSupportedInFutureStateURI") {
-				break // another body will not help at this path
+				break // no body will help at this path
 			}
 		}
 	}
 	return fmt.Errorf("%w: last answer: %w", bmc.ErrNotSupported, refused)
 }
 
-// patchBoot sends one body. On the system no tag is asked for where the read of
-// it showed none.
-func (c *conn) patchBoot(path, tag string, body bootBody) error {
-	if path == c.system {
-		return c.patchTagged(path, tag, map[string]any{"Boot": body})
-	}
-	return c.patch(path, tag, map[string]any{"Boot": body})
-}
-
-// bootLadder lists where to send what: the system; the settings resource that it
-// names; AMI's future state. The table says who wants it otherwise.
-func (c *conn) bootLadder(system *systemResource, bodies []bootBody) []bootRung {
-	rungs := []bootRung{{c.system, bodies}}
+// bootPaths returns the paths that may take a boot override, best first: the system, its settings
+// resource, and AMI's future state. The traits of the BMC change the order.
+func (c *conn) bootPaths(system *systemResource) []string {
+	paths := []string{c.system}
 	if settings := system.Settings.Object.ID; settings != "" && settings != c.system {
-		rungs = append(rungs, bootRung{settings, bodies})
+		paths = append(paths, settings)
 		if c.has(bootInSettings) {
-			slices.Reverse(rungs)
+			slices.Reverse(paths)
 		}
 	}
-	future := bootRung{c.system + "/SD", bodies}
+	future := c.system + "/SD"
 	if c.has(bootInFuture) {
-		return append([]bootRung{future}, rungs...)
+		return append([]string{future}, paths...)
 	}
-	return append(rungs, future)
+	return append(paths, future)
 }
 
-// bootBodies lists what to send, best first: all of it; without the mode, which
-// some BMCs do not have or cannot switch. What the mode then is, verifyBoot sees.
+// bootBodies returns the bodies to send, best first: complete, then without the mode, which some
+// BMCs do not have or cannot change. verifyBoot checks the resulting mode.
 func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootBody, error) {
 	mode := now.Mode
 	switch override.Mode {
@@ -210,15 +179,15 @@ func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootB
 		mode = redfish.LegacyBootSourceOverrideMode
 	}
 	if override.Target == bmc.BootNone {
-		return c.bootOff(mode), nil
+		return c.bootOffBodies(mode), nil
 	}
 	body := bootBody{Enabled: redfish.OnceBootSourceOverrideEnabled, Mode: mode}
 	if override.Persistent {
 		body.Enabled = redfish.ContinuousBootSourceOverrideEnabled
 	}
-	wanted := bootTargets(override.Target)
+	wanted := bootTargets[override.Target]
 	if len(wanted) == 0 {
-		return nil, lacking("no such target")
+		return nil, notSupported("no such boot target")
 	}
 	i := slices.IndexFunc(wanted, func(t redfish.BootSourceOverrideTarget) bool {
 		return slices.Contains(now.AllowedTargets, string(t))
@@ -227,7 +196,7 @@ func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootB
 		i = slices.IndexFunc(wanted, func(t redfish.BootSourceOverrideTarget) bool { return t != targetUsbCd })
 	}
 	if i < 0 {
-		return nil, lacking(fmt.Sprintf("wants %s, the system allows %s", wanted[0], c.short(strings.Join(now.AllowedTargets, ", "), 200)))
+		return nil, notSupported(fmt.Sprintf("%s is not among the system's boot targets: %s", wanted[0], c.short(strings.Join(now.AllowedTargets, ", "), 200)))
 	}
 	body.Target = wanted[i]
 	if override.Target == bmc.BootHTTP && (override.HTTPBootURI != "" || now.HTTPBootURI != "" && !c.has(noEmptyURI)) {
@@ -241,9 +210,9 @@ func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootB
 	return bodies, nil
 }
 
-// bootOff ends an override: by Enabled alone, since target None beside it is
-// refused by some, and wanted by others.
-func (c *conn) bootOff(mode redfish.BootSourceOverrideMode) []bootBody {
+// bootOffBodies returns the bodies that end an override, best first: Enabled alone, then with the
+// target None, which some BMCs refuse and others require.
+func (c *conn) bootOffBodies(mode redfish.BootSourceOverrideMode) []bootBody {
 	disabled := redfish.DisabledBootSourceOverrideEnabled
 	bodies := []bootBody{{Enabled: disabled, Mode: mode}}
 	if mode != "" && !c.has(modeWithBoot) {
@@ -257,27 +226,10 @@ func (c *conn) bootOff(mode redfish.BootSourceOverrideMode) []bootBody {
 	return bodies
 }
 
-// bootTargets are Redfish's words for a target, best first.
-func bootTargets(target bmc.BootTarget) []redfish.BootSourceOverrideTarget {
-	switch target {
-	case bmc.BootPXE:
-		return []redfish.BootSourceOverrideTarget{redfish.PxeBootSourceOverrideTarget}
-	case bmc.BootDisk:
-		return []redfish.BootSourceOverrideTarget{redfish.HddBootSourceOverrideTarget}
-	case bmc.BootHTTP:
-		return []redfish.BootSourceOverrideTarget{redfish.UefiHTTPBootSourceOverrideTarget}
-	case bmc.BootCD:
-		return []redfish.BootSourceOverrideTarget{targetUsbCd, redfish.CdBootSourceOverrideTarget, targetCdDvd}
-	case bmc.BootSetup:
-		return []redfish.BootSourceOverrideTarget{redfish.BiosSetupBootSourceOverrideTarget}
-	}
-	return nil
-}
-
-// isRefusedRung reports an answer after which the next rung may be tried: the BMC
-// understood and declined. Not so with what asks for patience or other
-// credentials, and with what may have had an effect.
-func isRefusedRung(err error) bool {
+// isDeclined reports whether the BMC understood a request and declined it, so that another
+// request may be tried. It is false for ErrBusy, ErrUnauthorized, and whatever may have had an
+// effect.
+func isDeclined(err error) bool {
 	e, ok := refusal(err)
 	if !ok || e.status >= 500 && e.status != http.StatusNotImplemented {
 		return false
@@ -285,19 +237,19 @@ func isRefusedRung(err error) bool {
 	return !errors.Is(err, bmc.ErrUnauthorized) && !errors.Is(err, bmc.ErrBusy)
 }
 
-// verifyBoot reads back where it was written: a settings resource shows what the
-// next boot will find, the system what is now.
+// verifyBoot reads the override back from the path of the write: a settings resource shows the
+// next boot, the system the current state.
 func (c *conn) verifyBoot(path string, want bmc.BootOverride) error {
 	var shown settingsResource
 	if err := c.get(path, &shown); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	if shown.Boot == nil {
-		return fmt.Errorf("read back: %w: shows no boot override", bmc.ErrNotApplied)
+		return fmt.Errorf("read back: %w: no boot override is shown", bmc.ErrNotApplied)
 	}
 	got := shown.Boot.override()
 	same := got.Target == want.Target && got.HTTPBootURI == want.HTTPBootURI
-	// Where no mode is shown, there is none to be wrong.
+	// A BMC that shows no mode has none that could be wrong.
 	if want.Mode != "" && got.Mode != "" && got.Mode != want.Mode {
 		same = false
 	}
@@ -305,14 +257,14 @@ func (c *conn) verifyBoot(path string, want bmc.BootOverride) error {
 	switch {
 	case same && got.Persistent == persistent:
 		return nil
-	case same && got.Persistent: // sushy-tools keeps each one
+	case same && got.Persistent: // sushy-tools makes every override persistent
 		return bmc.ErrOverrideStays
 	}
-	return fmt.Errorf("%w: wants %+v, the BMC shows %+v", bmc.ErrNotApplied, want, got)
+	return fmt.Errorf("%w: sent %+v, the BMC shows %+v", bmc.ErrNotApplied, want, got)
 }
 
-// The attributes of an iDRAC that name the next boot, and their values for the virtual
-// drive. BootOnce says for how long: Disabled is for all boots.
+// The attributes of an iDRAC that select the next boot device, and their values for the virtual
+// drive. BootOnce Disabled means every boot.
 const (
 	attributeDevice = "ServerBoot.1.FirstBootDevice"
 	attributeOnce   = "ServerBoot.1.BootOnce"
@@ -322,7 +274,7 @@ const (
 	onceDisabled    = "Disabled"
 )
 
-// attributesResource is DellAttributes, the settings of the iDRAC itself.
+// attributesResource is DellAttributes, the settings of the iDRAC.
 type attributesResource struct {
 	// Attributes are strings, numbers and null.
 	Attributes map[string]any `json:"Attributes"`
@@ -334,41 +286,40 @@ func (a attributesResource) override() (bmc.BootOverride, bool) {
 	return bmc.BootOverride{Target: bmc.BootCD, Persistent: once != onceEnabled}, strings.EqualFold(device, deviceVirtualCD)
 }
 
-// attributes reads the settings of the iDRAC; the path is empty where it shows none. They
-// are where its manager says, and before there was a link below the manager.
+// attributes reads the settings of the iDRAC and returns their path, which is empty if there are
+// none. The manager links to them; older firmware has them below the manager without a link.
 func (c *conn) attributes(system *systemResource) (attributesResource, string, error) {
 	manager, path, err := c.manager(system)
 	if err != nil || path == "" {
-		return attributesResource{}, "", optional(err)
+		return attributesResource{}, "", ignoreUnsupported(err)
 	}
-	place := path + "/Attributes"
+	attributes := path + "/Attributes"
 	for _, l := range manager.Links.OEM.Dell.Attributes {
-		// The other two are of the system and of the chassis' lifecycle controller.
+		// The other two links are of the system and of the chassis' lifecycle controller.
 		if strings.HasSuffix(l.ID, "/"+path[strings.LastIndex(path, "/")+1:]) {
-			place = l.ID
+			attributes = l.ID
 		}
 	}
 	var a attributesResource
-	if err := c.get(place, &a); err != nil {
-		return attributesResource{}, "", optional(err)
+	if err := c.get(attributes, &a); err != nil {
+		return attributesResource{}, "", ignoreUnsupported(err)
 	}
 	if _, found := a.Attributes[attributeDevice]; !found {
 		return attributesResource{}, "", nil
 	}
-	return a, place, nil
+	return a, attributes, nil
 }
 
-// setVirtualCD has an iDRAC boot its virtual drive; done says that it is set. Where it is
-// not, and there is no error, the BMC has no such attributes, and its target Cd is all
-// there is. One that has them and refuses is not asked for Cd: that would be a boot from
-// the disk, of whoever was there before.
+// setVirtualCD makes an iDRAC boot its virtual drive. Without done or an error, the BMC has no
+// such attributes, and only the target Cd is left. If it has them and refuses, Cd must not be
+// tried: the server would boot the disk with the operating system of its previous user.
 func (c *conn) setVirtualCD(system *systemResource, override bmc.BootOverride) (done bool, err error) {
 	_, path, err := c.attributes(system)
 	if err != nil || path == "" {
 		return false, err
 	}
 	if now := system.Boot.override().Mode; override.Mode != "" && now != "" && now != override.Mode {
-		return false, fmt.Errorf("%w: wants mode %s, the BMC shows %s", bmc.ErrNotApplied, override.Mode, now)
+		return false, fmt.Errorf("%w: sent mode %s, the BMC shows %s", bmc.ErrNotApplied, override.Mode, now)
 	}
 	once := onceEnabled
 	if override.Persistent {
@@ -389,9 +340,9 @@ func (c *conn) setVirtualCD(system *systemResource, override bmc.BootOverride) (
 	return true, nil
 }
 
-// virtualCD completes an override that was read with what an iDRAC's attributes say: the
-// system does not tell of the virtual drive.
-func (c *conn) virtualCD(system *systemResource, read bmc.BootOverride) (bmc.BootOverride, error) {
+// addVirtualCD completes the override with the iDRAC's attributes, since the system does not show
+// the virtual drive.
+func (c *conn) addVirtualCD(system *systemResource, read bmc.BootOverride) (bmc.BootOverride, error) {
 	switch system.Boot.Target {
 	case redfish.NoneBootSourceOverrideTarget, redfish.CdBootSourceOverrideTarget, "":
 	default:

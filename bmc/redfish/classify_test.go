@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// TestRefusals pins how each answer of a BMC is classified.
-func TestRefusals(t *testing.T) {
+// TestRefusalClasses checks the class of each refusal.
+func TestRefusalClasses(t *testing.T) {
 	const full = "the maximum number of user sessions is reached"
 	for _, tc := range []struct {
 		name    string
@@ -28,11 +28,11 @@ func TestRefusals(t *testing.T) {
 		{"403 of a write", write, 403, "", "", "", bmc.ErrUnauthorized, 0},
 		{"sessions full by id", session, 400, "Base.1.8.SessionLimitExceeded", "", "", bmc.ErrBusy, 0},
 		{"sessions full by id, 403", session, 403, "Base.1.0.SessionLimitExceeded", "", "", bmc.ErrBusy, 0},
-		{"sessions full by words", session, 403, "iDRAC.2.8.RAC0218", full, "", bmc.ErrBusy, 0},
-		{"the same words elsewhere", read, 403, "", full, "", bmc.ErrUnauthorized, 0},
-		{"a licence that is missing, read", read, 403, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses DCMS  were needed", "", bmc.ErrNotSupported, 0},
-		{"a licence that is missing, write", write, 403, "IDRAC.2.8.SWC0242", "A required license is missing or expired.", "", bmc.ErrNotSupported, 0},
-		{"a login, whatever it says of licences", session, 401, "", "no license", "", bmc.ErrUnauthorized, 0},
+		{"sessions full by text", session, 403, "iDRAC.2.8.RAC0218", full, "", bmc.ErrBusy, 0},
+		{"the same text without a login", read, 403, "", full, "", bmc.ErrUnauthorized, 0},
+		{"missing license, read", read, 403, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses DCMS  were needed", "", bmc.ErrNotSupported, 0},
+		{"missing license, write", write, 403, "IDRAC.2.8.SWC0242", "A required license is missing or expired.", "", bmc.ErrNotSupported, 0},
+		{"login that mentions a license", session, 401, "", "no license", "", bmc.ErrUnauthorized, 0},
 		{"a wrong password by 400", session, 400, "iLO.2.14.UnauthorizedLoginAttempt", "", "", bmc.ErrUnauthorized, 0},
 		{"429", read, 429, "", "", "3", bmc.ErrBusy, 3 * time.Second},
 		{"503", write, 503, "", "", "", bmc.ErrBusy, 0},
@@ -43,9 +43,9 @@ func TestRefusals(t *testing.T) {
 		{"in POST by ID, of a later registry", write, 409, "iLO.9.0.UnableToModifyDuringSystemPOST", "", "", bmc.ErrBusy, 10 * time.Second},
 		{"not in this state, by ID", write, 400, "iLO.2.14.InvalidOperationForSystemState", "", "", bmc.ErrBusy, 10 * time.Second},
 		{"not ready, read", read, 400, "HpeCommon.2.1.ResourceNotReadyRetry", "", "", bmc.ErrBusy, 10 * time.Second},
-		{"not ready, for as long as it says", write, 400, "Base.1.16.ServiceShuttingDown", "", "90", bmc.ErrBusy, 90 * time.Second},
-		{"a name that ends alike", write, 400, "X.1.0.NotUnableToModifyDuringSystemPOST", "", "", bmc.ErrNotSupported, 0},
-		{"no credentials, whatever the ID", read, 401, "Base.1.16.ServiceShuttingDown", "", "", bmc.ErrUnauthorized, 0},
+		{"not ready, with Retry-After", write, 400, "Base.1.16.ServiceShuttingDown", "", "90", bmc.ErrBusy, 90 * time.Second},
+		{"message with the same ending", write, 400, "X.1.0.NotUnableToModifyDuringSystemPOST", "", "", bmc.ErrNotSupported, 0},
+		{"401 with a temporary ID", read, 401, "Base.1.16.ServiceShuttingDown", "", "", bmc.ErrUnauthorized, 0},
 		{"400 of a write", write, 400, "", "", "", bmc.ErrNotSupported, 0},
 		{"400 of a read", read, 400, "", "", "", bmc.ErrProtocol, 0},
 		{"404", write, 404, "", "", "", bmc.ErrNotSupported, 0},
@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 		{"500 of a write", write, 500, "", "", "", bmc.ErrUnknownOutcome, 0},
 		{"504 of a write", write, 504, "", "", "", bmc.ErrUnknownOutcome, 0},
 		{"500 of a read", read, 500, "", "", "", bmc.ErrBusy, 0},
-		{"a password to change", read, 403, "Base.1.8.PasswordChangeRequired", "", "", bmc.ErrPasswordChange, 0},
+		{"password change required", read, 403, "Base.1.8.PasswordChangeRequired", "", "", bmc.ErrPasswordChange, 0},
 		{"502 of a read", read, 502, "", "", "", bmc.ErrBusy, 0},
 		{"302", read, 302, "", "", "", bmc.ErrProtocol, 0},
 	} {

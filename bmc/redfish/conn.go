@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// logoutTimeout bounds the end of a session when the call's context has ended.
+// logoutTimeout bounds the logout when the context of the call has ended.
 const logoutTimeout = 5 * time.Second
 
 // conn is one session with one system of one BMC.
@@ -34,45 +34,45 @@ type conn struct {
 	transport *transport
 	client    *gofish.APIClient
 	root      rootResource
-	// base is scheme://host[:port].
+	// base is scheme://host[:port] of the BMC.
 	base string
-	// session is the path to end it at; empty: none.
+	// session is the path of the session; empty: none is open.
 	session string
-	// marked: the BMC keeps the session's mark. sessions is where it lists them.
+	// marked reports that the BMC stored the session's label. sessions is the path of the
+	// session collection.
 	marked   bool
 	sessions string
-	// streams of events that were opened, by the system they were opened for.
+	// streams are the open event streams by the path of their system.
 	streams map[string]*eventStream
 	// system is the path of the system.
 	system string
-	// traits are the maker's, as far as learned.
+	// traits are the known deviations of this BMC; learned: they are complete.
 	traits  []trait
 	learned bool
-	// secrets beside the password and the token that no error may show.
+	// secrets are what errors must not show, in addition to password and token.
 	secrets []bmc.Password
-	// resetTypes is what the system allows once it is known.
+	// resetTypes are the ResetType values that the system allows; nil: not read yet.
 	resetTypes []string
-	// reading is the read of many resources in progress; nil: none is. unfinished are those
-	// that were cut off.
+	// reading is the multi-resource read in progress, or nil. unfinished are the reads that
+	// ran out of time.
 	reading    *longRead
 	unfinished longReads
-	// mediaWait is the constant, but for tests.
+	// mediaWait is the constant mediaWait; tests shorten it.
 	mediaWait time.Duration
 }
 
-// Dial opens a session (DSP0266, Redfish session login authentication) and finds the
-// system: the one that the address names, or the only one. A BMC whose service root has no
-// session service gets the credentials with each request (Basic authentication).
+// Dial opens a session (DSP0266, Redfish session login authentication) and finds the system:
+// the one in the address, or the only one. Without a session service in the service root, each
+// request carries the credentials (Basic authentication).
 //
-// Errors wrap bmc.ErrAddress (also when the BMC lists several systems and the
-// address names none), ErrCertificate, ErrUnauthorized, ErrUnreachable,
-// ErrTimeout, ErrBusy (a *bmc.BusyError; also when all sessions are taken),
-// ErrNotSupported or ErrProtocol, or are the context's. One that leaves a session open is a
-// *bmc.LeftOpen.
+// Errors wrap bmc.ErrAddress (also if the BMC has several systems and the address names none),
+// ErrCertificate, ErrUnauthorized, ErrUnreachable, ErrTimeout, ErrBusy (a *bmc.BusyError; also
+// if all sessions are in use), ErrNotSupported, ErrProtocol or the context's error. An error
+// that leaves a session open is a *bmc.LeftOpen.
 func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	ep, err := parseAddress(target.Address)
 	if err == nil {
-		err = ep.trustFits(target)
+		err = ep.checkTrust(target)
 	}
 	if err != nil {
 		return nil, err
@@ -83,16 +83,15 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	}
 	c := &conn{target: target, transport: t, base: ep.base, system: ep.system, mediaWait: mediaWait}
 	t.begin(ctx)
-	if err := c.connect(ctx, ep.base); err != nil {
-		t.CloseIdleConnections()
-		return nil, err
+	if err = c.connect(ctx, ep.base); err == nil {
+		err = c.login()
 	}
-	if err := c.login(); err != nil {
+	if err != nil {
 		t.CloseIdleConnections()
 		return nil, err
 	}
 	if c.system == "" {
-		// A password that has to be changed first can be, on this session.
+		// With ErrPasswordChange the session is still good for changing the password.
 		if c.system, err = c.onlySystem(); err != nil && !errors.Is(err, bmc.ErrPasswordChange) {
 			if err = errors.Join(err, c.Close(ctx)); c.Lingers() {
 				err = &bmc.LeftOpen{Conn: c, Err: err}
@@ -103,8 +102,8 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	return c, nil
 }
 
-// connect reads the service root, which needs no session. gofish keeps the links
-// in it to itself: they are read from a copy.
+// connect reads the service root, which needs no session. gofish does not export the links in
+// it, so connect decodes a copy of the body.
 func (c *conn) connect(ctx context.Context, base string) error {
 	var body bytes.Buffer
 	c.transport.copy = &body
@@ -120,11 +119,11 @@ func (c *conn) connect(ctx context.Context, base string) error {
 	if err := decode(body.Bytes(), &c.root); err != nil {
 		return fmt.Errorf("read service root of %s: %w", base, err)
 	}
-	c.traits = maker{vendor: strings.TrimSpace(c.root.Vendor)}.traits()
+	c.traits = product{vendor: strings.TrimSpace(c.root.Vendor)}.traits()
 	return nil
 }
 
-// login opens the session.
+// login opens a session, or falls back to Basic authentication.
 func (c *conn) login() error {
 	const what = "open session"
 	path := c.root.Links.Sessions.ID
@@ -135,43 +134,42 @@ func (c *conn) login() error {
 		path = serviceRoot + "/SessionService/Sessions"
 	}
 	if !isLink(path) {
-		return fmt.Errorf("%s: %w: sessions at %q", what, bmc.ErrProtocol, c.short(path, 100))
+		return fmt.Errorf("%s: %w: invalid path of the sessions: %q", what, bmc.ErrProtocol, c.short(path, 100))
 	}
 	c.sessions = path
-	resp, err := c.postLogin(path, c.mark())
+	resp, err := c.postLogin(path, c.sessionLabel())
 	if err != nil {
 		return err
 	}
 	defer discard(resp)
 	c.transport.token = resp.Header.Get("X-Auth-Token")
 	if c.session = sessionPath(resp); c.session == "" || c.transport.token == "" {
-		// Nothing to end it with: it runs into the BMC's own session timeout.
+		// The session cannot be ended; the BMC's own timeout ends it.
 		c.transport.token = ""
-		return fmt.Errorf("%s: %w: no session path or no token in the answer", what, bmc.ErrProtocol)
+		return fmt.Errorf("%s: %w: the answer has no session path or no token", what, bmc.ErrProtocol)
 	}
 	return nil
 }
 
-// loginBasic has the credentials sent with each request, and asks whether they hold. It
-// does so whatever the transport: redfish+http:// and InsecureSkipVerify expose the password
-// by a login as well (decision 0346).
+// loginBasic sends the credentials with each request and checks them with one read. It accepts
+// any transport: with redfish+http:// or InsecureSkipVerify, a login would expose the password
+// too.
 func (c *conn) loginBasic() error {
-	const what = "log in by Basic authentication"
 	encoded := base64.StdEncoding.EncodeToString([]byte(c.target.Username + ":" + c.target.Password.Reveal()))
 	c.secrets = append(c.secrets, bmc.Password(encoded))
 	c.transport.basic = "Basic " + encoded
 	bmc.Committed(c.transport.ctx)
 	if c.root.Systems.ID == "" {
-		return nil // the search for the system says so
+		return nil // onlySystem reports it
 	}
 	if _, err := c.fetch(c.root.Systems.ID); err != nil {
-		return c.failure(session, what, err)
+		return c.failure(session, "log in by Basic authentication", err)
 	}
 	return nil
 }
 
-// sessionPath is where the session can be ended: the Location header (DSP0266),
-// which may be an absolute URL, or the body where a BMC leaves that out.
+// sessionPath returns the path of the new session: from the Location header (DSP0266), which
+// may be an absolute URL, or else from the body. It is empty if there is none.
 func sessionPath(resp *http.Response) string {
 	path := locationPath(resp)
 	if path == "" {
@@ -186,7 +184,7 @@ func sessionPath(resp *http.Response) string {
 	return path
 }
 
-// locationPath is the Location header as a path.
+// locationPath returns the Location header as a path.
 func locationPath(resp *http.Response) string {
 	path := resp.Header.Get("Location")
 	if u, err := url.Parse(path); err == nil && u.IsAbs() {
@@ -195,9 +193,9 @@ func locationPath(resp *http.Response) string {
 	return path
 }
 
-// Close implements bmc.Conn. It also reaches the BMC when ctx has ended. A 401 means
-// most often that the BMC has forgotten the session, and not always: some answer so to
-// all while they are ill.
+// Close implements bmc.Conn. It reaches the BMC even if ctx has ended. After a 401 the session
+// counts as open: usually the BMC has forgotten it, but unhealthy BMCs answer 401 to every
+// request.
 func (c *conn) Close(ctx context.Context) error {
 	defer c.transport.CloseIdleConnections()
 	for _, stream := range c.streams {
@@ -216,8 +214,8 @@ func (c *conn) Close(ctx context.Context) error {
 	c.begin(ctx)
 	_, err := c.client.Delete(path)
 	if last := c.transport.last; err != nil && last.connected && last.status == 0 && ctx.Err() == nil {
-		// The connection broke, as those that were idle do, and with it a session would
-		// be lost. A second end of it changes nothing.
+		// An idle connection broke. Without another try the session would leak, and
+		// ending a session twice is harmless.
 		_, err = c.client.Delete(path)
 	}
 	if err != nil {
@@ -232,10 +230,10 @@ func (c *conn) Close(ctx context.Context) error {
 	return nil
 }
 
-// Lingers implements bmc.Lingerer. Path and token stay for another try.
+// Lingers implements bmc.Lingerer. Path and token stay, so that another Close can try again.
 func (c *conn) Lingers() bool { return c.session != "" }
 
-// get reads one resource.
+// get reads and decodes one resource.
 func (c *conn) get(path string, into any) error {
 	body, err := c.read(path)
 	if err != nil {
@@ -269,39 +267,38 @@ func (c *conn) fetch(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer discard(resp)
-	// Writes are not redirected: those to the system go where its reads lead (sushy-tools,
-	// from the name of a system to its UUID).
+	// Writes are not redirected, so they go to the path that reads are redirected to
+	// (sushy-tools redirects from the name of a system to its UUID).
 	if final := strings.TrimRight(resp.Request.URL.EscapedPath(), "/"); path == c.system && final != path && isSystemPath(final) {
 		c.system = final
 	}
 	return io.ReadAll(resp.Body)
 }
 
-// getLarge is get for what is large by nature: registries, BIOS settings and logs.
+// getLarge is get for large resources: registries, BIOS settings and logs.
 func (c *conn) getLarge(path string, into any) error {
 	c.transport.limit, c.transport.compressed = maxLargeBody, true
 	defer func() { c.transport.limit, c.transport.compressed = maxBody, false }()
 	return c.get(path, into)
 }
 
-// answer is what a write was answered with.
+// answer is the BMC's answer to a successful write.
 type answer struct {
 	status   int
 	location string
 	body     []byte
 }
 
-// send makes one write. It is not repeated by anybody below: net/http repeats
-// requests that have a body only if not a byte of them was sent.
+// send makes one write. Nothing below repeats it: net/http repeats a request that has a body
+// only if no byte of it was sent.
 func (c *conn) send(method, path string, body any, header map[string]string) error {
-	_, err := c.ask(method, path, body, header)
+	_, err := c.sendAndRead(method, path, body, header)
 	return err
 }
 
-// ask is send for those whom the answer's body interests; a success is one,
-// whatever its body says.
-func (c *conn) ask(method, path string, body any, header map[string]string) (answer, error) {
-	c.unfinished = nil // what was read may change
+// sendAndRead is send with the answer. A success status is a success, whatever the body says.
+func (c *conn) sendAndRead(method, path string, body any, header map[string]string) (answer, error) {
+	c.unfinished = nil // the write may change what was read
 	what := strings.ToLower(method) + " " + c.short(path, 200)
 	if !isLink(path) {
 		return answer{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
@@ -314,23 +311,22 @@ func (c *conn) ask(method, path string, body any, header map[string]string) (ans
 	if err != nil {
 		return answer{}, c.failure(write, what, err)
 	}
-	return c.answered(resp), nil
+	return c.readAnswer(resp), nil
 }
 
-// answered reads what came with a success.
-func (c *conn) answered(resp *http.Response) answer {
+// readAnswer reads the answer to a successful write.
+func (c *conn) readAnswer(resp *http.Response) answer {
 	a := answer{status: resp.StatusCode, location: locationPath(resp)}
-	a.body, _ = io.ReadAll(resp.Body) // bounded; a broken one tells nothing
+	a.body, _ = io.ReadAll(resp.Body) // bounded; a broken body is ignored
 	discard(resp)
 	return a
 }
 
-// patch changes a resource, with its ETag where it has one: tag, or where that is empty
-// the one that a read shows.
+// patch changes a resource. If-Match is tag or, if tag is empty, the ETag that a read shows.
 func (c *conn) patch(path, tag string, body any) error {
 	if tag == "" {
 		header, shown, err := c.tags(path)
-		if err != nil && !errors.Is(err, bmc.ErrPasswordChange) { // an account may show nothing before the change
+		if err != nil && !errors.Is(err, bmc.ErrPasswordChange) { // before the change, an account may be unreadable
 			return err
 		}
 		tag = cmp.Or(header, shown)
@@ -338,15 +334,16 @@ func (c *conn) patch(path, tag string, body any) error {
 	return c.patchTagged(path, tag, body)
 }
 
-// patchTagged changes a resource with a tag; empty: without. While the BMC refuses the
-// precondition (412, or 428 without one), nothing was written, and the next is sent: the tag
-// as it is now, from the body, which tells the truth where the header is another's or quoted
-// twice; from the header; both without the mark of a weak tag, which If-Match never matches
-// (RFC 9110 section 13.1.1); none, since some take none at all (Gigabyte's, in sushy's
-// history); and any.
+// patchTagged changes a resource with If-Match: tag; empty: without. While the BMC refuses the
+// precondition (412, or 428 without a tag), nothing was written, and the next tag is tried:
+//   - the current ETag of the body, since the header's may belong to another resource or be
+//     quoted twice; then that of the header;
+//   - both without the weak mark, which If-Match never matches (RFC 9110 section 13.1.1);
+//   - none, since some BMCs accept no tag (Gigabyte, see the history of sushy);
+//   - "*".
 func (c *conn) patchTagged(path, tag string, body any) error {
 	err := c.patchWith(path, tag, body)
-	if !isStale(err) {
+	if !isPreconditionFailed(err) {
 		return err
 	}
 	var next []string
@@ -355,6 +352,7 @@ func (c *conn) patchTagged(path, tag string, body any) error {
 		if readErr != nil {
 			return readErr
 		}
+		strong := func(tag string) string { return strings.TrimPrefix(tag, "W/") }
 		next = slices.DeleteFunc([]string{shown, header, strong(shown), strong(header)}, func(t string) bool { return t == "" })
 	}
 	tried := []string{tag}
@@ -363,17 +361,14 @@ func (c *conn) patchTagged(path, tag string, body any) error {
 			continue
 		}
 		tried = append(tried, tag)
-		if err = c.patchWith(path, tag, body); !isStale(err) {
+		if err = c.patchWith(path, tag, body); !isPreconditionFailed(err) {
 			return err
 		}
 	}
 	return err
 }
 
-// strong is a tag without the mark of a weak one.
-func strong(tag string) string { return strings.TrimPrefix(tag, "W/") }
-
-// tags reads the ETag of a resource: of the header, and of the body (DSP0266, ETags).
+// tags reads a resource and returns the ETags of its header and of its body (DSP0266, ETags).
 func (c *conn) tags(path string) (header, shown string, err error) {
 	var r struct {
 		Tag string `json:"@odata.etag"`
@@ -382,7 +377,7 @@ func (c *conn) tags(path string) (header, shown string, err error) {
 	return c.transport.last.etag, r.Tag, err
 }
 
-// patchWith sends a PATCH with a tag; empty: without.
+// patchWith sends a PATCH with If-Match: tag; empty: without.
 func (c *conn) patchWith(path, tag string, body any) error {
 	var header map[string]string
 	if tag != "" {
@@ -391,21 +386,21 @@ func (c *conn) patchWith(path, tag string, body any) error {
 	return c.send(http.MethodPatch, path, body, header)
 }
 
-// isStale reports that a tag was refused, or that there was none.
-func isStale(err error) bool {
+// isPreconditionFailed reports whether the BMC refused the precondition of a write.
+func isPreconditionFailed(err error) bool {
 	e, ok := refusal(err)
 	return ok && (e.status == http.StatusPreconditionFailed || e.status == http.StatusPreconditionRequired)
 }
 
-// members lists a collection, sorted, since some BMCs list in random order (field
-// notes). It follows Members@odata.nextLink up to maxMembers.
+// members lists the paths of a collection, up to maxMembers, and follows nextLink. They are
+// sorted, since some BMCs list in random order (field notes).
 func (c *conn) members(path string) ([]string, error) { return c.membersUpTo(path, maxMembers) }
 
 func (c *conn) membersUpTo(path string, limit int) ([]string, error) {
 	var paths []string
 	for page := 0; path != ""; page++ {
 		if page > maxMembers {
-			return nil, fmt.Errorf("read %s: %w: pages without end", c.short(path, 200), bmc.ErrProtocol)
+			return nil, fmt.Errorf("read %s: %w: more than %d pages", c.short(path, 200), bmc.ErrProtocol, maxMembers)
 		}
 		var collection collectionResource
 		if err := c.get(path, &collection); err != nil {
@@ -425,14 +420,14 @@ func (c *conn) membersUpTo(path string, limit int) ([]string, error) {
 	return slices.Compact(paths), nil
 }
 
-// discard makes the connection fit for the next request.
+// discard reads the rest of a body, so that the connection can be used again.
 func discard(resp *http.Response) {
-	_, _ = io.Copy(io.Discard, resp.Body) // bounded; an error costs the connection only
+	_, _ = io.Copy(io.Discard, resp.Body) // bounded; an error only costs the connection
 	_ = resp.Body.Close()
 }
 
-// decode reads JSON and forgives a wrong type in a field: that field is then as
-// if it were absent, the others hold. gofish gives up the whole resource.
+// decode reads JSON and leaves out fields of a wrong type, for which gofish would reject the
+// whole resource.
 func decode(body []byte, into any) error {
 	err := json.Unmarshal(body, into)
 	var wrongType *json.UnmarshalTypeError
@@ -445,7 +440,14 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-// Driver is this driver and what it can at best; a BMC may offer less.
+// wrap adds what was attempted to an error.
+func wrap(err *error, what string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", what, *err)
+	}
+}
+
+// Driver returns this driver with everything it can do. A BMC may support less.
 func Driver() bmc.Driver {
 	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, TLS: true, Offers: []bmc.Capability{
 		bmc.CapMedia, bmc.CapSettings, bmc.CapFirmware, bmc.CapFirmwareFetch, bmc.CapFirmwarePush, bmc.CapHealth, bmc.CapEventLog, bmc.CapAccounts,
@@ -453,8 +455,8 @@ func Driver() bmc.Driver {
 	}}
 }
 
-// PlainDriver is the same in clear, which is never looked for: only an address that
-// says so gets it.
+// PlainDriver returns the driver for HTTP without TLS. It has no Probe: Ingot uses it only for
+// an address with that scheme.
 func PlainDriver() bmc.Driver {
 	d := Driver()
 	d.Name, d.Probe, d.TLS = SchemeHTTP, nil, false

@@ -1,19 +1,18 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redfish drives a server's BMC by Redfish (DMTF DSP0266, DSP0268) over
-// verified TLS. It is the only home of gofish, of which it uses the client, the
-// error format and the vocabulary; why not more, docs/decisions/0040 tells.
+// Package redfish drives a server's BMC over Redfish (DMTF DSP0266, DSP0268) with verified TLS.
+// It is the only package that imports gofish: it uses the client, the error format and the
+// constants (docs/decisions/0040 has the reasons).
 //
-// It knows one server at a time and keeps no state but its session: how often
-// it is called, and that it is called by one at a time, is bmc.Pool's work. It
-// must not know Kubernetes, hosts or policy; it never repeats a write (I17).
+// A connection serves one server at a time and keeps no state but its session; bmc.Pool limits
+// the rate and serializes the calls. The package must not know Kubernetes, hosts or policy, and
+// it never repeats a write (I17).
 //
-// Events come as server-sent events, on the session of the calls and over a
-// connection of their own; sse.go takes them apart in bounded memory.
+// Server-sent events use the token of the session and their own connection (sse.go).
 //
-// What makers do differently is in quirks.go, one entry with the answer it avoids
-// (docs/decisions/0111); refusals that pass come back as bmc.BusyError.
+// quirks.go lists the deviations of vendors, each with the BMC's answer that it avoids.
+// Temporary refusals are returned as bmc.BusyError.
 //
 //	conn, err := redfish.Dial(ctx, bmc.Target{
 //		Address:  "redfish://192.0.2.10", // or …/redfish/v1/Systems/1

@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,29 +18,28 @@ import (
 	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
-// callKind says what a lost answer means.
+// callKind decides what a missing answer means.
 type callKind int
 
 const (
-	// read: nothing happened.
+	// read changes nothing.
 	read callKind = iota
-	// write: it may have happened (I17).
+	// write may have taken effect (I17).
 	write
-	// session: opening or ending one; whether it happened interests nobody
-	// who asks for the server's sake.
+	// session opens or ends a session: a lost answer does not affect the server.
 	session
 )
 
-// callError is what a failed call returns: text that was cleaned of secrets, the
-// sentinel by which callers decide, and the caller's own context error.
+// callError is a failed call: its text without secrets, the sentinel that callers decide on,
+// and the caller's own context error.
 type callError struct {
 	text     string
 	sentinel error
 	context  error
-	// status and messages are the BMC's refusal; status 0: there was no answer.
+	// status and messages are the BMC's refusal; status 0: no answer.
 	status   int
 	messages []message
-	// said is all of it, and shown what people read: both without secrets.
+	// said is the whole refusal, shown its readable part, both without secrets.
 	said, shown string
 }
 
@@ -49,20 +49,20 @@ func (e *callError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.sentinel, e.context}, func(err error) bool { return err == nil })
 }
 
-// refusal returns the BMC's refusal of a call, if that is what err is.
+// refusal returns err as the BMC's refusal of a call, if it is one.
 func refusal(err error) (*callError, bool) {
 	var e *callError
 	ok := errors.As(err, &e)
 	return e, ok && e.status != 0
 }
 
-// isMissing reports that the BMC has no such resource.
+// isMissing reports whether the BMC has no such resource.
 func isMissing(err error) bool {
 	e, ok := refusal(err)
 	return ok && (e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status == http.StatusNotImplemented)
 }
 
-// failure makes the error of a call from what gofish and the transport tell.
+// failure builds the error of a call from the error of gofish and the last exchange.
 func (c *conn) failure(kind callKind, what string, err error) error {
 	out := &callError{}
 	for _, ctxErr := range []error{context.Canceled, context.DeadlineExceeded} {
@@ -81,9 +81,9 @@ func (c *conn) failure(kind callKind, what string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		why = "no answer by the deadline"
 	case errors.Is(err, context.Canceled):
-		why = "given up by the caller"
+		why = "canceled by the caller"
 	case errors.Is(out.sentinel, bmc.ErrCertificate):
-		why = "" // the sentinel says it all
+		why = "" // the sentinel has the details
 	}
 	out.text = c.clean(what) + ": "
 	if out.sentinel != nil {
@@ -93,8 +93,8 @@ func (c *conn) failure(kind callKind, what string, err error) error {
 	return out
 }
 
-// sentinelOf classifies a call that got no answer, or none that can be read.
-// Nil: the caller gave up, and nothing happened.
+// sentinelOf classifies a call without a readable answer. Nil: the caller canceled, and nothing
+// happened.
 func sentinelOf(kind callKind, last exchange, err error) error {
 	var noTLS tls.RecordHeaderError
 	if certificate := trust.Explain(err); certificate != nil {
@@ -119,22 +119,22 @@ func sentinelOf(kind callKind, last exchange, err error) error {
 	return bmc.ErrUnreachable
 }
 
-// speaksOtherwise reports a failed handshake, or an answer that is not HTTP;
-// net/http has no types for these.
+// speaksOtherwise reports a failed TLS handshake or an answer that is not HTTP. net/http has no
+// error types for them.
 func speaksOtherwise(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "tls: ") || strings.Contains(text, "malformed HTTP") ||
 		strings.Contains(text, "server gave HTTP response to HTTPS client")
 }
 
-// isConnectionLoss tells an answer that was cut off from one that makes no sense.
+// isConnectionLoss reports whether the connection broke within an answer.
 func isConnectionLoss(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "unexpected EOF") || strings.Contains(text, "connection reset") ||
 		strings.Contains(text, "broken pipe") || strings.Contains(text, "use of closed")
 }
 
-// refused fills in an answer with a status that is not success.
+// refused fills in an answer with an error status.
 func (c *conn) refused(out *callError, kind callKind, what string) {
 	out.status = c.transport.last.status
 	var general string
@@ -154,33 +154,29 @@ func (c *conn) refused(out *callError, kind callKind, what string) {
 	out.text = fmt.Sprintf("%s: %v: BMC answered %d %q", c.clean(what), out.sentinel, out.status, out.shown)
 }
 
-// refusalSentinel classifies by status and, where makers disagree on the status,
-// by message.
+// refusalSentinel classifies by status and, where vendors disagree on the status, by message.
 func (c *conn) refusalSentinel(kind callKind, e *callError, message string) error {
 	busy := func(otherwise time.Duration) error {
-		wait := bmc.ParseRetryAfter(c.transport.last.retryAfter, time.Now())
-		if wait == 0 {
-			wait = otherwise
-		}
+		wait := cmp.Or(bmc.ParseRetryAfter(c.transport.last.retryAfter, time.Now()), otherwise)
 		return &bmc.BusyError{RetryAfter: wait}
 	}
 	lower := strings.ToLower(message)
 	switch {
 	case e.has("SessionLimitExceeded"), kind == session && strings.Contains(lower, "session") &&
 		(strings.Contains(lower, "limit") || strings.Contains(lower, "maximum")):
-		// DSP0266 leaves the status open: 400, 403 and 503 have been seen.
+		// DSP0266 leaves the status open: BMCs answer 400, 403 or 503.
 		return busy(0)
 	case e.has("PasswordChangeRequired") && e.status < 500:
 		return bmc.ErrPasswordChange
 	case kind == session && e.has("UnauthorizedLoginAttempt"):
-		return bmc.ErrUnauthorized // iLOs say so with 400 too
+		return bmc.ErrUnauthorized // iLO answers 400 too
 	case kind != session && e.status >= 400 && e.status < 500 && strings.Contains(lower, "licens"):
-		// Supermicro without DCMS: 403 "Not licensed to perform this request", to reads
-		// of drives and of Secure Boot too (github.com/metal-stack/go-hal issue 67,
-		// github.com/metal3-io/ironic-image issue 688). The credentials are good.
+		// Supermicro without a DCMS license answers 403 "Not licensed to perform this
+		// request", also to reads of drives and of Secure Boot (github.com/metal-stack/go-hal
+		// issue 67, github.com/metal3-io/ironic-image issue 688). The credentials are good.
 		return bmc.ErrNotSupported
 	}
-	if wait, ok := c.passing(e, message); ok {
+	if wait, ok := c.temporary(e, message); ok {
 		return busy(wait)
 	}
 	switch e.status {
@@ -188,18 +184,16 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		return bmc.ErrUnauthorized
 	case http.StatusTooManyRequests:
 		return &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(c.transport.last.retryAfter, time.Now()), RateLimited: true}
-	case http.StatusServiceUnavailable:
-		return busy(0)
-	case http.StatusConflict, http.StatusLocked:
+	case http.StatusServiceUnavailable, http.StatusConflict, http.StatusLocked:
 		return busy(0)
 	}
 	if e.status >= 500 && e.status != http.StatusNotImplemented {
 		if kind == write {
-			// The BMC broke down while it worked on it.
+			// The write may have taken effect before the BMC failed.
 			return bmc.ErrUnknownOutcome
 		}
-		// The BMC cannot tell now, which is not to say that it has none: iDRACs answer 500
-		// SYS518 while they collect, others while what is behind their web server starts.
+		// The BMC cannot answer now; the resource may exist. iDRAC answers 500 SYS518 while it
+		// collects data, others while the backend of their web server starts.
 		return busy(0)
 	}
 	switch e.status {
@@ -213,21 +207,22 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 	return bmc.ErrProtocol
 }
 
-// has reports a message of any registry and version ("Base.1.16.<name>").
+// has reports whether the refusal has one of the messages, of any registry and version
+// ("Base.1.16.<name>").
 func (e *callError) has(names ...string) bool {
 	return slices.ContainsFunc(e.messages, func(m message) bool { return slices.Contains(names, m.name()) })
 }
 
-// brokeDown reports a read that the BMC could not answer now (5xx).
+// brokeDown reports whether err is a 5xx answer: the BMC could not answer now.
 func brokeDown(err error) bool {
 	e, ok := refusal(err)
 	return ok && e.status >= 500 && e.status != http.StatusNotImplemented
 }
 
-// clean removes the secrets that a BMC, or a library, may have repeated.
+// clean removes secrets that a BMC or a library may have repeated.
 func (c *conn) clean(text string) string {
 	return bmc.Mask(text, append([]bmc.Password{c.target.Password, bmc.Password(c.transport.token)}, c.secrets...)...)
 }
 
-// short bounds what a BMC told, without secrets.
+// short returns a BMC's text without secrets, shortened to n bytes.
 func (c *conn) short(text string, n int) string { return bmc.Shorten(c.clean(text), n) }

@@ -28,9 +28,9 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// TestWhereWritesAreNotRedirected: what was sent to one place, a password perhaps, is sent
-// to no other.
-func TestWhereWritesAreNotRedirected(t *testing.T) {
+// TestWritesAreNotRedirected checks that a write, which may have a password, is not sent to
+// another path or host.
+func TestWritesAreNotRedirected(t *testing.T) {
 	for name, to := range map[string]string{
 		"another path": "/redfish/v1/elsewhere/", "another host": "http://192.0.2.1/redfish/v1/SessionService/Sessions/",
 		"a query": "/redfish/v1/SessionService/Sessions/?x=y", "nowhere": "",
@@ -56,12 +56,12 @@ func TestWhereWritesAreNotRedirected(t *testing.T) {
 	}
 }
 
-// TestRedirectedRoot: what stands in a redirect is not the service root.
+// TestRedirectedRoot checks that the body of a redirect is not read as the service root.
 func TestRedirectedRoot(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/redfish/v1/":
-			http.Redirect(w, r, "/redfish/v1", http.StatusPermanentRedirect) // with a page for people
+			http.Redirect(w, r, "/redfish/v1", http.StatusPermanentRedirect) // with an HTML page
 		case r.URL.Path == "/redfish/v1":
 			_, _ = io.WriteString(w, `{"@odata.id":"/redfish/v1/","RedfishVersion":"1.6.0","Links":{"Sessions":{"@odata.id":"/here"}}}`)
 		default:
@@ -78,7 +78,7 @@ func TestRedirectedRoot(t *testing.T) {
 	}
 }
 
-// clean fails the test when an error shows the password, in any form.
+// clean fails the test if an error shows the password in any form.
 func clean(t *testing.T, err error) {
 	t.Helper()
 	if shows(err) {
@@ -101,7 +101,7 @@ func TestErrorClasses(t *testing.T) {
 		faults labbmc.Faults
 		call   func(context.Context, bmc.Conn) error
 		want   error
-		// stillOn: the write must not have reached the machine.
+		// stillOn: the write must not reach the machine.
 		stillOn bool
 	}{
 		{"read: 401", labbmc.Faults{Status: 401}, state, bmc.ErrUnauthorized, true},
@@ -111,11 +111,11 @@ func TestErrorClasses(t *testing.T) {
 		{"read: 500", labbmc.Faults{Status: 500}, state, bmc.ErrBusy, true},
 		{"read: 502", labbmc.Faults{Status: 502}, state, bmc.ErrBusy, true},
 		{"read: hang", labbmc.Faults{Hang: true}, state, bmc.ErrTimeout, true},
-		{"read: slow", labbmc.Faults{Latency: patience}, state, bmc.ErrTimeout, true},
+		{"read: slow", labbmc.Faults{Latency: longWait}, state, bmc.ErrTimeout, true},
 		{"read: no JSON", labbmc.Faults{Body: "<html>hello</html>"}, state, bmc.ErrProtocol, true},
 		{"read: other JSON", labbmc.Faults{Body: `[1,2]`}, state, bmc.ErrProtocol, true},
 		{"read: empty object", labbmc.Faults{Body: `{}`}, state, bmc.ErrProtocol, true},
-		{"read: without end", labbmc.Faults{Flood: true}, state, bmc.ErrProtocol, true},
+		{"read: endless", labbmc.Faults{Flood: true}, state, bmc.ErrProtocol, true},
 		{"read: session forgotten", labbmc.Faults{ForgetSessions: true}, state, bmc.ErrUnauthorized, true},
 		{"write: lost reply", labbmc.Faults{LoseReply: true, Match: isPost}, off, bmc.ErrUnknownOutcome, false},
 		{"write: hang", labbmc.Faults{Hang: true, Match: isPost}, off, bmc.ErrUnknownOutcome, true},
@@ -133,10 +133,10 @@ func TestErrorClasses(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.SetFaults(tc.faults)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), longWait)
 			if tc.faults.Hang || tc.faults.Latency > 0 {
 				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), soon)
+				ctx, cancel = context.WithTimeout(t.Context(), shortWait)
 			}
 			defer cancel()
 			err := tc.call(ctx, conn)
@@ -163,8 +163,8 @@ func TestErrorClasses(t *testing.T) {
 	})
 }
 
-// TestRepeatedPassword: a BMC repeats the password in a refusal, written in any way, in
-// what JSON says and in what is no JSON, and also where the text is cut.
+// TestRepeatedPassword checks that a refusal that repeats the password is masked, in any encoding,
+// in JSON and in other text, also where the text is cut.
 func TestRepeatedPassword(t *testing.T) {
 	for name, written := range bmctest.Writings() {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestRepeatedPassword(t *testing.T) {
 	}
 }
 
-// refusing is a BMC that refuses every login with a body, and says where logins go.
+// refusing starts a BMC that refuses every login with a body. sessions is where logins go.
 func refusing(t *testing.T, sessions, body string) bmc.Target {
 	t.Helper()
 	root, err := json.Marshal(map[string]any{"@odata.id": "/redfish/v1/", "Links": map[string]any{"Sessions": map[string]string{"@odata.id": sessions}}})
@@ -242,7 +242,7 @@ func TestCallerGivesUp(t *testing.T) {
 	conn := r.dial(t)
 	r.SetFaults(labbmc.Faults{Hang: true})
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(soon, cancel)
+	time.AfterFunc(shortWait, cancel)
 	_, err := conn.PowerState(ctx)
 	if !errors.Is(err, context.Canceled) || bmc.OutcomeOf(err) != bmc.OutcomeCanceled {
 		t.Errorf("error %v, want only context.Canceled", err)
@@ -288,8 +288,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// listenAny makes the BMC reachable as 127.0.0.2 too, which its certificate does
-// not name.
+// listenAny makes the BMC reachable as 127.0.0.2, which its certificate does not name.
 func listenAny(c *labbmc.Config) {
 	l, err := net.Listen("tcp", "127.0.0.2:0") // loopback
 	if err != nil {
@@ -298,7 +297,7 @@ func listenAny(c *labbmc.Config) {
 	c.Listener = l
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	plain := listen(t, func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
@@ -308,7 +307,7 @@ func TestNobodyThere(t *testing.T) {
 		name, address string
 		want          error
 	}{
-		{"nobody listens", "redfish://" + closed, bmc.ErrUnreachable},
+		{"closed port", "redfish://" + closed, bmc.ErrUnreachable},
 		{"no handshake", "redfish://" + silent, bmc.ErrUnreachable},
 		{"no TLS", "redfish://" + plain, bmc.ErrProtocol},
 		{"no such name", "redfish://bmc.invalid", bmc.ErrUnreachable},
@@ -325,8 +324,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// listen serves connections until the test ends; with a nil handler the port is
-// closed again.
+// listen serves connections until the test ends. With a nil handler, the port is closed.
 func listen(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // loopback

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// maxLogPages and maxLogEntries bound what one read of a log goes through.
+	// maxLogPages and maxLogEntries bound one read of a log.
 	maxLogPages   = 40
 	maxLogEntries = 20_000
 	// maxLogMessage of one entry, in bytes.
 	maxLogMessage = 1024
 )
 
-// systemLogs are the names that makers have for the system event log, best first:
-// Dell Sel, HPE IML, Supermicro Log1, OpenBMC EventLog, Lenovo PlatformLog.
+// systemLogs are the vendors' names of the system event log, best first: Dell Sel, HPE IML,
+// Supermicro Log1, OpenBMC EventLog, Lenovo PlatformLog.
 var systemLogs = []string{"sel", "iml", "log1", "eventlog", "platformlog", "standardlog"}
 
 type logServiceResource struct {
@@ -38,8 +38,7 @@ type logServiceResource struct {
 	} `json:"Actions"`
 }
 
-// logPage is LogEntryCollection. Most list the entries themselves, some links to
-// them.
+// logPage is LogEntryCollection. Most BMCs list the entries, some only links to them.
 type logPage struct {
 	Members []logEntryResource `json:"Members"`
 	Next    string             `json:"Members@odata.nextLink"`
@@ -53,26 +52,11 @@ type logEntryResource struct {
 	Message  string `json:"Message"`
 }
 
-// eventLog finds the log: below the system or below its manager.
+// eventLog finds the log of the system or of its manager.
 func (c *conn) eventLog() (logServiceResource, error) {
-	system, err := c.systemForWrite()
+	paths, err := c.systemOrManagerMembers(func(s *systemResource, m managerResource) [2]link { return [2]link{s.LogServices, m.LogServices} })
 	if err != nil {
 		return logServiceResource{}, err
-	}
-	manager, _, err := c.manager(system)
-	if err := optional(err); err != nil {
-		return logServiceResource{}, err
-	}
-	var paths []string
-	for _, collection := range []string{system.LogServices.ID, manager.LogServices.ID} {
-		if collection == "" {
-			continue
-		}
-		members, err := c.members(collection)
-		if err != nil && !isMissing(err) {
-			return logServiceResource{}, err
-		}
-		paths = append(paths, members...)
 	}
 	rank := func(p string) int {
 		if i := slices.Index(systemLogs, strings.ToLower(path.Base(p))); i >= 0 {
@@ -85,10 +69,10 @@ func (c *conn) eventLog() (logServiceResource, error) {
 	for _, p := range paths {
 		var log logServiceResource
 		if err := c.get(p, &log); err != nil {
-			if optional(err) != nil && !brokeDown(err) {
+			if ignoreUnsupported(err) != nil && !brokeDown(err) {
 				return logServiceResource{}, err
 			}
-			unread = cmp.Or(unread, optional(err))
+			unread = cmp.Or(unread, ignoreUnsupported(err))
 			continue
 		}
 		if log.Entries.ID != "" && (rank(p) < len(systemLogs) || log.Type == "SEL") {
@@ -98,21 +82,18 @@ func (c *conn) eventLog() (logServiceResource, error) {
 	if unread != nil {
 		return logServiceResource{}, unread
 	}
-	return logServiceResource{}, lacking("no system event log")
+	return logServiceResource{}, notSupported("no system event log")
 }
 
-// EventLog implements bmc.EventLog. At most limit entries are kept while it
-// reads, however long the log is.
-func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) {
+// EventLog implements bmc.EventLog. However long the log is, at most limit entries are held.
+func (c *conn) EventLog(ctx context.Context, limit int) (_ []bmc.LogEntry, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "read event log")
 	log, err := c.eventLog()
-	if err == nil {
-		var entries []bmc.LogEntry
-		if entries, err = c.newest(log.Entries.ID, limit); err == nil {
-			return entries, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("read event log: %w", err)
+	return c.newest(log.Entries.ID, limit)
 }
 
 func (c *conn) newest(path string, limit int) ([]bmc.LogEntry, error) {
@@ -134,7 +115,7 @@ func (c *conn) newest(path string, limit int) ([]bmc.LogEntry, error) {
 	entries := make([]bmc.LogEntry, 0, len(kept))
 	for _, e := range kept {
 		if e.Message == "" && e.Created == "" && e.Path != "" {
-			if err := optional(c.get(e.Path, &e)); err != nil {
+			if err := ignoreUnsupported(c.get(e.Path, &e)); err != nil {
 				return nil, err
 			}
 		}
@@ -143,7 +124,7 @@ func (c *conn) newest(path string, limit int) ([]bmc.LogEntry, error) {
 	return entries, nil
 }
 
-// newerFirst orders by time, and within a second, or without a time, by number.
+// newerFirst orders by time, then by number.
 func newerFirst(a, b logEntryResource) int {
 	if n := b.created().Compare(a.created()); n != 0 {
 		return n
@@ -159,7 +140,7 @@ func (e logEntryResource) created() time.Time {
 	return t.UTC()
 }
 
-// number is what the ID, or the path, ends with.
+// number returns the number at the end of the ID or of the path.
 func (e logEntryResource) number() int64 {
 	id := cmp.Or(e.ID, path.Base(e.Path))
 	n, err := strconv.ParseInt(id[len(strings.TrimRight(id, "0123456789")):], 10, 64)
@@ -177,23 +158,20 @@ func (e logEntryResource) entry(c *conn) bmc.LogEntry {
 }
 
 // ClearEventLog implements bmc.EventLog.
-func (c *conn) ClearEventLog(ctx context.Context) error {
+func (c *conn) ClearEventLog(ctx context.Context) (err error) {
 	c.begin(ctx)
+	defer wrap(&err, "clear event log")
 	log, err := c.eventLog()
-	if err == nil {
-		if action := log.Actions.Clear; action == nil || action.Target == "" {
-			err = lacking("the log has no ClearLog")
-		} else {
-			err = c.send(http.MethodPost, action.Target, map[string]any{}, nil)
-		}
-	}
 	if err != nil {
-		return fmt.Errorf("clear event log: %w", err)
+		return err
 	}
-	return nil
+	if action := log.Actions.Clear; action != nil && action.Target != "" {
+		return c.send(http.MethodPost, action.Target, map[string]any{}, nil)
+	}
+	return notSupported("the log has no ClearLog action")
 }
 
-// The entries of a page that are no objects are skipped, rather than the page.
+// Entries of a page that are not objects are skipped.
 var _ json.Unmarshaler = (*logEntryResource)(nil)
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -201,7 +179,7 @@ func (e *logEntryResource) UnmarshalJSON(data []byte) error {
 	type fields logEntryResource
 	var f fields
 	if err := decode(data, &f); err != nil {
-		return nil // an entry without a meaning
+		return nil // leaves an empty entry
 	}
 	*e = logEntryResource(f)
 	return nil

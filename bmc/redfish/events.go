@@ -22,14 +22,14 @@ type eventServiceResource struct {
 	URI     string `json:"ServerSentEventUri"`
 }
 
-// OpenEvents implements bmc.Events by server-sent events (DSP0266, §13.5). The stream
-// goes by the session's token, over a connection of its own: a BMC without a session
-// to spare has none to lose.
-func (c *conn) OpenEvents(ctx context.Context) (bmc.EventStream, error) {
+// OpenEvents implements bmc.Events with server-sent events (DSP0266, §13.5). The stream uses the
+// token of the session and its own connection, so it needs no second session.
+func (c *conn) OpenEvents(ctx context.Context) (_ bmc.EventStream, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "open event stream")
 	stream, err := c.openEvents(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open stream of events: %w", err)
+		return nil, err
 	}
 	if earlier := c.streams[c.system]; earlier != nil {
 		_ = earlier.Close()
@@ -43,14 +43,14 @@ func (c *conn) OpenEvents(ctx context.Context) (bmc.EventStream, error) {
 
 func (c *conn) openEvents(ctx context.Context) (*eventStream, error) {
 	if c.root.EventService.ID == "" {
-		return nil, lacking("no EventService")
+		return nil, notSupported("no EventService")
 	}
 	var service eventServiceResource
 	if err := c.get(c.root.EventService.ID, &service); err != nil {
 		return nil, err
 	}
 	if service.URI == "" || (service.Enabled != nil && !*service.Enabled) {
-		return nil, lacking("the EventService has no ServerSentEventUri, or is switched off")
+		return nil, notSupported("the EventService has no ServerSentEventUri or is disabled")
 	}
 	if !isLink(service.URI) {
 		return nil, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, c.short(service.URI, 100))
@@ -58,11 +58,11 @@ func (c *conn) openEvents(ctx context.Context) (*eventStream, error) {
 	if err := bmc.Pace(ctx); err != nil {
 		return nil, err
 	}
-	// The stream outlives the call, whose context bounds the opening only.
+	// The stream outlives the call; ctx bounds only the opening.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	opening := context.AfterFunc(ctx, end)
 	resp, transport, err := c.requestEvents(life, service.URI)
-	if !opening() { // too late
+	if !opening() { // ctx has ended meanwhile
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -79,8 +79,8 @@ func (c *conn) openEvents(ctx context.Context) (*eventStream, error) {
 	}), nil
 }
 
-// requestEvents asks for the stream, over a transport of its own: that of the calls
-// has one connection, which the stream would keep.
+// requestEvents requests the stream over its own transport, since the transport of the calls has a
+// single connection.
 func (c *conn) requestEvents(ctx context.Context, path string) (*http.Response, *http.Transport, error) {
 	transport := c.transport.base.Clone()
 	transport.DisableKeepAlives, transport.DisableCompression = true, true
@@ -103,7 +103,7 @@ func (c *conn) requestEvents(ctx context.Context, path string) (*http.Response, 
 	return nil, transport, fmt.Errorf("read %s: %w", c.short(path, 200), streamRefusal(resp))
 }
 
-// streamRefusal classes an answer that is no stream.
+// streamRefusal classifies an answer that is not a stream.
 func streamRefusal(resp *http.Response) error {
 	sentinel := bmc.ErrProtocol
 	switch resp.StatusCode {
@@ -114,7 +114,7 @@ func streamRefusal(resp *http.Response) error {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:
 		sentinel = bmc.ErrNotSupported
 	default:
-		if resp.StatusCode >= http.StatusBadRequest { // whoever takes no more streams says it in many ways
+		if resp.StatusCode >= http.StatusBadRequest { // BMCs without a free stream answer in many ways
 			sentinel = &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		}
 	}
@@ -124,7 +124,7 @@ func streamRefusal(resp *http.Response) error {
 // eventStream is an open stream.
 type eventStream struct {
 	reader *sseReader
-	// read ahead, and not told yet.
+	// queue has the events that were read but not returned yet.
 	queue []bmc.Event
 
 	once sync.Once
@@ -150,12 +150,12 @@ func (s *eventStream) Next() (bmc.Event, error) {
 	return event, nil
 }
 
-// streamEnd is the error of a stream that has ended: never a BMC's text.
+// streamEnd returns the error of a stream that has ended. It never contains text of the BMC.
 func streamEnd(err error) error {
 	if errors.Is(err, bmc.ErrProtocol) {
 		return err
 	}
-	return fmt.Errorf("%w: the stream of events has ended", bmc.ErrUnreachable)
+	return fmt.Errorf("%w: the event stream ended", bmc.ErrUnreachable)
 }
 
 // Close implements bmc.EventStream.
@@ -167,9 +167,9 @@ func (s *eventStream) Close() error {
 	return nil
 }
 
-// ofTheServer leaves out what a BMC tells of those who use it: Ingot's own logins
-// would have it looked at.
-func ofTheServer(e bmc.Event) bool {
+// isAboutServer reports whether an event is about the server rather than the use of the BMC: Ingot's
+// own logins must not cause a poll.
+func isAboutServer(e bmc.Event) bool {
 	for _, service := range []string{"SessionService", "AccountService", "EventService", "TaskService", "TelemetryService"} {
 		if strings.HasPrefix(e.Origin, serviceRoot+"/"+service) {
 			return false

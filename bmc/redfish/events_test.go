@@ -22,30 +22,30 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// makers runs a test on an emulated BMC of each maker.
-func makers(t *testing.T, test func(t *testing.T, r *rig)) {
+// eachPersonality runs a test on each personality.
+func eachPersonality(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	for _, p := range labbmc.Personalities() {
 		t.Run(p.Name, func(t *testing.T) { test(t, newNamed(t, p.Name, nil)) })
 	}
 }
 
-// newNamed is newMaker by the emulator's name of a maker's BMC.
+// newNamed is newPersonality by the emulator's name.
 func newNamed(t *testing.T, name string, change func(*labbmc.Config)) *rig {
 	t.Helper()
 	for p, emulator := range emulated {
 		if emulator == name {
-			return newMaker(t, p, change)
+			return newPersonality(t, p, change)
 		}
 	}
 	t.Fatalf("no personality %q in the matrix", name)
 	return nil
 }
 
-// TestPollIsOneRequest pins the budget of the steady state (one request a minute and
-// host): a poll is one read of every maker's BMC, and no write.
+// TestPollIsOneRequest checks that a poll is one read and no write for each personality (the
+// budget is one request per minute and host).
 func TestPollIsOneRequest(t *testing.T) {
-	makers(t, func(t *testing.T, r *rig) {
+	eachPersonality(t, func(t *testing.T, r *rig) {
 		pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
 		defer closePool(t, pool)
 		var vitals bmc.Vitals
@@ -83,13 +83,13 @@ func closePool(t *testing.T, pool *bmc.Pool) {
 	}
 }
 
-// TestEvents: every maker's BMC tells of power and health by its stream, or says that
-// it has none; it costs no session, and leaves none.
+// TestEvents checks that each personality streams power and health events or reports
+// ErrNotSupported, without an additional session.
 func TestEvents(t *testing.T) {
-	makers(t, func(t *testing.T, r *rig) {
+	eachPersonality(t, func(t *testing.T, r *rig) {
 		conn := r.dial(t)
 		stream, err := conn.OpenEvents(t.Context())
-		if !r.maker.SSE {
+		if !r.persona.SSE {
 			if !errors.Is(err, bmc.ErrNotSupported) {
 				t.Fatalf("error %v, want ErrNotSupported", err)
 			}
@@ -101,9 +101,9 @@ func TestEvents(t *testing.T) {
 		if n := r.Sessions(); n != 1 {
 			t.Errorf("%d sessions, want 1", n)
 		}
-		must(t, conn.SetPower(t.Context(), bmc.ActionOn)) // beside the stream
-		if e := next(t, stream); e.MessageID != r.maker.PowerEvents[0] || e.Origin != r.SystemPath() {
-			t.Errorf("event %+v, want %s", e, r.maker.PowerEvents[0])
+		must(t, conn.SetPower(t.Context(), bmc.ActionOn)) // while the stream is open
+		if e := next(t, stream); e.MessageID != r.persona.PowerEvents[0] || e.Origin != r.SystemPath() {
+			t.Errorf("event %+v, want %s", e, r.persona.PowerEvents[0])
 		}
 		r.SetHealth("Fan 1", "Critical")
 		if e := next(t, stream); e.Severity != bmc.HealthCritical {
@@ -114,7 +114,7 @@ func TestEvents(t *testing.T) {
 			_, err := stream.Next()
 			ended <- err
 		}()
-		must(t, conn.Close(t.Context())) // the session's end is the stream's
+		must(t, conn.Close(t.Context())) // closing the session ends the stream
 		if err := <-ended; err == nil {
 			t.Error("the stream outlives its session")
 		}
@@ -131,15 +131,15 @@ func must(t *testing.T, err error) {
 
 func next(t *testing.T, stream bmc.EventStream) bmc.Event {
 	t.Helper()
-	stop := time.AfterFunc(patience, func() { _ = stream.Close() })
+	stop := time.AfterFunc(longWait, func() { _ = stream.Close() })
 	defer stop.Stop()
 	e, err := stream.Next()
 	must(t, err)
 	return e
 }
 
-// TestWatches: the whole way, from a server that is switched by hand to the news of it,
-// over a restart of the BMC.
+// TestWatches checks that switching a server by hand is reported through the stream, also after
+// the BMC restarted.
 func TestWatches(t *testing.T) {
 	r := newNamed(t, "hpe-ilo6", nil)
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
@@ -150,7 +150,7 @@ func TestWatches(t *testing.T) {
 	})
 	want := func(what string, kind bmc.NewsKind) {
 		t.Helper()
-		deadline := time.After(patience)
+		deadline := time.After(longWait)
 		for {
 			select {
 			case got := <-news:
@@ -169,9 +169,9 @@ func TestWatches(t *testing.T) {
 	reads := r.Reads()
 	must(t, pool.Do(t.Context(), r.target, readState))
 	if n := r.Reads() - reads; n != 1 || r.PeakSessions() != 1 {
-		t.Errorf("a poll beside the stream is %d requests, of %d sessions, want 1 and 1", n, r.PeakSessions())
+		t.Errorf("a poll during the stream made %d requests, with %d sessions, want 1 and 1", n, r.PeakSessions())
 	}
-	r.Reboot(soon)
+	r.Reboot(shortWait)
 	want("the restart", bmc.NewsEnded)
 	want("the stream", bmc.NewsBegun)
 	r.SetHealth("PSU 1", "Critical")
@@ -180,7 +180,7 @@ func TestWatches(t *testing.T) {
 	closePool(t, pool)
 }
 
-// TestEventsRefused: what a BMC answers instead of a stream.
+// TestEventsRefused checks the errors for answers that are not a stream.
 func TestEventsRefused(t *testing.T) {
 	onStream := func(_, path string) bool { return strings.HasSuffix(path, "/SSE") }
 	for name, tc := range map[string]struct {
@@ -199,7 +199,7 @@ func TestEventsRefused(t *testing.T) {
 			r := newNamed(t, "standard", nil)
 			conn := r.dial(t)
 			r.SetFaults(tc.faults)
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			ctx, cancel := context.WithTimeout(t.Context(), shortWait)
 			defer cancel()
 			_, err := conn.OpenEvents(ctx)
 			if !errors.Is(err, tc.want) || strings.Contains(err.Error(), canary) {
@@ -213,8 +213,8 @@ func TestEventsRefused(t *testing.T) {
 	}
 }
 
-// TestStream: the parser on what a stream may hold.
-func TestStream(t *testing.T) {
+// TestSSEReader checks the parser.
+func TestSSEReader(t *testing.T) {
 	event := func(id string) string { return `{"Events":[{"MessageId":"` + id + `","MessageSeverity":"OK"}]}` }
 	big := `data: {"x":"` + strings.Repeat("A", 2<<20) + "\"}\n\n"
 	for name, tc := range map[string]struct {
@@ -250,7 +250,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// flood is a stream without an end.
+// flood is an endless stream.
 type flood struct {
 	text []byte
 	sent int
@@ -266,9 +266,8 @@ func (f *flood) Read(p []byte) (int, error) {
 
 func (*flood) Close() error { return nil }
 
-// TestStreamFloods: a stream that sends without end costs bounded memory, and is given
-// up.
-func TestStreamFloods(t *testing.T) {
+// TestFloodingStreamEnds checks that an endless stream costs bounded memory and is closed.
+func TestFloodingStreamEnds(t *testing.T) {
 	for name, text := range map[string]string{
 		"one line": "data: A", "lines": "data: A\n", "comments": ":\n\n", "metrics": "data: {\"MetricValues\":[]}\n\n",
 	} {
@@ -306,9 +305,9 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestSweep: what a killed process left open is ended by its next life, where the BMC
-// keeps marks, and nobody else's session ever is.
-func TestSweep(t *testing.T) {
+// TestSweepSessions checks that the sessions of a killed process are ended by the next process if
+// the BMC stores labels, and that no other session is.
+func TestSweepSessions(t *testing.T) {
 	life := func(owner, life string) bmc.PoolOptions {
 		return bmc.PoolOptions{Mark: bmc.Mark{Owner: owner, Life: life}}
 	}
@@ -319,17 +318,17 @@ func TestSweep(t *testing.T) {
 		return pool
 	}
 	for name, tc := range map[string]struct {
-		maker string
-		// left is how many sessions there are after three lives that were killed and one
-		// that looks, beside a stranger's and another installation's.
+		persona string
+		// left is the number of sessions after three killed processes and one that sweeps,
+		// including one of another user and one of another installation.
 		left int
 	}{
-		"keeps marks": {"openbmc", 3},
-		"keeps none":  {"dell-idrac9", 6},
+		"stores labels": {"openbmc", 3},
+		"stores none":   {"dell-idrac9", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newNamed(t, tc.maker, nil)
-			stranger := poll(t, r, bmc.PoolOptions{})
+			r := newNamed(t, tc.persona, nil)
+			unrelated := poll(t, r, bmc.PoolOptions{})
 			other := poll(t, r, life("other", "1"))
 			var killed []*bmc.Pool
 			for i := range 3 {
@@ -340,12 +339,12 @@ func TestSweep(t *testing.T) {
 				t.Errorf("%d sessions, want %d", n, tc.left)
 			}
 			opened := r.OpenedSessions()
-			must(t, stranger.Do(t.Context(), r.target, readState))
+			must(t, unrelated.Do(t.Context(), r.target, readState))
 			must(t, other.Do(t.Context(), r.target, readState))
 			if r.OpenedSessions() != opened {
-				t.Error("another's session was ended")
+				t.Error("a session of another user or installation was ended")
 			}
-			// Two lives at once, as for a moment in a change of leaders, do not end each other's for ever.
+			// Two processes that overlap, as during a change of leaders, do not end each other's sessions again and again.
 			must(t, killed[2].Do(t.Context(), r.target, readState))
 			must(t, last.Do(t.Context(), r.target, readState))
 			before := r.OpenedSessions()
@@ -354,19 +353,19 @@ func TestSweep(t *testing.T) {
 			if r.OpenedSessions() != before {
 				t.Error("two lives end each other's sessions in turn")
 			}
-			for _, pool := range append(killed, stranger, other, last) {
+			for _, pool := range append(killed, unrelated, other, last) {
 				closePool(t, pool)
 			}
 		})
 	}
-	t.Run("a BMC of an age that knows no marks", func(t *testing.T) {
+	t.Run("BMC that does not know Context", func(t *testing.T) {
 		r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.SessionContext = false })
 		pool := poll(t, r, life("us", "1"))
 		closePool(t, pool)
 	})
 }
 
-// TestRateLimited: 429 is told apart from a BMC that is busy.
+// TestRateLimited checks that 429 differs from other busy answers.
 func TestRateLimited(t *testing.T) {
 	for status, limited := range map[int]bool{http.StatusTooManyRequests: true, http.StatusServiceUnavailable: false} {
 		r := newRig(t, nil)

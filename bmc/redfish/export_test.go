@@ -10,14 +10,14 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// HurryMedia has a connection wait for no image, for tests.
+// HurryMedia makes a connection not wait for virtual media.
 func HurryMedia(c bmc.Conn) {
 	if c, ok := c.(*conn); ok {
 		c.mediaWait = 0
 	}
 }
 
-// Age makes what a connection keeps of reads that were cut off older, for tests.
+// Age makes the kept answers of a connection older.
 func Age(c bmc.Conn, by time.Duration) {
 	if c, ok := c.(*conn); ok {
 		for _, r := range c.unfinished {
@@ -26,5 +26,5 @@ func Age(c bmc.Conn, by time.Duration) {
 	}
 }
 
-// NewEventStream makes a stream of what is read, for tests.
+// NewEventStream returns the stream of a reader.
 func NewEventStream(body io.ReadCloser) bmc.EventStream { return newEventStream(body, func() {}) }

@@ -14,13 +14,13 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// maxFirmware bounds the items of an inventory; iDRACs list up to about 100.
+// maxFirmware bounds the items of an inventory; iDRAC lists up to about 100.
 const maxFirmware = 150
 
 // updateServiceResource is UpdateService (DSP2046).
 type updateServiceResource struct {
 	Inventory link `json:"FirmwareInventory"`
-	// PushURI takes an image with parameters, PlainPushURI one alone.
+	// PushURI takes an image with parameters, PlainPushURI only an image.
 	PushURI      string `json:"MultipartHttpPushUri"`
 	PlainPushURI string `json:"HttpPushUri"`
 	Actions      struct {
@@ -34,7 +34,7 @@ type simpleUpdateAction struct {
 	Types     []string `json:"TransferProtocolType@Redfish.AllowableValues"`
 }
 
-// maxProtocols bounds those that are listed; DSP2046 has 10.
+// maxProtocols bounds the protocols of SimpleUpdate; DSP2046 has 10.
 const maxProtocols = 20
 
 type firmwareResource struct {
@@ -46,23 +46,20 @@ type firmwareResource struct {
 func (c *conn) updateService() (updateServiceResource, error) {
 	var service updateServiceResource
 	if c.root.UpdateService.ID == "" {
-		return service, lacking("the BMC has no UpdateService")
+		return service, notSupported("the BMC has no UpdateService")
 	}
 	err := c.get(c.root.UpdateService.ID, &service)
 	return service, err
 }
 
-// FirmwareInventory implements bmc.Firmware. An item that the BMC lists and does not have is
-// left out; one that it cannot tell now ends the reading, since a list without that item would
-// say that there is none. It is read in parts, see inParts.
-func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error) {
+// FirmwareInventory implements bmc.Firmware. It leaves out an item that the BMC lists but does not
+// have. If an item cannot be read now, the call fails, since a list without that item would
+// mean that it does not exist. A slow read resumes, see resumable.
+func (c *conn) FirmwareInventory(ctx context.Context) (items []bmc.FirmwareItem, err error) {
 	c.begin(ctx)
-	var items []bmc.FirmwareItem
-	err := c.inParts(bmc.CallFirmwareInventory, func() (err error) { items, err = c.readFirmware(); return err })
-	if err != nil {
-		return nil, fmt.Errorf("read firmware inventory: %w", err)
-	}
-	return items, nil
+	defer wrap(&err, "read firmware inventory")
+	err = c.resumable(bmc.CallFirmwareInventory, func() (err error) { items, err = c.readFirmware(); return err })
+	return items, err
 }
 
 func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
@@ -71,7 +68,7 @@ func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 		return nil, err
 	}
 	if service.Inventory.ID == "" {
-		return nil, lacking("no FirmwareInventory")
+		return nil, notSupported("the UpdateService has no FirmwareInventory")
 	}
 	all, _, err := c.resources(service.Inventory.ID, maxFirmware)
 	if err != nil {
@@ -84,7 +81,7 @@ func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 			continue
 		}
 		item := f.item(r.path)
-		item.Earlier = c.reading.earlier(r.from)
+		item.Earlier = c.reading.readBefore(r.from)
 		items = append(items, item)
 	}
 	return items, nil
@@ -113,7 +110,7 @@ func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 	}
 	way, err := c.pushWay(service, 0)
 	if err != nil {
-		return bmc.UpdateWays{}, fmt.Errorf("read who made the BMC: %w", err)
+		return bmc.UpdateWays{}, fmt.Errorf("read vendor of the BMC: %w", err)
 	}
 	ways := bmc.UpdateWays{Push: way != ""}
 	if service.Actions.Simple != nil && service.Actions.Simple.Target != "" {
@@ -122,7 +119,7 @@ func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 	return ways, nil
 }
 
-// protocols by which the BMC fetches; none: it does not say.
+// protocols returns the protocols by which the BMC fetches images; empty: it lists none.
 func (c *conn) protocols(a *simpleUpdateAction) []string {
 	all := slices.Concat(a.Types, a.Protocols)
 	for i := range all {
@@ -131,37 +128,28 @@ func (c *conn) protocols(a *simpleUpdateAction) []string {
 	return all[:min(len(all), maxProtocols)]
 }
 
-// UpdateFirmware implements bmc.Firmware. No If-Match is sent: the action changes
-// no resource, and iDRACs answer 412 to one (field notes).
-func (c *conn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
+// UpdateFirmware implements bmc.Firmware. It sends no If-Match: the action changes no resource,
+// and iDRAC answers 412 (field notes).
+func (c *conn) UpdateFirmware(ctx context.Context, update bmc.Update) (_ bmc.Task, err error) {
 	c.begin(ctx)
-	var (
-		task    bmc.Task
-		service updateServiceResource
-		err     error
-	)
+	defer wrap(&err, "update firmware")
 	if (update.URL == "") == (update.Image == nil) {
-		err = errors.New("exactly one of URL and image is wanted")
-	} else {
-		service, err = c.updateService()
+		return bmc.Task{}, errors.New("need either a URL or an image")
 	}
-	switch {
-	case err != nil:
-	case update.URL != "":
-		task, err = c.simpleUpdate(service, update)
-	default:
-		task, err = c.push(service, update)
-	}
+	service, err := c.updateService()
 	if err != nil {
-		return bmc.Task{}, fmt.Errorf("update firmware: %w", err)
+		return bmc.Task{}, err
 	}
-	return task, nil
+	if update.URL != "" {
+		return c.simpleUpdate(service, update)
+	}
+	return c.push(service, update)
 }
 
 func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
 	action := service.Actions.Simple
 	if action == nil || action.Target == "" {
-		return bmc.Task{}, lacking("no SimpleUpdate: the image has to be pushed")
+		return bmc.Task{}, notSupported("no SimpleUpdate action; the image has to be pushed")
 	}
 	body := map[string]any{"ImageURI": update.URL}
 	scheme, _, _ := strings.Cut(update.URL, ":")
@@ -169,13 +157,13 @@ func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (b
 	if allowed := c.protocols(action); len(allowed) == 0 || slices.Contains(allowed, protocol) {
 		body["TransferProtocol"] = protocol
 	} else {
-		return bmc.Task{}, lacking(fmt.Sprintf("wants %s, the BMC fetches by %s", bmc.Shorten(protocol, 20), c.short(strings.Join(allowed, ", "), 200)))
+		return bmc.Task{}, notSupported(fmt.Sprintf("the BMC fetches by %s, not by %s", c.short(strings.Join(allowed, ", "), 200), bmc.Shorten(protocol, 20)))
 	}
 	if len(update.Targets) > 0 {
 		body["Targets"] = update.Targets
 	}
-	c.secrets = append(c.secrets, bmc.QuerySecrets(update.URL)...) // its task may repeat them, too
-	a, err := c.ask(http.MethodPost, action.Target, body, nil)
+	c.secrets = append(c.secrets, bmc.QuerySecrets(update.URL)...) // the task may repeat them
+	a, err := c.sendAndRead(http.MethodPost, action.Target, body, nil)
 	if err != nil {
 		return bmc.Task{}, err
 	}

@@ -18,9 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc/redfish"
 )
 
-// FuzzAnswers lets a BMC answer any status and any body to every read, and any
-// status to every write. Whatever it answers, the driver must come back, with
-// values of its own or a classified error, and never show the password.
+// FuzzAnswers answers every read with any status and body, and every write with any status. The
+// driver must return values or a classified error, and never show the password.
 func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
 		`{"@odata.id":"/redfish/v1/Systems/1","PowerState":"On","Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"},` +
@@ -38,7 +37,7 @@ func FuzzAnswers(f *testing.F) {
 	for _, written := range bmctest.Writings() {
 		f.Add(uint8(0), 400, 400, "/s", fmt.Sprintf(`{"error":{"code":"Base.1.0.X","message":%q}}`, written))
 	}
-	names := slices.Sorted(maps.Keys(verbs))
+	names := slices.Sorted(maps.Keys(allCalls))
 	for i := range names {
 		f.Add(uint8(i), 200, 202, "/s", fmt.Sprintf(everything, ""))
 	}
@@ -60,7 +59,7 @@ func FuzzAnswers(f *testing.F) {
 			_, _ = w.Write([]byte(body))
 		}))
 		defer s.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), longWait)
 		defer cancel()
 		target := bmc.Target{
 			Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
@@ -86,12 +85,12 @@ func FuzzAnswers(f *testing.F) {
 		check(err)
 		check(conn.SetPower(ctx, bmc.ActionOn))
 		check(conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI}))
-		check(verbs[names[int(verb)%len(names)]](ctx, conn))
+		check(allCalls[names[int(verb)%len(names)]](ctx, conn))
 		check(conn.Close(ctx))
 	})
 }
 
-// clampStatus keeps to what net/http lets a handler send as a final answer.
+// clampStatus limits a status to those that net/http lets a handler send as a final answer.
 func clampStatus(status int) int {
 	if status < 200 || status > 599 {
 		return http.StatusOK

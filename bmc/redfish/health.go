@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -17,17 +16,16 @@ import (
 )
 
 const (
-	// maxHealthRequests of one Health call: 24 drives in 4 controllers and a
-	// chassis' worth of fans fit.
+	// maxHealthRequests of one Health call: enough for 24 drives in 4 controllers and the
+	// fans of a chassis.
 	maxHealthRequests = 80
-	// maxChassis and maxComponents bound what is read and told.
+	// maxChassis and maxComponents bound a report.
 	maxChassis    = 4
 	maxComponents = 500
 )
 
-// componentResource is whatever has a status: of a fan, a supply, a drive, a
-// temperature, a memory module; in arrays of their chassis' Thermal and Power, or
-// as a resource of its own.
+// componentResource is anything with a status: a fan, power supply, drive, temperature or memory
+// module, in an array of the chassis' Thermal or Power or as its own resource.
 type componentResource struct {
 	ID     string         `json:"@odata.id"`
 	Member string         `json:"MemberId"`
@@ -61,14 +59,14 @@ type subsystemResource struct {
 	Metrics       link `json:"ThermalMetrics"`
 }
 
-// metricsResource is a chassis' temperatures (DSP2046, ThermalMetrics): all of them, or
-// on some BMCs a summary only, by the side of the chassis.
+// metricsResource has the temperatures of a chassis (DSP2046, ThermalMetrics). Some BMCs have only
+// the summary, by side of the chassis.
 type metricsResource struct {
 	Temperatures []excerptResource `json:"TemperatureReadingsCelsius"`
 	Summary      map[string]any    `json:"TemperatureSummaryCelsius"`
 }
 
-// excerptResource is a reading without its health, which the sensor has.
+// excerptResource is a reading without health; the sensor has the health.
 type excerptResource struct {
 	Reading number `json:"Reading"`
 	Device  string `json:"DeviceName"`
@@ -92,31 +90,31 @@ type storageResource struct {
 type health struct {
 	*conn
 	report bmc.HealthReport
-	// temperatures to ask for when all else is known: each is a request.
+	// temperatures whose sensors are read last, with one request each.
 	temperatures []excerptResource
 }
 
-// Health implements bmc.Health. It makes at most maxHealthRequests requests: a
-// larger machine's last drives are not told. What the BMC cannot tell of one
-// component is told as unknown; a lost connection is an error. It is read in parts, see
-// inParts.
-func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
+// Health implements bmc.Health. It makes at most maxHealthRequests requests: the last drives of a
+// larger machine are missing. A component that the BMC cannot read is unknown; a lost connection
+// is an error. A slow read resumes, see resumable.
+func (c *conn) Health(ctx context.Context) (_ bmc.HealthReport, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "read health")
 	c.transport.left = maxHealthRequests
 	h := health{conn: c}
-	if err := c.inParts(bmc.CallHealth, h.read); err != nil {
-		return bmc.HealthReport{}, fmt.Errorf("read health: %w", err)
+	if err = c.resumable(bmc.CallHealth, h.read); err != nil {
+		return bmc.HealthReport{}, err
 	}
 	return h.report, nil
 }
 
-// untold is optional for parts of a report that say "unknown" where they are missing: what the
-// BMC cannot tell now does not keep the rest from people.
-func untold(err error) error {
+// ignoreUnreadable is ignoreUnsupported for parts of a report: it also drops 5xx answers, so that one part does not
+// hide the others.
+func ignoreUnreadable(err error) error {
 	if brokeDown(err) {
 		return nil
 	}
-	return optional(err)
+	return ignoreUnsupported(err)
 }
 
 func (h *health) read() error {
@@ -124,26 +122,23 @@ func (h *health) read() error {
 	if err != nil {
 		return err
 	}
-	h.report.Overall = system.Status.sum()
-	for i, chassis := range system.Links.Chassis {
-		if i == maxChassis {
-			break
-		}
-		if err := untold(h.chassis(chassis.ID)); err != nil {
+	h.report.Overall = system.Status.overall()
+	for _, chassis := range system.Links.Chassis[:min(len(system.Links.Chassis), maxChassis)] {
+		if err := ignoreUnreadable(h.chassis(chassis.ID)); err != nil {
 			return err
 		}
 	}
-	if err := untold(h.memory(system)); err != nil {
+	if err := ignoreUnreadable(h.memory(system)); err != nil {
 		return err
 	}
-	if err := untold(h.drives(system.Storage.ID)); err != nil {
+	if err := ignoreUnreadable(h.drives(system.Storage.ID)); err != nil {
 		return err
 	}
 	return h.sensors()
 }
 
-// chassis prefers Thermal and Power, which tell all in two answers, to their
-// successors, which take one for each fan.
+// chassis prefers Thermal and Power, which need two requests, to their successors, which need one
+// for each fan.
 func (h *health) chassis(path string) error {
 	var chassis chassisResource
 	if err := h.get(path, &chassis); err != nil {
@@ -151,12 +146,12 @@ func (h *health) chassis(path string) error {
 	}
 	if chassis.Thermal.ID != "" {
 		var thermal thermalResource
-		if err := untold(h.get(chassis.Thermal.ID, &thermal)); err != nil {
+		if err := ignoreUnreadable(h.get(chassis.Thermal.ID, &thermal)); err != nil {
 			return err
 		}
 		h.add("Fan", thermal.Fans...)
 		h.add("Temperature", thermal.Temperatures...)
-	} else if err := untold(h.subsystem(chassis.ThermalSubsystem.ID)); err != nil {
+	} else if err := ignoreUnreadable(h.subsystem(chassis.ThermalSubsystem.ID)); err != nil {
 		return err
 	}
 	if chassis.Power.ID == "" {
@@ -185,15 +180,14 @@ func (h *health) subsystem(path string) error {
 		return err
 	}
 	var m metricsResource
-	if err := untold(h.get(s.Metrics.ID, &m)); err != nil {
+	if err := ignoreUnreadable(h.get(s.Metrics.ID, &m)); err != nil {
 		return err
 	}
 	h.temperatures = append(h.temperatures, m.excerpts()...)
 	return nil
 }
 
-// excerpts lists the temperatures, in an order of their own; those of a summary where
-// the BMC has no list.
+// excerpts returns the list of temperatures or, without one, those of the summary, sorted.
 func (m metricsResource) excerpts() []excerptResource {
 	if len(m.Temperatures) > 0 {
 		return m.Temperatures
@@ -210,23 +204,20 @@ func (m metricsResource) excerpts() []excerptResource {
 	return out
 }
 
-// sensors asks for the health of each temperature. A reading whose sensor is not read,
-// since there are too many or it cannot be, is told without.
+// sensors reads the health of each temperature. A temperature whose sensor cannot be read, or for
+// which no request is left, is added without health.
 func (h *health) sensors() error {
 	for _, t := range h.temperatures {
 		if t.Source != "" && h.transport.left > 0 {
-			before := len(h.report.Components)
 			var c componentResource
 			err := h.get(t.Source, &c)
 			if err == nil {
 				c.ID = t.Source
 				h.add("Temperature", c)
-			}
-			if err := untold(err); err != nil {
-				return err
-			}
-			if err == nil || len(h.report.Components) > before {
 				continue
+			}
+			if err := ignoreUnreadable(err); err != nil {
+				return err
 			}
 		}
 		if t.Reading != "" {
@@ -236,7 +227,7 @@ func (h *health) sensors() error {
 	return nil
 }
 
-// memory asks for each module only where the sum is not good.
+// memory reads the modules only if the summary is not OK.
 func (h *health) memory(system *systemResource) error {
 	if s := system.MemorySummary.Status; s != nil {
 		if sum := (componentResource{Name: "Memory", Status: *s}); sum.state() == bmc.HealthOK {
@@ -258,13 +249,13 @@ func (h *health) drives(storage string) error {
 	for _, path := range controllers {
 		var controller storageResource
 		if err := h.get(path, &controller); err != nil {
-			if err := untold(err); err != nil {
+			if err := ignoreUnreadable(err); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, drive := range controller.Drives {
-			if err := h.one("Drive", drive.ID); err != nil {
+			if err := h.addResource("Drive", drive.ID); err != nil {
 				return err
 			}
 		}
@@ -281,24 +272,21 @@ func (h *health) collection(kind, path string) error {
 		return err
 	}
 	for _, member := range members {
-		if err := h.one(kind, member); err != nil {
+		if err := h.addResource(kind, member); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// one adds a resource of its own, or that it cannot be read.
-func (h *health) one(kind, path string) error {
+// addResource adds a component with its own resource; it is unknown if it cannot be read.
+func (h *health) addResource(kind, path string) error {
 	if h.transport.left <= 0 || path == "" {
 		return nil
 	}
 	var c componentResource
-	if err := h.get(path, &c); err != nil {
-		if err := untold(err); err != nil {
-			return err
-		}
-		c = componentResource{}
+	if err := ignoreUnreadable(h.get(path, &c)); err != nil {
+		return err
 	}
 	c.ID = path
 	h.add(kind, c)

@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,40 +17,35 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Identity implements bmc.Inventorier. What the BMC does not tell is empty.
-func (c *conn) Identity(ctx context.Context) (bmc.Identity, error) {
+// Identity implements bmc.Inventorier. A field is empty if the BMC does not report it.
+func (c *conn) Identity(ctx context.Context) (_ bmc.Identity, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "read identity")
 	system, err := c.readSystem()
-	if err == nil {
-		var id bmc.Identity
-		if id, err = c.identity(system); err == nil {
-			return id, nil
-		}
+	if err != nil {
+		return bmc.Identity{}, err
 	}
-	return bmc.Identity{}, fmt.Errorf("read identity: %w", err)
+	return c.identity(system)
 }
 
 func (c *conn) identity(system *systemResource) (bmc.Identity, error) {
 	id := bmc.Identity{
-		SystemID:     system.ID,
+		SystemID:     cmp.Or(system.ID, c.system),
 		UUID:         strings.ToLower(strings.TrimSpace(system.UUID)),
 		Serial:       strings.TrimSpace(system.SerialNumber),
 		Manufacturer: strings.TrimSpace(system.Manufacturer),
 		Model:        strings.TrimSpace(system.Model),
 	}
-	if id.SystemID == "" {
-		id.SystemID = c.system
-	}
 	manager, _, err := c.manager(system)
 	if err != nil {
-		return id, optional(err)
+		return id, ignoreUnsupported(err)
 	}
 	id.BMCFirmware = strings.TrimSpace(manager.FirmwareVersion)
 	id.BMCUUID = strings.ToLower(strings.TrimSpace(manager.UUID))
 	return id, nil
 }
 
-// managerPath is the manager that the system names, else the first of all.
+// managerPath returns the manager of the system, or the first of all managers; empty: none.
 func (c *conn) managerPath(system *systemResource) (string, error) {
 	var paths []string
 	for _, m := range system.Links.ManagedBy {
@@ -69,24 +65,21 @@ func (c *conn) managerPath(system *systemResource) (string, error) {
 	return slices.Min(paths), nil
 }
 
-// optional forgives what a BMC cannot tell. A BMC that cannot be talked to is not
-// forgiven: it might tell another time.
-func optional(err error) error {
+// ignoreUnsupported drops the error if the BMC does not have what was read, or answers nonsense. Other
+// errors stay: another try may succeed.
+func ignoreUnsupported(err error) error {
 	if errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrProtocol) {
 		return nil
 	}
 	return err
 }
 
-// Inventory implements bmc.Inventorier. It is read in parts, see inParts.
-func (c *conn) Inventory(ctx context.Context) (bmc.Inventory, error) {
+// Inventory implements bmc.Inventorier. A slow read resumes, see resumable.
+func (c *conn) Inventory(ctx context.Context) (inv bmc.Inventory, err error) {
 	c.begin(ctx)
-	var inv bmc.Inventory
-	err := c.inParts(bmc.CallInventory, func() error { return c.readInventory(&inv) })
-	if err != nil {
-		return bmc.Inventory{}, fmt.Errorf("read inventory: %w", err)
-	}
-	return inv, nil
+	defer wrap(&err, "read inventory")
+	err = c.resumable(bmc.CallInventory, func() error { return c.readInventory(&inv) })
+	return inv, err
 }
 
 func (c *conn) readInventory(inv *bmc.Inventory) error {
@@ -115,21 +108,21 @@ func memoryBytes(system *systemResource) int64 {
 	return int64(math.Round(gib * (1 << 30)))
 }
 
-// cores counts physical cores: the summary tells (ComputerSystem v1.14 and
-// later), or the processors do. 0 where neither does.
+// cores counts the physical cores from the summary (ComputerSystem v1.14 and later) or the
+// processors; 0: unknown.
 func (c *conn) cores(system *systemResource) (int32, error) {
 	if n := system.ProcessorSummary.CoreCount; n > 0 || system.Processors.ID == "" {
 		return max(n, 0), nil
 	}
 	processors, whole, err := c.resources(system.Processors.ID, maxMembers)
 	if err != nil || !whole {
-		return 0, optional(err)
+		return 0, ignoreUnsupported(err)
 	}
 	var sum int32
 	for _, r := range processors {
 		var p processorResource
 		if err := r.into(&p); err != nil {
-			return 0, optional(err)
+			return 0, ignoreUnsupported(err)
 		}
 		if p.Type == "" || p.Type == "CPU" {
 			sum += min(max(p.Cores, 0), 1<<16)
@@ -138,29 +131,29 @@ func (c *conn) cores(system *systemResource) (int32, error) {
 	return sum, nil
 }
 
-// macs lists the addresses of the network interfaces. Nil: the BMC cannot tell, or could not
-// tell of one of them, so that the list would be short (I8). Cards are listed in up to three
-// places, none of which has to be complete: EthernetInterfaces of the system, and the
-// functions of the cards, below its NetworkInterfaces or below the NetworkAdapters of its
-// chassis. A placeholder of Lenovo's among the first is no card.
+// macs returns the MAC addresses of the network interfaces. Nil: the BMC does not report them, or
+// not all of them, and the list would be incomplete (I8). BMCs list cards in up to three places,
+// each possibly incomplete: EthernetInterfaces of the system, and the functions of the cards below
+// its NetworkInterfaces or below the NetworkAdapters of its chassis. Lenovo's placeholder in
+// EthernetInterfaces is not a card.
 func (c *conn) macs(system *systemResource) ([]string, error) {
 	var all []macResource
 	if path := system.EthernetInterfaces.ID; path != "" {
 		interfaces, whole, err := c.resources(path, maxMembers)
 		if err != nil && !isMissing(err) || err == nil && !whole {
-			return nil, optional(err)
+			return nil, ignoreUnsupported(err)
 		}
 		for _, r := range interfaces {
 			var m macResource
 			if err := r.into(&m); err != nil {
-				return nil, optional(err)
+				return nil, ignoreUnsupported(err)
 			}
 			all = append(all, m)
 		}
 	}
 	functions, whole, err := c.functions(system)
 	if err != nil || !whole {
-		return nil, optional(err)
+		return nil, ignoreUnsupported(err)
 	}
 	if all = append(all, functions...); !slices.ContainsFunc(all, macResource.serves) {
 		return nil, nil
@@ -168,7 +161,7 @@ func (c *conn) macs(system *systemResource) ([]string, error) {
 	return addresses(all), nil
 }
 
-// cardCollections are where the system's cards are listed.
+// cardCollections returns the collections of the system's network cards.
 func (c *conn) cardCollections(system *systemResource) ([]string, error) {
 	paths := []string{system.NetworkInterfaces.ID}
 	for _, l := range system.Links.Chassis[:min(len(system.Links.Chassis), maxChassis)] {
@@ -181,7 +174,7 @@ func (c *conn) cardCollections(system *systemResource) ([]string, error) {
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" }), nil
 }
 
-// functions lists the network functions of all cards.
+// functions returns the network functions of all cards.
 func (c *conn) functions(system *systemResource) (all []macResource, whole bool, _ error) {
 	collections, err := c.cardCollections(system)
 	if err != nil {
@@ -202,7 +195,7 @@ func (c *conn) functions(system *systemResource) (all []macResource, whole bool,
 				return nil, false, err
 			}
 			if seen[card.Functions.ID] || seen[r.path] {
-				continue // the chassis shows the card that the system showed
+				continue // the chassis lists a card of the system again
 			}
 			seen[card.Functions.ID], seen[card.Links.Adapter.ID] = true, true
 			functions, whole, err := c.resources(card.Functions.ID, maxMembers)
@@ -224,7 +217,7 @@ func (c *conn) functions(system *systemResource) (all []macResource, whole bool,
 	return all, true, nil
 }
 
-// addresses are those of all that have one, sorted; nil: none has.
+// addresses returns the MAC addresses, sorted; nil if there are none.
 func addresses(of []macResource) []string {
 	var macs []string
 	for _, m := range of {
@@ -236,7 +229,7 @@ func addresses(of []macResource) []string {
 	return slices.Compact(macs)
 }
 
-// parseMAC reads a 6-byte unicast address in any of the usual forms.
+// parseMAC parses a 6-byte unicast address in any of the usual forms.
 func parseMAC(text string) (string, bool) {
 	mac, err := net.ParseMAC(strings.TrimSpace(text))
 	if err != nil || len(mac) != 6 || mac[0]&1 == 1 || mac.String() == "00:00:00:00:00:00" {

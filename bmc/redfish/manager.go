@@ -13,17 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// ResetBMC implements bmc.Resetter. A graceful restart is preferred: the BMC
-// answers before it goes.
-func (c *conn) ResetBMC(ctx context.Context) error {
+// ResetBMC implements bmc.Resetter. It prefers a graceful restart, which the BMC answers before
+// it restarts.
+func (c *conn) ResetBMC(ctx context.Context) (err error) {
 	c.begin(ctx)
-	if err := c.resetManager(); err != nil {
-		return fmt.Errorf("reset BMC: %w", err)
-	}
-	return nil
-}
+	defer wrap(&err, "reset BMC")
 
-func (c *conn) resetManager() error {
 	system, err := c.systemForWrite()
 	if err != nil {
 		return err
@@ -34,80 +29,72 @@ func (c *conn) resetManager() error {
 	}
 	action := manager.Actions.Reset
 	if action == nil || action.Target == "" {
-		return lacking("the manager has no Reset")
+		return notSupported("the manager has no Reset action")
 	}
 	body := map[string]any{}
 	if !c.has(bareReset) {
 		types := []string{"GracefulRestart", "ForceRestart"}
 		i := slices.IndexFunc(types, func(t string) bool { return len(action.Allowed) == 0 || slices.Contains(action.Allowed, t) })
 		if i < 0 {
-			return lacking("the manager allows " + c.short(strings.Join(action.Allowed, ", "), 200))
+			return notSupported("the manager's Reset allows only " + c.short(strings.Join(action.Allowed, ", "), 200))
 		}
 		body["ResetType"] = types[i]
 	}
 	return c.send(http.MethodPost, action.Target, body, nil)
 }
 
-// lamp is where the indicator is and how it is told.
-type lamp struct {
+// indicatorLED is the state of the server's indicator LED.
+type indicatorLED struct {
+	// path of the resource that has the LED.
 	path string
-	// active is LocationIndicatorActive, the way since DSP8010 2020.3; nil: led is
-	// IndicatorLED, the way before.
+	// active is LocationIndicatorActive (since DSP8010 2020.3). Nil: led, the older
+	// IndicatorLED, counts.
 	active *bool
 	led    string
 }
 
-func (l lamp) lit() bool {
+func (l indicatorLED) isLit() bool {
 	if l.active != nil {
 		return *l.active
 	}
 	return l.led != "Off"
 }
 
-// lamp finds the indicator: the system's, else its first chassis'.
-func (c *conn) lamp() (lamp, error) {
+// readIndicator reads the indicator LED of the system, or else of its first chassis.
+func (c *conn) readIndicator() (indicatorLED, error) {
 	system, err := c.systemForWrite()
 	if err != nil {
-		return lamp{}, err
+		return indicatorLED{}, err
 	}
-	l := lamp{c.system, system.LocationActive, system.IndicatorLED}
-	if l.active == nil && !knownLED(l.led) && len(system.Links.Chassis) > 0 {
+	known := []string{"Lit", "Blinking", "Off"}
+	l := indicatorLED{c.system, system.LocationActive, system.IndicatorLED}
+	if l.active == nil && !slices.Contains(known, l.led) && len(system.Links.Chassis) > 0 {
 		var chassis chassisResource
 		path := system.Links.Chassis[0].ID
 		if err := c.get(path, &chassis); err != nil {
-			return lamp{}, err
+			return indicatorLED{}, err
 		}
-		l = lamp{path, chassis.LocationActive, chassis.IndicatorLED}
+		l = indicatorLED{path, chassis.LocationActive, chassis.IndicatorLED}
 	}
-	if l.active == nil && !knownLED(l.led) {
-		return lamp{}, lacking("neither system nor chassis tells of an indicator")
+	if l.active == nil && !slices.Contains(known, l.led) {
+		return indicatorLED{}, notSupported("neither the system nor its chassis has an indicator LED")
 	}
 	return l, nil
 }
 
-func knownLED(led string) bool { return led == "Lit" || led == "Blinking" || led == "Off" }
-
 // Indicator implements bmc.Indicator.
-func (c *conn) Indicator(ctx context.Context) (bool, error) {
+func (c *conn) Indicator(ctx context.Context) (lit bool, err error) {
 	c.begin(ctx)
-	l, err := c.lamp()
-	if err != nil {
-		return false, fmt.Errorf("read indicator: %w", err)
-	}
-	return l.lit(), nil
+	defer wrap(&err, "read indicator")
+	l, err := c.readIndicator()
+	return err == nil && l.isLit(), err
 }
 
-// SetIndicator implements bmc.Indicator, and reads back.
-func (c *conn) SetIndicator(ctx context.Context, lit bool) error {
+// SetIndicator implements bmc.Indicator. It reads the LED back.
+func (c *conn) SetIndicator(ctx context.Context, lit bool) (err error) {
 	c.begin(ctx)
-	if err := c.setIndicator(lit); err != nil {
-		return fmt.Errorf("set indicator: %w", err)
-	}
-	return nil
-}
-
-func (c *conn) setIndicator(lit bool) error {
-	l, err := c.lamp()
+	defer wrap(&err, "set indicator")
+	l, err := c.readIndicator()
 	if err != nil {
 		return err
 	}
@@ -115,22 +102,22 @@ func (c *conn) setIndicator(lit bool) error {
 	if l.active == nil {
 		bodies = []map[string]any{{"IndicatorLED": "Off"}}
 		if lit {
-			bodies = []map[string]any{{"IndicatorLED": "Lit"}, {"IndicatorLED": "Blinking"}} // some know one only
+			bodies = []map[string]any{{"IndicatorLED": "Lit"}, {"IndicatorLED": "Blinking"}} // some BMCs know only one of them
 		}
 	}
 	for _, body := range bodies {
-		if err = c.patch(l.path, "", body); err == nil || !isRefusedRung(err) {
+		if err = c.patch(l.path, "", body); err == nil || !isDeclined(err) {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if l, err = c.lamp(); err != nil {
+	if l, err = c.readIndicator(); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
-	if l.lit() != lit {
-		return fmt.Errorf("%w: the indicator is lit: %v", bmc.ErrNotApplied, l.lit())
+	if l.isLit() != lit {
+		return fmt.Errorf("%w: the indicator is lit: %v", bmc.ErrNotApplied, l.isLit())
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// emulated are the emulator's names of the personalities.
+// emulated has the emulator's names of the personalities.
 var emulated = map[bmctest.Personality]string{
 	bmctest.Standard: "standard", bmctest.IDRAC9: "dell-idrac9", bmctest.IDRAC10: "dell-idrac10",
 	bmctest.ILO5: "hpe-ilo5", bmctest.ILO6: "hpe-ilo6", bmctest.SupermicroX11: "supermicro-x11",
@@ -30,26 +30,26 @@ var emulated = map[bmctest.Personality]string{
 	bmctest.BasicOnly: "basic-only", bmctest.MegaRAC: "ami-megarac",
 }
 
-// newMaker is a rig with a personality; change may be nil.
-func newMaker(t *testing.T, p bmctest.Personality, change func(*labbmc.Config)) *rig {
+// newPersonality returns a rig with a personality; change may be nil.
+func newPersonality(t *testing.T, p bmctest.Personality, change func(*labbmc.Config)) *rig {
 	t.Helper()
-	maker, ok := personality.Named(emulated[p])
+	persona, ok := personality.Named(emulated[p])
 	if !ok {
 		t.Fatalf("no personality %q", emulated[p])
 	}
 	r := newRig(t, func(c *labbmc.Config) {
-		c.Personality = maker
+		c.Personality = persona
 		c.System.Manufacturer, c.System.Model, c.System.BMCFirmware = "", "", ""
-		c.RebootTime = soon
+		c.RebootTime = shortWait
 		if change != nil {
 			change(c)
 		}
 	})
-	r.maker = maker
+	r.persona = persona
 	return r
 }
 
-// TestMatrix is driver × personality × capability (make test-bmc).
+// TestMatrix runs the suite for each personality and capability (make test-bmc).
 func TestMatrix(t *testing.T) {
 	for _, p := range bmctest.Personalities(bmctest.DriverRedfish) {
 		t.Run(string(p), func(t *testing.T) {
@@ -57,12 +57,12 @@ func TestMatrix(t *testing.T) {
 				if p == bmctest.SushyTools {
 					return newSushy(t, nil).suite()
 				}
-				r := newMaker(t, p, nil)
+				r := newPersonality(t, p, nil)
 				out := bmctest.Rig{
-					Dial: hurried, Target: r.target, Server: server{rig: r}, Inventory: told(r),
+					Dial: dialFast, Target: r.target, Server: server{rig: r}, Inventory: reportedInventory(r),
 				}
-				if !slices.Contains(r.maker.Quirks.ResetTypes, "GracefulRestart") && len(r.maker.Quirks.ResetTypes) > 0 {
-					out.Lacks = []bmc.PowerAction{bmc.ActionGracefulRestart} // whether to be rude is policy
+				if !slices.Contains(r.persona.Quirks.ResetTypes, "GracefulRestart") && len(r.persona.Quirks.ResetTypes) > 0 {
+					out.Lacks = []bmc.PowerAction{bmc.ActionGracefulRestart} // forcing a restart is policy
 				}
 				return out
 			})
@@ -70,23 +70,23 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// told is what the personality's BMC has to tell of the system.
-func told(r *rig) bmc.Inventory {
-	maker, s := r.maker, system()
+// reportedInventory returns the inventory that the BMC reports.
+func reportedInventory(r *rig) bmc.Inventory {
+	persona, s := r.persona, system()
 	uuid := s.UUID
-	if maker.Quirks.SwapUUID {
+	if persona.Quirks.SwapUUID {
 		uuid = swapped(uuid)
 	}
 	return bmc.Inventory{
 		Identity: bmc.Identity{
-			SystemID: r.SystemPath(), UUID: uuid, Serial: s.Serial, Manufacturer: maker.Manufacturer, Model: maker.Model,
-			BMCFirmware: maker.BMCFirmware, BMCUUID: s.BMCUUID,
+			SystemID: r.SystemPath(), UUID: uuid, Serial: s.Serial, Manufacturer: persona.Manufacturer, Model: persona.Model,
+			BMCFirmware: persona.BMCFirmware, BMCUUID: s.BMCUUID,
 		},
 		MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}, Cores: 16, MemoryBytes: 64 << 30,
 	}
 }
 
-// swapped has the first three fields of a UUID in the other byte order.
+// swapped returns a UUID with its first three fields in the other byte order.
 func swapped(uuid string) string {
 	fields := strings.Split(uuid, "-")
 	for i, f := range fields[:3] {
@@ -124,18 +124,18 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bootWords are the emulator's words for what a boot started from.
-var bootWords = map[string]bmc.BootTarget{
+// bootNames has the emulator's names of boot sources.
+var bootNames = map[string]bmc.BootTarget{
 	"None": bmc.BootNone, "Pxe": bmc.BootPXE, "Hdd": bmc.BootDisk, "Cd": bmc.BootCD, "UsbCd": bmc.BootCD, "CD/DVD": bmc.BootCD,
 	"BiosSetup": bmc.BootSetup, "UefiHttp": bmc.BootHTTP,
 }
 
 func bootTarget(t labbmc.Target) bmc.BootTarget {
-	return cmp.Or(bootWords[string(t)], bmc.BootTarget(t))
+	return cmp.Or(bootNames[string(t)], bmc.BootTarget(t))
 }
 
-// TestDriverOffers: a capability is offered where the matrix has one cell of it
-// that must hold, and not otherwise.
+// TestDriverOffers checks that the driver offers a capability exactly if one cell of the matrix
+// requires it.
 func TestDriverOffers(t *testing.T) {
 	offers := append(redfish.Driver().Offers, bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory)
 	for _, f := range bmctest.Features() {

@@ -44,27 +44,36 @@ func (c *conn) MediaSlots(ctx context.Context) ([]bmc.MediaSlot, error) {
 	return slots, nil
 }
 
-// media reads the slots below the system and below its manager: where they are
-// changed with the years (iDRAC moved them to the system).
-func (c *conn) media() ([]mediaResource, error) {
+// systemOrManagerMembers returns the members of two collections, one below the system and
+// one below its manager, since firmware versions differ (iDRAC moved its media to the system).
+func (c *conn) systemOrManagerMembers(of func(*systemResource, managerResource) [2]link) ([]string, error) {
 	system, err := c.systemForWrite()
 	if err != nil {
 		return nil, err
 	}
 	manager, _, err := c.manager(system)
-	if err := optional(err); err != nil {
+	if err := ignoreUnsupported(err); err != nil {
 		return nil, err
 	}
 	var paths []string
-	for _, collection := range []string{system.VirtualMedia.ID, manager.VirtualMedia.ID} {
-		if collection == "" {
+	for _, collection := range of(system, manager) {
+		if collection.ID == "" {
 			continue
 		}
-		members, err := c.members(collection)
+		members, err := c.members(collection.ID)
 		if err != nil && !isMissing(err) {
 			return nil, err
 		}
 		paths = append(paths, members...)
+	}
+	return paths, nil
+}
+
+// media reads the slots of the system and of its manager.
+func (c *conn) media() ([]mediaResource, error) {
+	paths, err := c.systemOrManagerMembers(func(s *systemResource, m managerResource) [2]link { return [2]link{s.VirtualMedia, m.VirtualMedia} })
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(paths)
 	var media []mediaResource
@@ -72,11 +81,11 @@ func (c *conn) media() ([]mediaResource, error) {
 	for _, path := range slices.Compact(paths) {
 		var m mediaResource
 		if err := c.get(path, &m); err != nil {
-			if optional(err) != nil && !brokeDown(err) {
+			if ignoreUnsupported(err) != nil && !brokeDown(err) {
 				return nil, err
 			}
-			unread = cmp.Or(unread, optional(err))
-			continue // a slot that cannot be read cannot be used
+			unread = cmp.Or(unread, ignoreUnsupported(err))
+			continue // an unreadable slot is not usable
 		}
 		m.ID = path
 		media = append(media, m)
@@ -85,7 +94,7 @@ func (c *conn) media() ([]mediaResource, error) {
 		return nil, unread
 	}
 	if len(media) == 0 {
-		return nil, lacking("no slot for virtual media")
+		return nil, notSupported("no slot for virtual media")
 	}
 	return media, nil
 }
@@ -110,7 +119,7 @@ func (c *conn) slot(m mediaResource) bmc.MediaSlot {
 	return s
 }
 
-// withoutUser removes credentials from a URL, and hides what is no URL.
+// withoutUser returns a URL without credentials, or "" if image is not a URL.
 func withoutUser(image string) string {
 	u, err := url.Parse(image)
 	if err != nil {
@@ -120,27 +129,25 @@ func withoutUser(image string) string {
 	return u.String()
 }
 
-// InsertMedia implements bmc.Media. A slot that declines is passed over: some are
-// the BMC's own console's alone (field notes: Cisco, OpenBMC, Lenovo).
-func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string) (bmc.MediaSlot, error) {
+// InsertMedia implements bmc.Media. It skips a slot that declines: some slots serve only the
+// BMC's own console (field notes: Cisco, OpenBMC, Lenovo).
+func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string) (_ bmc.MediaSlot, err error) {
 	c.begin(ctx)
-	fail := func(err error) (bmc.MediaSlot, error) {
-		return bmc.MediaSlot{}, fmt.Errorf("insert %s: %w", kind, err)
-	}
+	defer wrap(&err, "insert "+string(kind))
 	media, err := c.media()
 	if err != nil {
-		return fail(err)
+		return bmc.MediaSlot{}, err
 	}
 	candidates := mediaFor(kind, media)
 	if len(candidates) == 0 {
-		return fail(lacking("no slot of that kind"))
+		return bmc.MediaSlot{}, notSupported("no slot of that kind")
 	}
 	for _, m := range candidates {
 		if s := c.slot(m); s.Inserted && s.Image == image {
 			return s, nil
 		}
 	}
-	// BMCs repeat the address, or a part of it, in what they refuse it with.
+	// BMCs repeat the URL or a part of it in a refusal.
 	own := c.secrets
 	c.secrets = append(slices.Clone(own), secretsIn(image)...)
 	defer func() { c.secrets = own }()
@@ -150,39 +157,39 @@ func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string
 		if err == nil {
 			return slot, nil
 		}
-		if !isRefusedRung(err) {
-			return fail(err)
+		if !isDeclined(err) {
+			return bmc.MediaSlot{}, err
 		}
 		if e, _ := refusal(err); e.has("ResourceAtUriInUnknownFormat") && strings.HasPrefix(image, "http:") {
-			err = fmt.Errorf("%w; OpenBMC takes https and smb addresses only", err)
+			err = fmt.Errorf("%w; OpenBMC accepts only https and smb addresses", err)
 		}
-		if refused == nil || !isMissing(err) { // a slot that takes no images says nothing of this one
+		if refused == nil || !isMissing(err) { // prefer an answer about the image to one about the slot
 			refused = err
 		}
 	}
-	return fail(fmt.Errorf("%w: no slot took it; last answer: %w", bmc.ErrNotApplied, refused))
+	return bmc.MediaSlot{}, fmt.Errorf("%w: no slot accepted the image; last answer: %w", bmc.ErrNotApplied, refused)
 }
 
-// leastTicket is how long a part of a path is at least that may be a ticket, in characters.
-const leastTicket = 20
+// minTokenLength is the length from which a path segment counts as a token, in bytes.
+const minTokenLength = 20
 
-// secretsIn are the parts of an image's address that nobody may read in an error: that of
-// Ingot's own CD has a ticket in its path, and who has that reads the token on it (decision
-// 0150). The host stays, which is what a person looks for.
+// secretsIn returns the parts of an image's URL that errors must not show: the URL of Ingot's own
+// CD has a token in its path, which gives access to the token on the CD. The host is not secret,
+// since operators need it to find the cause.
 func secretsIn(image string) []bmc.Password {
 	_, after, _ := strings.Cut(image, "://")
 	_, path, _ := strings.Cut(after, "/")
 	var secrets []bmc.Password
 	for part := range strings.SplitSeq(path, "/") {
-		if len(part) >= leastTicket {
+		if len(part) >= minTokenLength {
 			secrets = append(secrets, bmc.Password(part))
 		}
 	}
 	return secrets
 }
 
-// mediaFor lists the slots for a kind: those with an action first, then those of
-// exactly the kind; a CD's image goes into a DVD drive too.
+// mediaFor returns the slots for a kind, best first: with an insert action, then of exactly the
+// kind. A CD image fits a DVD drive too.
 func mediaFor(kind bmc.MediaKind, media []mediaResource) []mediaResource {
 	fits := func(m mediaResource) bool {
 		disc := kind != bmc.MediaUSB && (slices.Contains(m.Types, string(bmc.MediaDVD)) || slices.Contains(m.Types, string(bmc.MediaCD)))
@@ -203,8 +210,8 @@ func mediaFor(kind bmc.MediaKind, media []mediaResource) []mediaResource {
 	return out
 }
 
-// insert puts an image into one slot and reads back. Image alone is sent first: the other
-// parameters default to what is wanted (DSP2046: Inserted and WriteProtected are true), and
+// insert puts an image into one slot and reads it back. It sends only Image first: the defaults of
+// the other parameters are right (DSP2046: Inserted and WriteProtected are true), and Supermicro
 // X11 refuses them.
 func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	if c.slot(m).Inserted {
@@ -234,12 +241,11 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	return slot, nil
 }
 
-// addMissing adds to the body of an InsertMedia the parameters that a refusal names, and
-// reports whether there are any. BMCs name them in three places: the arguments, the related
-// properties, and the text.
+// addMissing adds the parameters that a refusal names to the body of an InsertMedia and reports
+// whether there are any. BMCs name them in the arguments, the related properties or the text.
 func addMissing(body map[string]any, err error) bool {
 	e, ok := refusal(err)
-	if !ok || !isRefusedRung(err) || e.refusesValue() {
+	if !ok || !isDeclined(err) || e.refusesValue() {
 		return false
 	}
 	image, _ := body["Image"].(string)
@@ -248,7 +254,7 @@ func addMissing(body map[string]any, err error) bool {
 		"TransferProtocolType": strings.ToUpper(scheme), "TransferMethod": "Stream", "MediaType": string(bmc.MediaCD),
 		"Inserted": true, "WriteProtected": true, "UserName": "", "Password": "",
 	}
-	said, more := strings.ReplaceAll(e.said, image, ""), false // the address may hold any word
+	said, more := strings.ReplaceAll(e.said, image, ""), false // the URL may contain any word
 	for name, value := range parameters {
 		if _, there := body[name]; !there && namesWord(said, name) {
 			body[name], more = value, true
@@ -257,19 +263,19 @@ func addMissing(body map[string]any, err error) bool {
 	if more || !e.has("ActionParameterMissing") || len(body) > 1 {
 		return more
 	}
-	for _, name := range []string{"Inserted", "WriteProtected", "TransferProtocolType"} { // it names none
+	for _, name := range []string{"Inserted", "WriteProtected", "TransferProtocolType"} { // the refusal names none
 		body[name] = parameters[name]
 	}
 	return true
 }
 
-// namesWord reports a word that stands alone in a text.
+// namesWord reports whether a text contains a whole word.
 func namesWord(text, word string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }), word)
 }
 
-// patchSlot is for slots without actions. Inserted can be written from VirtualMedia v1.2
-// on; iLO 4 does not know it, and takes the image alone
+// patchSlot writes a slot that has no actions. Inserted is writable since VirtualMedia v1.2; iLO 4
+// does not know it and takes only the image
 // (github.com/ansible-collections/community.general issue 4595).
 func (c *conn) patchSlot(m mediaResource, image any, inserted bool) error {
 	body := map[string]any{"Image": image, "Inserted": inserted}
@@ -283,17 +289,17 @@ func (c *conn) patchSlot(m mediaResource, image any, inserted bool) error {
 	return err
 }
 
-// A BMC shows an image when it has reached it, some seconds after its answer (AMI:
-// github.com/ansible-collections/community.general issue 8279), and an empty slot when
-// its USB gadget is gone. Not only a 202 says so, OpenBMC's 204 comes as early: the
-// slot is looked at so often, with such a pause.
 const (
+	// mediaTries bounds the reads of a slot after a change. A BMC shows an image some seconds
+	// after its answer, when it has reached the image (AMI:
+	// github.com/ansible-collections/community.general issue 8279), and an empty slot when its
+	// USB gadget is gone. OpenBMC answers as early with 204 as others with 202.
 	mediaTries = 15
-	mediaWait  = time.Second
+	// mediaWait is the pause between these reads.
+	mediaWait = time.Second
 )
 
-// settle reads a slot until it shows whether there is something in it as wanted, and
-// returns what it showed last.
+// settle reads a slot until it shows the desired state, and returns what it showed last.
 func (c *conn) settle(path string, inserted bool) (bmc.MediaSlot, error) {
 	slot, err := c.readSlot(path)
 	for tries := 0; err == nil && slot.Inserted != inserted && tries < mediaTries; tries++ {
@@ -307,7 +313,7 @@ func (c *conn) settle(path string, inserted bool) (bmc.MediaSlot, error) {
 	return slot, nil
 }
 
-// pause waits, or returns ErrTimeout with the context's error.
+// pause waits, or returns ErrTimeout with the error of the context.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -327,21 +333,21 @@ func (c *conn) readSlot(path string) (bmc.MediaSlot, error) {
 }
 
 // EjectMedia implements bmc.Media.
-func (c *conn) EjectMedia(ctx context.Context, slot string) error {
+func (c *conn) EjectMedia(ctx context.Context, slot string) (err error) {
 	c.begin(ctx)
+	defer wrap(&err, "eject "+bmc.Shorten(slot, 200))
 	media, err := c.media()
-	if err == nil {
-		i := slices.IndexFunc(media, func(m mediaResource) bool { return m.ID == slot })
-		if i < 0 {
-			err = lacking("no such slot")
-		} else if c.slot(media[i]).Inserted {
-			err = c.eject(media[i])
-		}
-	}
 	if err != nil {
-		return fmt.Errorf("eject %s: %w", bmc.Shorten(slot, 200), err)
+		return err
 	}
-	return nil
+	i := slices.IndexFunc(media, func(m mediaResource) bool { return m.ID == slot })
+	if i < 0 {
+		return notSupported("no such slot")
+	}
+	if !c.slot(media[i]).Inserted {
+		return nil
+	}
+	return c.eject(media[i])
 }
 
 func (c *conn) eject(m mediaResource) error {

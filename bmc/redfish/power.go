@@ -26,7 +26,7 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	return c.powerState(system.PowerState)
 }
 
-// Vitals implements bmc.Pulse, by one read of the system.
+// Vitals implements bmc.Pulse with one read of the system.
 func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 	c.begin(ctx)
 	system, err := c.readSystem()
@@ -34,7 +34,7 @@ func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 		return bmc.Vitals{}, fmt.Errorf("read power state and health: %w", err)
 	}
 	power, err := c.powerState(system.PowerState)
-	return bmc.Vitals{Power: power, Health: system.Status.sum()}, err
+	return bmc.Vitals{Power: power, Health: system.Status.overall()}, err
 }
 
 func (c *conn) powerState(state redfish.PowerState) (bmc.PowerState, error) {
@@ -47,34 +47,32 @@ func (c *conn) powerState(state redfish.PowerState) (bmc.PowerState, error) {
 	return bmc.PowerUnknown, fmt.Errorf("read power state: %w: PowerState is %q", bmc.ErrProtocol, c.short(string(state), 40))
 }
 
-// SetPower implements bmc.Power. What is wanted is always sent, even if the BMC
-// shows it already: the state it shows may be stale, and a power-off that was
-// not sent fences nothing (I7).
-func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
+// SetPower implements bmc.Power. It always sends the action, even if the BMC already shows the
+// resulting state: that state may be stale, and only a power-off that was sent fences (I7).
+func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) (err error) {
 	c.begin(ctx)
-	fail := func(err error) error { return fmt.Errorf("power action %s: %w", action, err) }
-	candidates, settled := resetsFor(action)
+	defer wrap(&err, "power action "+string(action))
+	candidates, settled := resets[action].types, resets[action].settled
 	if len(candidates) == 0 {
-		return fail(fmt.Errorf("%w: no such action", bmc.ErrNotSupported))
+		return notSupported("no such action")
 	}
 	system, err := c.systemForWrite()
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	if system.Actions.Reset == nil || system.Actions.Reset.Target == "" {
-		return fail(fmt.Errorf("%w: the system has no Reset action", bmc.ErrNotSupported))
+		return notSupported("the system has no Reset action")
 	}
 	allowed, err := c.allowedResets(system)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	usable := choose(candidates, allowed, system.PowerState)
 	if len(usable) == 0 {
-		return fail(fmt.Errorf("%w: wants %s, the system allows %s", bmc.ErrNotSupported,
-			candidates[0].reset, c.short(strings.Join(allowed, ", "), 200)))
+		return notSupported(fmt.Sprintf("%s is not among the system's reset types: %s", candidates[0].reset, c.short(strings.Join(allowed, ", "), 200)))
 	}
 	for i, candidate := range usable {
-		if i > 0 && candidate.only != "" { // the state may have changed, or was old
+		if i > 0 && candidate.only != "" { // the state may have changed or may have been stale
 			if now, readErr := c.readSystem(); readErr != nil || now.PowerState != candidate.only {
 				break
 			}
@@ -85,23 +83,23 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 		}
 		e, answered := refusal(err)
 		if !answered {
-			return fail(err) // it may have taken effect (I17)
+			return err // the action may have taken effect (I17)
 		}
-		if settled != "" && system.PowerState == settled && refusesWhatIsSo(e) {
+		if settled != "" && system.PowerState == settled && mayRefuseNoop(e) {
 			if now, readErr := c.readSystem(); readErr == nil && now.PowerState == settled {
 				return nil
 			}
 		}
 		if !e.refusesValue() {
-			return fail(e.unclearIf(isGentle(action)))
+			return e.unclearIf(action == bmc.ActionGracefulOff || action == bmc.ActionGracefulRestart)
 		}
-		// The BMC does not know this reset type, although it may list it, and did nothing.
+		// The BMC does not know this reset type, even if it lists it, and did nothing.
 	}
-	return fail(err)
+	return err
 }
 
-// refusesValue reports a refusal of the value that was sent, or of the whole action, rather
-// than of the moment: the next value may be tried.
+// refusesValue reports whether the BMC refused the value or the whole action, rather than the
+// request at this time: the next value may be tried.
 func (e *callError) refusesValue() bool {
 	return e.status == http.StatusNotImplemented || e.status < 500 && e.has(
 		"ActionNotSupported", "ActionParameterNotSupported", "ActionParameterUnknown", "ActionParameterValueError", "ActionParameterValueFormatError",
@@ -109,9 +107,8 @@ func (e *callError) refusesValue() bool {
 		"PropertyValueFormatError", "PropertyValueIncorrect", "PropertyValueNotInList", "PropertyValueTypeError")
 }
 
-// unclearIf returns the refusal of an action that only asks the operating system as one that
-// is not understood, unless the BMC has no such action: a caller that takes it for "not
-// supported" would cut the power at once.
+// unclearIf changes ErrNotSupported to ErrProtocol for the refusal of a graceful action, unless
+// the BMC has no such action: after ErrNotSupported a caller would cut the power at once.
 func (e *callError) unclearIf(gentle bool) error {
 	if !gentle || !errors.Is(e, bmc.ErrNotSupported) || isMissing(e) {
 		return e
@@ -122,55 +119,45 @@ func (e *callError) unclearIf(gentle bool) error {
 	return &unclear
 }
 
-// isGentle reports an action that asks the operating system.
-func isGentle(action bmc.PowerAction) bool {
-	return action == bmc.ActionGracefulOff || action == bmc.ActionGracefulRestart
-}
-
-// refusesWhatIsSo reports one of the refusals with which many answer an action that the
-// server needs no more (0041). A BMC that is busy, starting, or has no such action has not
-// said that: it may show a server off that runs, and what it did not take fences nothing
-// (I7, 0178).
-func refusesWhatIsSo(e *callError) bool {
+// mayRefuseNoop reports whether a BMC may refuse an action like this because the server is in the
+// resulting state already, as many do. A refusal because the BMC is busy, starting, or lacks the
+// action is different: the state that it shows may be wrong, and nothing was fenced (I7).
+func mayRefuseNoop(e *callError) bool {
 	return slices.Contains([]int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusConflict}, e.status) &&
 		!saysInPOST(e.shown) && !e.has(postID)
 }
 
-// resetType is one way to an action.
+// resetType is one way to perform an action.
 type resetType struct {
 	reset redfish.ResetType
-	// only is the state in which it does what is wanted; empty: in any. It is sent only
-	// where the BMC lists it.
+	// only is the state in which it has the desired effect; empty: any state. A reset type
+	// with a state is sent only if the BMC lists it.
 	only redfish.PowerState
 }
 
-// resetsFor lists the reset types for an action, best first, and the state in
-// which the action has nothing to do (none for restarts). What is gentle never becomes
-// rude: whether to be is policy. The power button is the last way to what is gentle:
-// pressed in the other state it does the opposite, so that it is pressed only right after
-// the state was read. There is no other way to cut the power than ForceOff: what only
-// asks an operating system fences nothing (I7).
-func resetsFor(action bmc.PowerAction) ([]resetType, redfish.PowerState) {
-	const button = redfish.PushPowerButtonResetType
-	switch action {
-	case bmc.ActionOn:
-		return []resetType{{reset: redfish.OnResetType}, {reset: redfish.ForceOnResetType}, {button, redfish.OffPowerState}}, redfish.OnPowerState
-	case bmc.ActionGracefulOff:
-		return []resetType{{reset: redfish.GracefulShutdownResetType}, {button, redfish.OnPowerState}}, redfish.OffPowerState
-	case bmc.ActionForceOff:
-		return []resetType{{reset: redfish.ForceOffResetType}}, redfish.OffPowerState
-	case bmc.ActionGracefulRestart:
-		return []resetType{{reset: redfish.GracefulRestartResetType}}, ""
-	case bmc.ActionForceRestart:
-		return []resetType{{reset: redfish.ForceRestartResetType}, {reset: redfish.PowerCycleResetType}}, ""
-	case bmc.ActionNMI:
-		return []resetType{{reset: redfish.NmiResetType}}, ""
-	}
-	return nil, ""
+// resets has the reset types of each action, best first, and the state in which the action has
+// nothing to do (empty for restarts). A graceful action never becomes a forced one: that is policy.
+// The power button, which does the opposite in the other state, is the last choice and is pressed
+// only right after the state was read. Only ForceOff cuts the power: whatever asks the operating
+// system fences nothing (I7).
+var resets = map[bmc.PowerAction]struct {
+	types   []resetType
+	settled redfish.PowerState
+}{
+	bmc.ActionOn: {[]resetType{
+		{reset: redfish.OnResetType}, {reset: redfish.ForceOnResetType}, {redfish.PushPowerButtonResetType, redfish.OffPowerState},
+	}, redfish.OnPowerState},
+	bmc.ActionGracefulOff: {[]resetType{
+		{reset: redfish.GracefulShutdownResetType}, {redfish.PushPowerButtonResetType, redfish.OnPowerState},
+	}, redfish.OffPowerState},
+	bmc.ActionForceOff:        {[]resetType{{reset: redfish.ForceOffResetType}}, redfish.OffPowerState},
+	bmc.ActionGracefulRestart: {[]resetType{{reset: redfish.GracefulRestartResetType}}, ""},
+	bmc.ActionForceRestart:    {[]resetType{{reset: redfish.ForceRestartResetType}, {reset: redfish.PowerCycleResetType}}, ""},
+	bmc.ActionNMI:             {[]resetType{{reset: redfish.NmiResetType}}, ""},
 }
 
-// choose leaves the candidates that the BMC lists and that fit the state; where it does
-// not tell what it allows, those that fit any state.
+// choose returns the candidates that the BMC lists and that fit the state. If the BMC lists
+// nothing, it returns those that fit any state.
 func choose(candidates []resetType, allowed []string, state redfish.PowerState) []resetType {
 	var out []resetType
 	for _, c := range candidates {
@@ -182,8 +169,8 @@ func choose(candidates []resetType, allowed []string, state redfish.PowerState) 
 	return out
 }
 
-// allowedResets reads what the Reset action takes: in the system itself, or in
-// its ActionInfo. Empty: the BMC does not tell.
+// allowedResets reads the allowed ResetType values from the system or from the action's
+// ActionInfo. Empty: the BMC does not list them.
 func (c *conn) allowedResets(system *systemResource) ([]string, error) {
 	reset := system.Actions.Reset
 	if len(reset.Allowed) > 0 || reset.ActionInfo == "" {
@@ -207,10 +194,10 @@ func (c *conn) allowedResets(system *systemResource) ([]string, error) {
 	return c.resetTypes, nil
 }
 
-// readSystem reads the system.
+// readSystem reads the system. It finds the system first if Dial could not.
 func (c *conn) readSystem() (*systemResource, error) {
 	system := &systemResource{}
-	if c.system == "" { // the BMC wanted another password first
+	if c.system == "" { // at Dial, the BMC wanted a password change first
 		only, err := c.onlySystem()
 		if err != nil {
 			return nil, err

@@ -18,26 +18,26 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// pushWay is how a BMC takes an image as a stream; empty: it does not.
+// pushWay is how a BMC accepts a pushed image; empty: not at all.
 type pushWay string
 
 const (
 	// pushMultipart is MultipartHttpPushUri (DSP0266, multipart HTTP push updates).
 	pushMultipart pushWay = "MultipartHttpPushUri"
-	// pushPlain is HttpPushUri, which takes the image and nothing else (DSP2062, HTTP push
-	// updates). DSP2046 leaves the form to the makers; this one is common to most.
+	// pushPlain is HttpPushUri, which takes only the image (DSP2062, HTTP push updates). DSP2046
+	// leaves the format to the vendors; most use this one.
 	pushPlain pushWay = "HttpPushUri"
-	// pushForm is HttpPushUri as older iDRACs have it.
+	// pushForm is HttpPushUri of older iDRACs.
 	pushForm pushWay = "HttpPushUri, a form"
 )
 
-// oneTarget is where OpenBMC's bmcweb takes images in parts, for exactly one target: it answers
-// 400 to none (extractMultipartUpdateParameters). Its own path tells it, since the root names
-// no vendor, and the system the maker of the board.
+// oneTarget is the multipart path of OpenBMC's bmcweb, which requires exactly one target and
+// answers 400 without one (extractMultipartUpdateParameters). Only the path identifies bmcweb: the
+// root names no vendor, and the system names the vendor of the board.
 const oneTarget = "/redfish/v1/UpdateService/update-multipart"
 
-// pushWay finds out how to push an image to as many targets; the newer way is the better
-// one, but where it wants a target and there is none.
+// pushWay returns how to push an image with a number of targets. It prefers the newer way, unless
+// that requires a target and there is none.
 func (c *conn) pushWay(service updateServiceResource, targets int) (pushWay, error) {
 	multipart, plain := isLink(service.PushURI), isLink(service.PlainPushURI)
 	switch {
@@ -46,7 +46,7 @@ func (c *conn) pushWay(service updateServiceResource, targets int) (pushWay, err
 	case !plain:
 		return "", nil
 	}
-	if strings.TrimSpace(c.root.Vendor) == "" { // older ones tell it with the system only
+	if strings.TrimSpace(c.root.Vendor) == "" { // older BMCs name the vendor only in the system
 		if _, err := c.systemForWrite(); err != nil {
 			return "", err
 		}
@@ -60,7 +60,7 @@ func (c *conn) pushWay(service updateServiceResource, targets int) (pushWay, err
 	return pushPlain, nil
 }
 
-// push streams the image. gofish would hold all of it in memory.
+// push streams the image; gofish would hold it in memory.
 func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
 	way, err := c.pushWay(service, len(update.Targets))
 	switch {
@@ -69,9 +69,9 @@ func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task,
 	case way == "" && service.PushURI != "":
 		return bmc.Task{}, fmt.Errorf("push to %s: %w: not a path of this BMC", c.short(service.PushURI, 200), bmc.ErrProtocol)
 	case way == "":
-		return bmc.Task{}, lacking("no MultipartHttpPushUri, and no HttpPushUri that is known: the BMC has to fetch the image")
+		return bmc.Task{}, notSupported("no MultipartHttpPushUri, and no HttpPushUri of a known format; the BMC has to fetch the image")
 	case way != pushMultipart && len(update.Targets) > 0:
-		return bmc.Task{}, lacking("HttpPushUri takes no targets: the image says what it is of")
+		return bmc.Task{}, notSupported("HttpPushUri takes no targets; the image determines them")
 	}
 	switch way {
 	case pushPlain:
@@ -92,12 +92,14 @@ func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task,
 		return bmc.Task{}, err
 	}
 	a, err := c.stream(service.PushURI, parts)
-	return taskOf(a), err
+	if err != nil {
+		return bmc.Task{}, err
+	}
+	return taskOf(a), nil
 }
 
-// targets of an image in parts, none unless they are asked for, or the BMC wants one: then
-// it is the firmware that the image is of, or else the manager, which every BMC of that
-// kind takes.
+// targets returns the targets of a multipart push: those of the update. If there are none and the
+// BMC requires one, it is the firmware item or else the manager, which these BMCs all accept.
 func (c *conn) targets(service updateServiceResource, update bmc.Update) ([]string, error) {
 	switch {
 	case len(update.Targets) > 0 || service.PushURI != oneTarget:
@@ -114,17 +116,17 @@ func (c *conn) targets(service updateServiceResource, update bmc.Update) ([]stri
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
 	case manager == "":
-		return nil, lacking("the BMC wants one target of an image, and shows no manager")
+		return nil, notSupported("the BMC requires a target for an image, and has no manager")
 	}
 	return []string{manager}, nil
 }
 
-// pushForm has an older iDRAC keep the image, and then install it from there. Its form is
-// refused without the ETag of the inventory.
+// pushForm pushes the image to an older iDRAC, which stores it, and then has the iDRAC install it.
+// The iDRAC refuses the form without the ETag of the inventory.
 func (c *conn) pushForm(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
 	action := service.Actions.Simple
 	if action == nil || action.Target == "" {
-		return bmc.Task{}, lacking("no SimpleUpdate, which would install what was pushed")
+		return bmc.Task{}, notSupported("no SimpleUpdate action, which would install the pushed image")
 	}
 	var inventory struct{}
 	if err := c.get(service.PlainPushURI, &inventory); err != nil {
@@ -145,10 +147,10 @@ func (c *conn) pushForm(service updateServiceResource, update bmc.Update) (bmc.T
 		return bmc.Task{}, err
 	}
 	if !isLink(kept.location) {
-		return bmc.Task{}, fmt.Errorf("push to %s: %w: it does not tell where it keeps the image", c.short(service.PlainPushURI, 200), bmc.ErrProtocol)
+		return bmc.Task{}, fmt.Errorf("push to %s: %w: the answer has no location of the image", c.short(service.PlainPushURI, 200), bmc.ErrProtocol)
 	}
 	// No If-Match: see UpdateFirmware.
-	a, err := c.ask(http.MethodPost, action.Target, map[string]any{"ImageURI": kept.location}, nil)
+	a, err := c.sendAndRead(http.MethodPost, action.Target, map[string]any{"ImageURI": kept.location}, nil)
 	if err != nil {
 		return bmc.Task{}, err
 	}
@@ -158,17 +160,17 @@ func (c *conn) pushForm(service updateServiceResource, update bmc.Update) (bmc.T
 // streamed is the body of a push.
 type streamed struct {
 	body io.Reader
-	// length is -1 where it is not known; many BMCs do not take that.
+	// length in bytes; -1: unknown, which many BMCs do not accept.
 	length      int64
 	contentType string
 	header      map[string]string
 }
 
-// stream makes one write of an image.
+// stream sends an image in one write.
 func (c *conn) stream(path string, s streamed) (answer, error) {
-	c.unfinished = nil // what was read will change
+	c.unfinished = nil // the write changes what was read
 	what := "push to " + c.short(path, 200)
-	// The transport gives the request the call's context.
+	// The transport sets the context of the call.
 	r, err := http.NewRequestWithContext(c.transport.ctx, http.MethodPost, c.base+path, s.body)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
@@ -183,14 +185,14 @@ func (c *conn) stream(path string, s streamed) (answer, error) {
 	if err != nil {
 		return answer{}, c.failure(write, what, err)
 	}
-	a := c.answered(resp)
+	a := c.readAnswer(resp)
 	if a.status < 200 || a.status > 299 {
 		return answer{}, c.failure(write, what, common.ConstructError(a.status, a.body))
 	}
 	return a, nil
 }
 
-// multipartBody is the two parts of the standard, the image as it is read.
+// multipartBody returns the two parts of the standard. The image is read while it is sent.
 func multipartBody(update bmc.Update) (streamed, error) {
 	parameters := map[string]any{"Targets": update.Targets}
 	if update.Targets == nil {
@@ -206,7 +208,7 @@ func multipartBody(update bmc.Update) (streamed, error) {
 	return form.around(update)
 }
 
-// parts is a form, up to the image in its last part.
+// parts is a form up to the image in its last part.
 type parts struct {
 	head bytes.Buffer
 	form *multipart.Writer
@@ -230,7 +232,7 @@ func (p *parts) add(disposition, kind string, content []byte) {
 	}
 }
 
-// around puts the image into the last part.
+// around returns the form with the image in its last part.
 func (p *parts) around(update bmc.Update) (streamed, error) {
 	tail := "\r\n--" + p.form.Boundary() + "--\r\n"
 	length := int64(-1)
@@ -242,7 +244,7 @@ func (p *parts) around(update bmc.Update) (streamed, error) {
 	}, p.err
 }
 
-// pushedName is the image's name, as a header may have it.
+// pushedName returns the file name without characters that a header would have to quote.
 func pushedName(update bmc.Update) string {
 	if name := strings.Map(plainRune, update.Filename); name != "" {
 		return name

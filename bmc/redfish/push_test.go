@@ -24,29 +24,30 @@ func pushImage(ctx context.Context, c bmc.Conn) error {
 	return err
 }
 
-// TestPushWays: which way an image goes, and that none goes where nobody knows the form.
+// TestPushWays checks the path of a pushed image, and that no image goes to a path with an unknown
+// format.
 func TestPushWays(t *testing.T) {
 	const own = "/cgi-bin/uploadFile"
 	for _, tc := range []struct {
 		name   string
 		p      bmctest.Personality
 		change func(*labbmc.Config)
-		want   string // where the image goes; empty: nowhere
+		want   string // path of the image; empty: none
 	}{
-		{"the standard's", bmctest.Standard, nil, "/upload"},
-		{"the standard's before another", bmctest.Standard, func(c *labbmc.Config) { c.Personality.HTTPPush = own }, "/upload"},
-		{"an image alone before one that wants a target", bmctest.OpenBMC, nil, "/update"},
-		{"the same, whoever made the board", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/update"},
-		{"to the manager, where a target is wanted", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = "" }, "/update-multipart"},
-		{"an image alone", bmctest.OpenBMCEarly, nil, "/UpdateService"},
-		{"a form", bmctest.IDRAC9Early, nil, "/FirmwareInventory"},
-		{"a form, by who made the system", bmctest.IDRAC9Early, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/FirmwareInventory"},
-		{"the maker's own", bmctest.ILO5, func(c *labbmc.Config) { c.Personality.PushPath, c.Personality.HTTPPush = "", own }, ""},
+		{"multipart", bmctest.Standard, nil, "/upload"},
+		{"multipart before plain", bmctest.Standard, func(c *labbmc.Config) { c.Personality.HTTPPush = own }, "/upload"},
+		{"plain before multipart with target", bmctest.OpenBMC, nil, "/update"},
+		{"plain before multipart with target, unknown vendor", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/update"},
+		{"multipart to the manager", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = "" }, "/update-multipart"},
+		{"plain", bmctest.OpenBMCEarly, nil, "/UpdateService"},
+		{"form", bmctest.IDRAC9Early, nil, "/FirmwareInventory"},
+		{"form, by the system's vendor", bmctest.IDRAC9Early, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/FirmwareInventory"},
+		{"vendor's own format", bmctest.ILO5, func(c *labbmc.Config) { c.Personality.PushPath, c.Personality.HTTPPush = "", own }, ""},
 		{"none", bmctest.SupermicroX11, nil, ""},
-		{"no path of this BMC", bmctest.OpenBMCEarly, func(c *labbmc.Config) { c.Personality.HTTPPush = "//192.0.2.1/update" }, ""},
+		{"another host's path", bmctest.OpenBMCEarly, func(c *labbmc.Config) { c.Personality.HTTPPush = "//192.0.2.1/update" }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newMaker(t, tc.p, tc.change)
+			r := newPersonality(t, tc.p, tc.change)
 			conn := r.dial(t)
 			ways, err := conn.UpdateWays(t.Context())
 			if err != nil || ways.Push != (tc.want != "") {
@@ -69,8 +70,8 @@ func TestPushWays(t *testing.T) {
 	}
 }
 
-// TestPushToOneTarget: where exactly one is wanted it is what was asked for, the firmware that
-// the image is of, or the manager.
+// TestPushToOneTarget checks that a BMC that requires one target gets the requested one, the
+// firmware item or the manager.
 func TestPushToOneTarget(t *testing.T) {
 	const manager, firmware = "/redfish/v1/Managers/bmc", "/redfish/v1/UpdateService/FirmwareInventory/BIOS"
 	for name, tc := range map[string]struct {
@@ -82,7 +83,7 @@ func TestPushToOneTarget(t *testing.T) {
 		"nothing is said": {bmc.Update{}, manager},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush, c.Personality.Vendor = "", "" })
+			r := newPersonality(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush, c.Personality.Vendor = "", "" })
 			image := update.Image(update.BIOS, newVersion)
 			tc.update.Image, tc.update.Size = bytes.NewReader(image), int64(len(image))
 			if _, err := r.dial(t).UpdateFirmware(t.Context(), tc.update); err != nil {
@@ -95,10 +96,11 @@ func TestPushToOneTarget(t *testing.T) {
 	}
 }
 
-// TestPlainPushTakesNoTargets: the image says what it is of; for more there is no place.
-func TestPlainPushTakesNoTargets(t *testing.T) {
+// TestPlainPushRejectsTargets checks that HttpPushUri, which takes only an image, is not used with
+// targets.
+func TestPlainPushRejectsTargets(t *testing.T) {
 	for _, p := range []bmctest.Personality{bmctest.OpenBMCEarly, bmctest.IDRAC9Early} {
-		r := newMaker(t, p, nil)
+		r := newPersonality(t, p, nil)
 		_, err := r.dial(t).UpdateFirmware(t.Context(), bmc.Update{Image: strings.NewReader("x"), Size: 1, Targets: []string{"/redfish/v1/Managers/bmc"}})
 		if !errors.Is(err, bmc.ErrNotSupported) || r.PushedBytes() > 0 {
 			t.Errorf("%s: %v", p, err)
@@ -106,7 +108,7 @@ func TestPlainPushTakesNoTargets(t *testing.T) {
 	}
 }
 
-// TestPlainPushFaults: what becomes of a push that goes wrong, in either of its steps.
+// TestPlainPushFaults checks the errors of both steps of a push.
 func TestPlainPushFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -117,12 +119,12 @@ func TestPlainPushFaults(t *testing.T) {
 	}{
 		{"answer lost", bmctest.OpenBMCEarly, "/redfish/v1/UpdateService", labbmc.Faults{LoseReply: true}, bmc.ErrUnknownOutcome},
 		{"busy", bmctest.OpenBMCEarly, "/redfish/v1/UpdateService", labbmc.Faults{Status: 503}, bmc.ErrBusy},
-		{"not kept", bmctest.IDRAC9Early, "/FirmwareInventory", labbmc.Faults{Status: 503}, bmc.ErrBusy},
-		{"kept nowhere", bmctest.IDRAC9Early, "/FirmwareInventory", labbmc.Faults{Body: "{}"}, bmc.ErrProtocol},
-		{"installed, and not told", bmctest.IDRAC9Early, "/UpdateService.SimpleUpdate", labbmc.Faults{LoseReply: true}, bmc.ErrUnknownOutcome},
+		{"form refused", bmctest.IDRAC9Early, "/FirmwareInventory", labbmc.Faults{Status: 503}, bmc.ErrBusy},
+		{"form without Location", bmctest.IDRAC9Early, "/FirmwareInventory", labbmc.Faults{Body: "{}"}, bmc.ErrProtocol},
+		{"answer of SimpleUpdate lost", bmctest.IDRAC9Early, "/UpdateService.SimpleUpdate", labbmc.Faults{LoseReply: true}, bmc.ErrUnknownOutcome},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newMaker(t, tc.p, nil)
+			r := newPersonality(t, tc.p, nil)
 			conn := r.dial(t)
 			fault := tc.fault
 			fault.Match = func(method, path string) bool { return method == "POST" && strings.HasSuffix(path, tc.path) }

@@ -23,10 +23,9 @@ const (
 	// canary is the password: no error may show it.
 	canary   = bmctest.Canary
 	username = "admin"
-	// patience bounds what would otherwise hang; soon is a deadline that is
-	// meant to pass.
-	patience = 30 * time.Second
-	soon     = 300 * time.Millisecond
+	// longWait bounds calls that should not hang; shortWait is a deadline that is meant to pass.
+	longWait  = 30 * time.Second
+	shortWait = 300 * time.Millisecond
 )
 
 func system() labbmc.System {
@@ -37,13 +36,13 @@ func system() labbmc.System {
 	}
 }
 
-// rig is an emulated BMC before a Bench.
+// rig is an emulated BMC in front of a Bench.
 type rig struct {
 	*labbmc.BMC
 	bench  *labbmc.Bench
 	target bmc.Target
-	// maker is whose BMC it is, where newMaker made it.
-	maker labbmc.Personality
+	// persona is set by newPersonality.
+	persona labbmc.Personality
 }
 
 // newRig starts a BMC, which must have no session left when the test ends.
@@ -73,8 +72,8 @@ func newRig(t *testing.T, change func(*labbmc.Config)) *rig {
 	}}
 }
 
-// hurried is redfish.Dial for what waits for no drive.
-func hurried(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+// dialFast is redfish.Dial without the waits for virtual media.
+func dialFast(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	conn, err := redfish.Dial(ctx, target)
 	if err == nil {
 		redfish.HurryMedia(conn)
@@ -85,7 +84,7 @@ func hurried(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 // dial opens a session that ends with the test.
 func (r *rig) dial(t *testing.T) bmc.Conn {
 	t.Helper()
-	conn, err := hurried(t.Context(), r.target)
+	conn, err := dialFast(t.Context(), r.target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func (r *rig) dial(t *testing.T) bmc.Conn {
 	return conn
 }
 
-// server is the suite's view of the Bench.
+// server is the view of the Bench for bmctest.
 type server struct {
 	*rig
 	bmctest.NoExtras
@@ -117,25 +116,24 @@ func (s server) Boots() []bmc.BootTarget {
 	return boots
 }
 
-// TestSuite runs what every driver must do, on every maker's reading of the
-// standard that leaves nothing out.
+// TestSuite runs bmctest on the personalities that support everything.
 func TestSuite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		vendor string
 		quirks labbmc.Quirks
 	}{
-		"standard":               {"", labbmc.Quirks{}},
-		"etag":                   {"", labbmc.Quirks{ETag: true}},
-		"gzip etag (iDRAC)":      {"Dell", labbmc.Quirks{ETag: true, GzipETag: true}},
-		"no target None (HPE)":   {"HPE", labbmc.Quirks{NoTargetNone: true}},
-		"enabled (Supermicro)":   {"Supermicro", labbmc.Quirks{NeedEnabled: true, ForgetBootMode: true}},
-		"settings URI (iDRAC10)": {"Dell", labbmc.Quirks{BootSettingsURI: true, ETag: true, GzipETag: true}},
-		"future state (AMI)":     {"AMI", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}},
-		"future state (unknown)": {"", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}},
-		"action info":            {"", labbmc.Quirks{ResetTypesByActionInfo: true}},
-		"allowable not told":     {"", labbmc.Quirks{NoAllowableValues: true}},
-		"network adapters":       {"", labbmc.Quirks{NoEthernetInterfaces: true, NetworkAdapters: true}},
-		"other system id":        {"", labbmc.Quirks{SystemID: "System.Embedded.1"}},
+		"standard":                   {"", labbmc.Quirks{}},
+		"etag":                       {"", labbmc.Quirks{ETag: true}},
+		"gzip etag (iDRAC)":          {"Dell", labbmc.Quirks{ETag: true, GzipETag: true}},
+		"no target None (HPE)":       {"HPE", labbmc.Quirks{NoTargetNone: true}},
+		"enabled (Supermicro)":       {"Supermicro", labbmc.Quirks{NeedEnabled: true, ForgetBootMode: true}},
+		"settings URI (iDRAC10)":     {"Dell", labbmc.Quirks{BootSettingsURI: true, ETag: true, GzipETag: true}},
+		"future state (AMI)":         {"AMI", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}},
+		"future state (unknown)":     {"", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}},
+		"action info":                {"", labbmc.Quirks{ResetTypesByActionInfo: true}},
+		"allowable values not shown": {"", labbmc.Quirks{NoAllowableValues: true}},
+		"network adapters":           {"", labbmc.Quirks{NoEthernetInterfaces: true, NetworkAdapters: true}},
+		"other system id":            {"", labbmc.Quirks{SystemID: "System.Embedded.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bmctest.Run(t, func(t *testing.T) bmctest.Rig {
@@ -144,7 +142,7 @@ func TestSuite(t *testing.T) {
 					s.Manufacturer = tc.vendor
 				}
 				r := newRig(t, func(c *labbmc.Config) { c.Quirks, c.System = tc.quirks, s })
-				return bmctest.Rig{Dial: hurried, Target: r.target, Server: server{rig: r}, Inventory: bmc.Inventory{
+				return bmctest.Rig{Dial: dialFast, Target: r.target, Server: server{rig: r}, Inventory: bmc.Inventory{
 					Identity: bmc.Identity{
 						SystemID: r.SystemPath(), UUID: s.UUID, Serial: s.Serial, Manufacturer: s.Manufacturer, Model: s.Model,
 						BMCFirmware: s.BMCFirmware, BMCUUID: s.BMCUUID,
@@ -169,9 +167,9 @@ func TestResetFallbacks(t *testing.T) {
 		{"no graceful off", []string{"On", "ForceOff"}, bmc.ActionGracefulOff, nil, bmc.ErrNotSupported},
 		{"no graceful restart", []string{"On", "ForceRestart"}, bmc.ActionGracefulRestart, nil, bmc.ErrNotSupported},
 		{"on by the button", []string{"ForceOff", "PushPowerButton"}, bmc.ActionOn, []string{"Reset PushPowerButton"}, nil},
-		{"off by the button, of a server that is off", []string{"On", "PushPowerButton"}, bmc.ActionGracefulOff, nil, bmc.ErrNotSupported},
-		{"interrupt", []string{"On", "Nmi"}, bmc.ActionNMI, []string{"Reset Nmi"}, nil},
-		{"no interrupt", []string{"On"}, bmc.ActionNMI, nil, bmc.ErrNotSupported},
+		{"off by the button while off", []string{"On", "PushPowerButton"}, bmc.ActionGracefulOff, nil, bmc.ErrNotSupported},
+		{"NMI", []string{"On", "Nmi"}, bmc.ActionNMI, []string{"Reset Nmi"}, nil},
+		{"no NMI", []string{"On"}, bmc.ActionNMI, nil, bmc.ErrNotSupported},
 		{"no force off", []string{"On", "PushPowerButton"}, bmc.ActionForceOff, nil, bmc.ErrNotSupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -186,9 +184,9 @@ func TestResetFallbacks(t *testing.T) {
 	}
 }
 
-// TestButtonOff: the power button asks a server that is on to switch off, and nobody
-// presses it for one that is off.
-func TestButtonOff(t *testing.T) {
+// TestPowerButtonOnlyWhenOn checks that the power button switches a running server off and is not
+// pressed for one that is off.
+func TestPowerButtonOnlyWhenOn(t *testing.T) {
 	r := newRig(t, func(c *labbmc.Config) { c.Quirks.ResetTypes = []string{"On", "PushPowerButton"} })
 	conn := r.dial(t)
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
@@ -203,10 +201,9 @@ func TestButtonOff(t *testing.T) {
 	}
 }
 
-// TestResetsThatAreListedAndUnknown: a BMC that does not know a reset type which it lists
-// gets the next one. A BMC that refuses for another reason does not, nor one whose answer is
-// lost (I17).
-func TestResetsThatAreListedAndUnknown(t *testing.T) {
+// TestUnknownResetTypeFallsBack checks that a BMC that refuses a listed reset type as unknown gets
+// the next one. After another refusal or a lost answer it does not (I17).
+func TestUnknownResetTypeFallsBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault labbmc.Faults
 		posts int
@@ -240,12 +237,12 @@ func TestResetsThatAreListedAndUnknown(t *testing.T) {
 	}
 }
 
-// TestButtonIsNotPressedOnOldState: the BMC shows a server off that runs, and refuses On. The
-// power button would switch the server off.
-func TestButtonIsNotPressedOnOldState(t *testing.T) {
+// TestPowerButtonNeedsFreshState checks that the power button is not pressed for a running server
+// that the BMC shows off and that refuses On: it would switch the server off.
+func TestPowerButtonNeedsFreshState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id      string
-		between func(*rig) // what happens at the server between the read and the refusal
+		between func(*rig) // changes the server between the read and the refusal
 		resets  int
 		err     error
 	}{
@@ -262,7 +259,7 @@ func TestButtonIsNotPressedOnOldState(t *testing.T) {
 			refuses := labbmc.Faults{Status: 400, MessageID: tc.id, Match: func(method, path string) bool {
 				return method == "POST" && strings.HasSuffix(path, "ComputerSystem.Reset")
 			}}
-			r.SetFaults(labbmc.Faults{PowerLie: labbmc.Stale}, refuses) // off from here on
+			r.SetFaults(labbmc.Faults{PowerLie: labbmc.Stale}, refuses) // shown off from now on
 			if err := r.bench.Power(t.Context(), labbmc.On); err != nil {
 				t.Fatal(err)
 			}
@@ -289,9 +286,9 @@ func TestButtonIsNotPressedOnOldState(t *testing.T) {
 	}
 }
 
-// TestGentleActionsStayGentle: only a BMC that has no graceful way is "not supported", since
-// callers then cut the power.
-func TestGentleActionsStayGentle(t *testing.T) {
+// TestGracefulActionsStayGraceful checks that only a BMC without a graceful action causes
+// ErrNotSupported, after which callers cut the power.
+func TestGracefulActionsStayGraceful(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
 		id     string
@@ -324,10 +321,10 @@ func TestGentleActionsStayGentle(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfWhatIsSo: a BMC that shows off and refuses to switch off has nothing to do
-// only where it says so. One that is busy, or starting, may have lost sight of a server that
-// runs, and a host is fenced by this answer (I7).
-func TestRefusalsOfWhatIsSo(t *testing.T) {
+// TestRefusedNoop checks that a refused power-off of a server that is off succeeds only after
+// certain refusals. A busy or starting BMC may show a running server off, and success fences a
+// host (I7).
+func TestRefusedNoop(t *testing.T) {
 	for status, want := range map[int]error{
 		400: nil, 405: nil, 409: nil,
 		404: bmc.ErrNotSupported, 422: bmc.ErrNotSupported, 501: bmc.ErrNotSupported,
@@ -345,8 +342,8 @@ func TestRefusalsOfWhatIsSo(t *testing.T) {
 	}
 }
 
-// TestBootLadder pins what reaches the BMC, write by write.
-func TestBootLadder(t *testing.T) {
+// TestBootOverrideWrites checks the writes that set a boot override.
+func TestBootOverrideWrites(t *testing.T) {
 	const sys = "PATCH /redfish/v1/Systems/1"
 	once := bmc.BootOverride{Target: bmc.BootPXE}
 	bios := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeBIOS}
@@ -358,7 +355,7 @@ func TestBootLadder(t *testing.T) {
 		want     []string
 		err      error
 	}{
-		{"first rung", labbmc.Quirks{}, labbmc.Faults{}, once, []string{sys + " 204"}, nil},
+		{"system", labbmc.Quirks{}, labbmc.Faults{}, once, []string{sys + " 204"}, nil},
 		{"mode unknown (X10)", labbmc.Quirks{NoBootMode: true}, labbmc.Faults{}, bios, []string{sys + " 400", sys + " 204"}, nil},
 		{"mode fixed (iLO 5)", labbmc.Quirks{FixedBootMode: true}, labbmc.Faults{}, bios,
 			[]string{sys + " 400", sys + " 204"}, bmc.ErrNotApplied},
@@ -366,11 +363,11 @@ func TestBootLadder(t *testing.T) {
 			[]string{sys + " 400", sys + " 400", sys + "/Settings 204"}, nil},
 		{"future state (AMI)", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}, labbmc.Faults{}, once,
 			[]string{sys + " 400", sys + "/SD 204"}, nil},
-		{"forgets it", labbmc.Quirks{}, labbmc.Faults{ForgetBoot: true}, once, []string{sys + " 204"}, bmc.ErrNotApplied},
-		{"lost reply ends the ladder", labbmc.Quirks{}, labbmc.Faults{LoseReply: true, Match: isPatch}, once,
+		{"not applied", labbmc.Quirks{}, labbmc.Faults{ForgetBoot: true}, once, []string{sys + " 204"}, bmc.ErrNotApplied},
+		{"lost reply ends the tries", labbmc.Quirks{}, labbmc.Faults{LoseReply: true, Match: isPatch}, once,
 			[]string{sys + " 204"}, bmc.ErrUnknownOutcome},
 		{"503 ends the ladder", labbmc.Quirks{}, labbmc.Faults{Status: 503, Match: isPatch}, once, []string{sys + " 503"}, bmc.ErrBusy},
-		{"nothing helps", labbmc.Quirks{}, labbmc.Faults{Status: 400, Match: isPatch}, once,
+		{"everything refused", labbmc.Quirks{}, labbmc.Faults{Status: 400, Match: isPatch}, once,
 			[]string{sys + " 400", sys + " 400"}, bmc.ErrNotSupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -404,8 +401,8 @@ func TestMACs(t *testing.T) {
 	}{
 		{"listed, sorted", labbmc.Quirks{}, []string{"52:54:00:00:00:02", "52-54-00-00-00-01"}, []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}},
 		{"none are listed", labbmc.Quirks{}, nil, nil},
-		{"beside the link to the BMC", labbmc.Quirks{BMCInterface: true}, []string{"52:54:00:00:00:01"}, []string{"02:00:5e:00:53:fd", "52:54:00:00:00:01"}},
-		{"the link to the BMC alone", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true}, []string{"52:54:00:00:00:01"}, nil},
+		{"with the link to the BMC", labbmc.Quirks{BMCInterface: true}, []string{"52:54:00:00:00:01"}, []string{"02:00:5e:00:53:fd", "52:54:00:00:00:01"}},
+		{"only the link to the BMC", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true}, []string{"52:54:00:00:00:01"}, nil},
 		{"cards elsewhere", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true, NetworkAdapters: true}, []string{"52:54:00:00:00:01"}, []string{"02:00:5e:00:53:fd", "52:54:00:00:00:01"}},
 		{"cannot list", labbmc.Quirks{NoEthernetInterfaces: true}, []string{"52:54:00:00:00:01"}, nil},
 		{"interfaces without addresses", labbmc.Quirks{}, []string{"", "00:00:00:00:00:00"}, nil},

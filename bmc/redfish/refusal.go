@@ -18,13 +18,13 @@ type message struct {
 	properties []string
 }
 
-// name is the last part of the ID: "Base.1.16.PropertyMissing" is "PropertyMissing".
+// name returns the last part of the ID: PropertyMissing of "Base.1.16.PropertyMissing".
 func (m message) name() string {
 	_, name, _ := cutLast(m.id, ".")
 	return name
 }
 
-// mapped is the message with all its texts changed.
+// mapped returns the message with change applied to all its texts.
 func (m message) mapped(change func(string) string) message {
 	m.id, m.text = change(m.id), change(m.text)
 	for _, all := range [][]string{m.args, m.properties} {
@@ -35,7 +35,7 @@ func (m message) mapped(change func(string) string) message {
 	return m
 }
 
-// String is the message for people: its text, or its arguments where it has no text.
+// String returns the readable message: its text or, without one, its arguments.
 func (m message) String() string {
 	if m.text == "" && len(m.args) > 0 {
 		return m.id + " (" + strings.Join(m.args, ", ") + ")"
@@ -43,10 +43,9 @@ func (m message) String() string {
 	return strings.Trim(m.id+": "+m.text, ": ")
 }
 
-// parseRefusal reads the body of an error answer. It is as lenient as decode: services send
-// one object instead of a list of messages, numbers among the arguments, and the list
-// outside of "error". general is the text of the answer as a whole; a body that is no JSON
-// is such a text.
+// parseRefusal reads the body of an error answer. Like decode it is lenient: BMCs send one
+// object instead of a list of messages, numbers as arguments, and the list outside of "error".
+// general is the text of the whole answer, or a body that is not JSON.
 func parseRefusal(body []byte) (messages []message, general string) {
 	var document any
 	if json.Unmarshal(body, &document) != nil {
@@ -71,8 +70,8 @@ func parseRefusal(body []byte) (messages []message, general string) {
 	return messages, general
 }
 
-// shownRefusal is what people read of a refusal. The general text of an answer with
-// messages of its own only points to them.
+// shownRefusal returns the readable part of a refusal. The general text of an answer that has
+// messages only refers to them.
 func shownRefusal(messages []message, general string) string {
 	var parts []string
 	for _, m := range messages {
@@ -85,7 +84,7 @@ func shownRefusal(messages []message, general string) string {
 	return strings.Join(parts, "; ")
 }
 
-// member is a value of a JSON object by its name in any case; nil where there is none.
+// member returns the value of a JSON object by its name, in any case; nil if there is none.
 func member(v any, name string) any {
 	object, _ := v.(map[string]any)
 	if found, ok := object[name]; ok {
@@ -99,7 +98,7 @@ func member(v any, name string) any {
 	return nil
 }
 
-// list is a JSON value as a list: that of a single value has one entry.
+// list returns a JSON value as a list; a single value is a list of one.
 func list(v any) []any {
 	switch v := v.(type) {
 	case nil:
@@ -110,7 +109,7 @@ func list(v any) []any {
 	return []any{v}
 }
 
-// texts are the entries of a list that are texts or numbers.
+// texts returns the paths of the strings of a document.
 func texts(v any) []string {
 	var out []string
 	for _, entry := range list(v) {
@@ -121,7 +120,7 @@ func texts(v any) []string {
 	return out
 }
 
-// text is a JSON text, number or boolean as text; empty for anything else.
+// text returns a JSON string, number or boolean as text, and "" for anything else.
 func text(v any) string {
 	switch v := v.(type) {
 	case string:

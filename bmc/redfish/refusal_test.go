@@ -13,8 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// TestParseRefusal pins what is understood of an error answer that deviates from DSP0266, and
-// what people read of it.
+// TestParseRefusal checks what is read from error answers that deviate from DSP0266.
 func TestParseRefusal(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body  string
@@ -36,7 +35,7 @@ func TestParseRefusal(t *testing.T) {
 		"one text as the arguments": {
 			`{"error":{"@Message.ExtendedInfo":[{"MessageId":"A.1.B","MessageArgs":"Delay"}]}}`, "B", "A.1.B (Delay)",
 		},
-		"IDs only, and the text beside them": {
+		"IDs only, and general text": {
 			`{"error":{"code":"X","message":"The drive is locked by job 7.","@Message.ExtendedInfo":[{"MessageId":"A.1.B"},{"MessageId":"A.1.C"}]}}`,
 			"B C", "A.1.B; A.1.C; The drive is locked by job 7.",
 		},
@@ -67,8 +66,8 @@ func TestParseRefusal(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeAgreesWithTheAnswer: a BMC that answers 500 has answered.
-func TestUnknownOutcomeAgreesWithTheAnswer(t *testing.T) {
+// TestUnknownOutcomeShowsAnswer checks that the error of a write that got 500 contains the answer.
+func TestUnknownOutcomeShowsAnswer(t *testing.T) {
 	c := &conn{transport: &transport{last: exchange{status: 500}}}
 	c.transport.last.refusal.WriteString(`{"error":{"code":"X","message":"Internal failure 7."}}`)
 	err := c.failure(write, "post /a", errors.New("500"))

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// registryFileResource is MessageRegistryFile (DSP2046), registryResource
-// AttributeRegistry (DSP0268 §AttributeRegistry).
+// registryFileResource is MessageRegistryFile (DSP2046), registryResource is AttributeRegistry
+// (DSP0268 §AttributeRegistry).
 type (
 	registryFileResource struct {
 		Registry string `json:"Registry"`
@@ -46,28 +46,26 @@ type (
 )
 
 // SettingSchemas implements bmc.Settings.
-func (c *conn) SettingSchemas(ctx context.Context) (map[string]bmc.SettingSchema, error) {
+func (c *conn) SettingSchemas(ctx context.Context) (_ map[string]bmc.SettingSchema, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "read setting schemas")
 	bios, _, err := c.bios()
-	if err == nil {
-		var schemas map[string]bmc.SettingSchema
-		if schemas, err = c.schemasOf(bios); err == nil {
-			return schemas, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("read setting schemas: %w", err)
+	return c.schemasOf(bios)
 }
 
-// schemasOf reads the registry of the attributes. It is not kept: it takes some hundred
-// kilobytes, and sessions last as long as hosts are asked for their power state.
+// schemasOf reads the attribute registry. It does not cache it: a registry takes hundreds of
+// kilobytes, and a session is kept as long as its host is polled.
 //
-// Up to four places name a registry, and makers write its version differently in each, or
-// leave Bios without a name. So all that have the name but for its version are looked at, and
-// the best is taken: one whose own Id, or whose file, is what Bios names, or else the only one.
-// Where no file has the name (sushy-tools), BIOS registries are looked at for their Id.
+// Up to four places name a registry, and vendors write its version differently in each or leave
+// the name out of Bios. So schemasOf reads every registry whose name matches without the version.
+// It takes the one whose Id or file name is the name in Bios, or else the only one. If no file has
+// the name (sushy-tools), it compares the Id of the BIOS registries.
 func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error) {
 	if c.root.Registries.ID == "" {
-		return nil, lacking("the BMC has no registries")
+		return nil, notSupported("the BMC has no registries")
 	}
 	files, err := c.registryFiles(bios.Registry)
 	if err != nil {
@@ -83,7 +81,7 @@ func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error
 	for _, f := range files {
 		var registry registryResource
 		if err := c.getLarge(f.uri, &registry); err != nil {
-			if optional(err) != nil {
+			if ignoreUnsupported(err) != nil {
 				return nil, err
 			}
 			continue
@@ -94,73 +92,65 @@ func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error
 		if len(registry.Entries.Attributes) == 0 {
 			continue
 		}
-		if f.exact || registry.ID == bios.Registry {
+		if f.match == 2 || registry.ID == bios.Registry {
 			return schemas(registry.Entries.Attributes), nil
 		}
-		if !byID || likeness(registry.ID, bios.Registry) > 0 {
+		if !byID || nameMatch(registry.ID, bios.Registry) > 0 {
 			found = append(found, registry)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return nil, lacking("the registry of the attributes is not there")
+		return nil, notSupported("the attribute registry was not found")
 	case 1:
 		return schemas(found[0].Entries.Attributes), nil
 	}
-	return nil, lacking("several registries may be that of the attributes, and Bios names none of them")
+	return nil, notSupported("several registries may be the attribute registry, and Bios names none of them")
 }
 
-// maxRegistries bounds those that are read to find the one of the attributes.
+// maxRegistries bounds the registries that are read to find the right one.
 const maxRegistries = 4
 
-// registryFile is where a registry is; exact: a name of the file is the one that Bios has.
+// registryFile is the location of a registry. match is nameMatch of its name.
 type registryFile struct {
 	uri   string
-	exact bool
+	match int
 }
 
-// registryFiles finds the files of the registries that may be the one of a name, exact ones
-// first.
+// registryFiles returns the registries that may have a name, exact matches first.
 func (c *conn) registryFiles(name string) ([]registryFile, error) {
 	members, err := c.members(c.root.Registries.ID)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(members, func(a, b string) int { return likeness(path.Base(b), name) - likeness(path.Base(a), name) })
+	slices.SortStableFunc(members, func(a, b string) int { return nameMatch(path.Base(b), name) - nameMatch(path.Base(a), name) })
 	var files []registryFile
 	var unread error
 	for _, member := range members {
-		if len(files) > 0 && likeness(path.Base(member), name) == 0 {
-			break // sorted, and what is left is of other names
+		if len(files) > 0 && nameMatch(path.Base(member), name) == 0 {
+			break // sorted: the rest have other names
 		}
 		var file registryFileResource
 		if err := c.get(member, &file); err != nil {
-			if optional(err) != nil && !brokeDown(err) {
+			if ignoreUnsupported(err) != nil && !brokeDown(err) {
 				return nil, err
 			}
-			unread = cmp.Or(unread, optional(err))
+			unread = cmp.Or(unread, ignoreUnsupported(err))
 			continue
 		}
-		like := max(likeness(path.Base(member), name), likeness(file.Registry, name))
-		if uri := file.uri(); like > 0 && uri != "" {
-			files = append(files, registryFile{uri, like == 2})
+		match := max(nameMatch(path.Base(member), name), nameMatch(file.Registry, name))
+		if uri := file.uri(); match > 0 && uri != "" {
+			files = append(files, registryFile{uri, match})
 		}
 	}
 	if len(files) == 0 && unread != nil {
 		return nil, unread
 	}
-	slices.SortStableFunc(files, func(a, b registryFile) int { return order(b.exact) - order(a.exact) })
+	slices.SortStableFunc(files, func(a, b registryFile) int { return b.match - a.match })
 	return files[:min(len(files), maxRegistries)], nil
 }
 
-func order(first bool) int {
-	if first {
-		return 1
-	}
-	return 0
-}
-
-// uri is where the registry is, in English where there is a choice.
+// uri returns the location of the registry, preferably the English one.
 func (f registryFileResource) uri() string {
 	for _, english := range []bool{true, false} {
 		for _, l := range f.Location {
@@ -172,9 +162,9 @@ func (f registryFileResource) uri() string {
 	return ""
 }
 
-// likeness of a registry's name to the one that Bios has: 2 the same, 1 the same but for the
-// version, 0 another. Without a name of Bios', what is called a BIOS registry is like it.
-func likeness(is, wanted string) int {
+// nameMatch compares the name of a registry with the name in Bios: 2 equal, 1 equal without the
+// version, 0 different. Without a name in Bios, every BIOS attribute registry is 1.
+func nameMatch(is, wanted string) int {
 	switch {
 	case wanted == "" && strings.Contains(strings.ToLower(is), "biosattribute"):
 		return 1
@@ -188,10 +178,10 @@ func likeness(is, wanted string) int {
 	return 0
 }
 
-// version is how a registry's name may end: ".v1_0_3", ".1.0.0", "1.0".
+// version matches the version at the end of a registry's name: ".v1_0_3", ".1.0.0", "1.0".
 var version = regexp.MustCompile(`[._]?v?[0-9]+([._][0-9]+)+(\.json)?$`)
 
-// stem is a registry's name without its version.
+// stem returns the name of a registry without its version.
 func stem(name string) string { return version.ReplaceAllString(name, "") }
 
 func schemas(attributes []attributeResource) map[string]bmc.SettingSchema {
@@ -209,7 +199,7 @@ func schemas(attributes []attributeResource) map[string]bmc.SettingSchema {
 			s.MaxLength = a.MaxLength.int64()
 		case bmc.ValueBoolean:
 		default:
-			continue // passwords, and what is not known
+			continue // passwords and unknown types
 		}
 		if a.Name != "" {
 			out[a.Name] = s

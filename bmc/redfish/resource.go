@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// The resources below hold what this driver reads, and nothing else (DSP0268).
+// The resources below have only the properties that this driver reads (DSP0268).
 
 // link is a reference to a resource.
 type link struct {
@@ -47,7 +47,7 @@ type collectionResource struct {
 	Next    string `json:"Members@odata.nextLink"`
 }
 
-// expandedResource is a collection with its members in it.
+// expandedResource is a collection that contains its members.
 type expandedResource struct {
 	Members []json.RawMessage `json:"Members"`
 	Count   int               `json:"Members@odata.count"`
@@ -55,7 +55,7 @@ type expandedResource struct {
 }
 
 type systemResource struct {
-	// etag is the ETag that came with it, or stands in it; empty: none.
+	// etag is the ETag of the header or else of the body; empty: none.
 	etag         string
 	Tag          string             `json:"@odata.etag"`
 	ID           string             `json:"@odata.id"`
@@ -100,22 +100,22 @@ type systemResource struct {
 	IndicatorLED   string         `json:"IndicatorLED"`
 }
 
-// statusResource is Resource.Status. Some leave State out (HPE drives).
+// statusResource is Resource.Status. Some BMCs leave State out (HPE drives).
 type statusResource struct {
 	State  string `json:"State"`
 	Health string `json:"Health"`
 	Rollup string `json:"HealthRollup"`
 }
 
-// sum is the health of the whole, or of the thing itself where no sum is told.
-func (s statusResource) sum() bmc.HealthState {
+// overall returns the health of the resource with its parts or, without a rollup, its own health.
+func (s statusResource) overall() bmc.HealthState {
 	if sum := healthState(s.Rollup); sum != bmc.HealthUnknown {
 		return sum
 	}
 	return healthState(s.Health)
 }
 
-// actionResource is an action that needs nothing but its target.
+// actionResource is an action that needs only its target.
 type actionResource struct {
 	Target  string   `json:"target"`
 	Allowed []string `json:"ResetType@Redfish.AllowableValues"`
@@ -129,7 +129,7 @@ type bootResource struct {
 	HTTPBootURI    string                            `json:"HttpBootUri"`
 }
 
-// settingsResource is what a settings URI shows of the future state.
+// settingsResource is the future state of a system.
 type settingsResource struct {
 	Boot *bootResource `json:"Boot"`
 }
@@ -174,9 +174,9 @@ type macResource struct {
 	} `json:"Links"`
 }
 
-// address is the interface's; empty where it has none, or is the server's link to its own
-// BMC (DSP0268, EthernetInterface.Links.HostInterface; DSP2046's example calls it
-// ToManager), from which nothing boots.
+// address returns the MAC address. It is empty without one, and for the server's link to its
+// own BMC (DSP0268, EthernetInterface.Links.HostInterface; ToManager in the example of
+// DSP2046), from which nothing boots.
 func (m macResource) address() string {
 	if m.Links.HostInterface.ID != "" || strings.EqualFold(m.ID, "ToManager") {
 		return ""
@@ -189,10 +189,10 @@ func (m macResource) address() string {
 	return ""
 }
 
-// serves says whether it is a network card in use.
+// serves reports whether it is an enabled network card.
 func (m macResource) serves() bool { return m.address() != "" && (m.Enabled == nil || *m.Enabled) }
 
-// networkCardResource is NetworkInterface, or NetworkAdapter.
+// networkCardResource is a NetworkInterface or a NetworkAdapter.
 type networkCardResource struct {
 	Functions link `json:"NetworkDeviceFunctions"`
 	Links     struct {
@@ -204,9 +204,8 @@ type networkFunctionResource struct {
 	Ethernet macResource `json:"Ethernet"`
 }
 
-// number is a number as text, empty where what is shown is none: some BMCs say
-// "N/A" for what they cannot measure. Not json.Number: what that refuses, decode takes
-// for no JSON, and the whole resource is lost.
+// number is a JSON number as text, and empty for any other value: some BMCs send "N/A" for what
+// they cannot measure. json.Number would make such a resource undecodable.
 type number string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -218,7 +217,7 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// int64 is the number where it is whole; nil otherwise.
+// int64 returns the number if it is whole, or nil.
 func (n number) int64() *int64 {
 	i, err := strconv.ParseInt(string(n), 10, 64)
 	if err != nil {
@@ -227,7 +226,7 @@ func (n number) int64() *int64 {
 	return &i
 }
 
-// expandMembers asks for the members of a collection in the answer (DSP0266, expand query
+// expandMembers asks for the members of a collection in one answer (DSP0266, expand query
 // parameter).
 const expandMembers = "?$expand=.($levels=1)"
 
@@ -235,16 +234,15 @@ const expandMembers = "?$expand=.($levels=1)"
 type resource struct {
 	path string
 	body []byte
-	// from is the path of the answer that it came in.
+	// from is the path of the answer that contained it.
 	from string
 }
 
-// into reads the member; what it does not understand is left out, see decode.
+// into decodes the member, see decode.
 func (r resource) into(v any) error { return decode(r.body, v) }
 
-// resources reads all members of a collection, in the order of their paths: in one answer
-// where the BMC offers that and does it right, else one by one. whole is false where the BMC
-// lists a member and does not show it.
+// resources reads all members of a collection, sorted by path: in one answer if the BMC supports
+// that correctly, or else one by one. whole is false if a listed member could not be read.
 func (c *conn) resources(collection string, limit int) (all []resource, whole bool, _ error) {
 	if all, ok, err := c.expanded(collection, limit); ok || err != nil {
 		return all, ok, err
@@ -256,7 +254,7 @@ func (c *conn) resources(collection string, limit int) (all []resource, whole bo
 	for _, path := range paths {
 		body, err := c.read(path)
 		if err != nil {
-			if err := optional(err); err != nil {
+			if err := ignoreUnsupported(err); err != nil {
 				return nil, false, err
 			}
 			continue
@@ -266,9 +264,9 @@ func (c *conn) resources(collection string, limit int) (all []resource, whole bo
 	return all, len(all) == len(paths), nil
 }
 
-// expanded reads a collection with its members. ok is false where the BMC does not offer it,
-// declines, or does not do it right: it leaves members out, or shows links. It is false too
-// where the answer did not come in the time of an earlier try: members alone are smaller.
+// expanded reads a collection with its members in one answer. ok is false if the BMC does not
+// offer that, refuses it, or leaves out members or their properties. ok is also false if the
+// answer did not come in time in an earlier try: single members are smaller.
 func (c *conn) expanded(collection string, limit int) (all []resource, ok bool, _ error) {
 	if e := c.root.Features.Expand; !e.All && !e.NoLinks || strings.Contains(collection, "?") {
 		return nil, false, nil
@@ -280,10 +278,10 @@ func (c *conn) expanded(collection string, limit int) (all []resource, ok bool, 
 		}
 		var e expandedResource
 		if err := c.getLarge(from, &e); err != nil {
-			return nil, false, untold(err)
+			return nil, false, ignoreUnreadable(err)
 		}
 		if count = max(count, e.Count); page > limit || len(all)+len(e.Members) > limit {
-			return nil, false, nil // the other way tells of the limit
+			return nil, false, nil // the read of the members reports the limit
 		}
 		for _, body := range e.Members {
 			var l link

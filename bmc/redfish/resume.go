@@ -14,27 +14,25 @@ import (
 )
 
 const (
-	// keepFor is how long the answers of a read that was cut off are good for, from the
-	// first on: a BMC at rest is polled some times meanwhile.
+	// keepFor is how long the answers of an unfinished read are valid, from the first answer
+	// on. A BMC in backoff is polled a few times in that time.
 	keepFor = 30 * time.Minute
-	// maxKept bounds those of all reads, in bytes. A hundred items of firmware are half of
-	// it.
+	// maxKept bounds the answers of all unfinished reads, in bytes. A hundred firmware items
+	// need half of it.
 	maxKept = 1 << 20
 )
 
-// longRead is a read of many resources. BMCs are known that take three seconds for each,
-// and then the time of a call is over before the last; what was answered is kept, and
-// the next try asks for the rest.
+// longRead is a read of many resources. Some BMCs take three seconds for each, and the deadline of
+// the call passes before the last. The next try keeps the answers and reads the rest.
 type longRead struct {
 	begun   time.Time
 	answers map[string]kept
 	bytes   int
-	// try is the number of the one in progress, and news counts its answers.
+	// try is the number of the current try, and news counts its answers.
 	try, news int
 }
 
-// longReads are those that were cut off, by the system and the call: other calls, and
-// those of other systems of the BMC, come between.
+// longReads are reads that a slow BMC does not finish within one call.
 type longReads map[longReadOf]*longRead
 
 type longReadOf struct {
@@ -42,23 +40,23 @@ type longReadOf struct {
 	call   bmc.CallName
 }
 
-// kept is what was answered to the read of a path: a body, or that there is none to be had.
+// kept is the answer for a path: a body, or the error that it does not exist.
 type kept struct {
 	body []byte
 	err  error
 	try  int
 }
 
-// earlier says whether a path was read by a try before the one in progress.
-func (r *longRead) earlier(path string) bool {
+// readBefore reports whether a path was read by an earlier try.
+func (r *longRead) readBefore(path string) bool {
 	k, ok := r.answers[path]
 	return ok && k.try < r.try
 }
 
-// inParts makes a read of many resources, each by c.read. One that its deadline cut off
-// ends with bmc.ErrUnfinished, unless not a single resource was added to those that are
-// known; the next try goes on from there, if nothing was written meanwhile.
-func (c *conn) inParts(call bmc.CallName, read func() error) error {
+// resumable makes a read of many resources that uses c.read for each. If the deadline passes and the
+// read got at least one new answer, resumable returns bmc.ErrUnfinished. The next try uses the
+// answers, unless a write came in between.
+func (c *conn) resumable(call bmc.CallName, read func() error) error {
 	of := longReadOf{c.system, call}
 	r := c.unfinished[of]
 	if r == nil {
@@ -70,7 +68,7 @@ func (c *conn) inParts(call bmc.CallName, read func() error) error {
 	c.reading = nil
 	delete(c.unfinished, of)
 	if !errors.Is(err, bmc.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
-		return err // nil, or what may have come of an answer that is another the next time
+		return err // nil, or an error that may depend on the kept answers
 	}
 	if c.unfinished == nil {
 		c.unfinished = longReads{}
@@ -79,11 +77,11 @@ func (c *conn) inParts(call bmc.CallName, read func() error) error {
 	if r.news == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %d answers are there, the next try goes on from them", bmc.ErrUnfinished, len(r.answers))
+	return fmt.Errorf("%w: the next try reads the rest", bmc.ErrUnfinished)
 }
 
-// known is what the read in progress was answered before. It counts as a request, so that
-// one that leads in circles comes to its end.
+// known returns the answer of an earlier try. It counts as a request, so that links in a circle
+// come to an end.
 func (c *conn) known(path string) (kept, bool) {
 	if c.reading == nil || c.transport.left <= 0 {
 		return kept{}, false
@@ -95,8 +93,8 @@ func (c *conn) known(path string) (kept, bool) {
 	return k, ok
 }
 
-// keep notes an answer, or that there is none of the path; not of the system's, which a BMC
-// that starts does not have yet. Other errors are asked about again.
+// keep stores an answer, or that the path does not exist. It does not store that for the system,
+// which is missing while a BMC starts. Other errors are not stored.
 func (c *conn) keep(path string, body []byte, err error) {
 	r := c.reading
 	if r == nil || err != nil && (!errors.Is(err, bmc.ErrNotSupported) || path == c.system) || c.keptBytes()+len(body) > maxKept {
@@ -107,7 +105,7 @@ func (c *conn) keep(path string, body []byte, err error) {
 	r.answers[path] = kept{body: body, err: err, try: r.try}
 }
 
-// keptBytes are those of all reads.
+// keptBytes returns the size of the answers of all reads.
 func (c *conn) keptBytes() int {
 	sum := c.reading.bytes
 	for _, r := range c.unfinished {
@@ -118,7 +116,7 @@ func (c *conn) keptBytes() int {
 	return sum
 }
 
-// begin starts a call.
+// begin starts a call and drops old answers.
 func (c *conn) begin(ctx context.Context) {
 	c.transport.begin(ctx)
 	maps.DeleteFunc(c.unfinished, func(_ longReadOf, r *longRead) bool { return time.Since(r.begun) > keepFor })

@@ -20,8 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
 
-// expiring is a context whose deadline comes when a BMC has given so many answers and is
-// asked for one more.
+// expiring is a context whose deadline passes at the first request after a number of answers.
 type expiring struct {
 	context.Context
 	done chan struct{}
@@ -34,7 +33,7 @@ func expireAfter(parent context.Context, answers int32) *expiring {
 	return e
 }
 
-// expires takes one more request; true: it is not answered.
+// expires counts a request and reports whether the deadline has passed.
 func (e *expiring) expires() bool {
 	left := e.left.Add(-1)
 	if left == -1 {
@@ -56,8 +55,7 @@ func (e *expiring) Err() error {
 	}
 }
 
-// slow makes a BMC one that answers the reads of a call until its context expires. asked
-// counts them.
+// slow makes the BMC answer reads of a call until its context expires. asked counts the requests.
 func (r *rig) slow(call *atomic.Pointer[expiring], asked *atomic.Int32) {
 	r.SetFaults(labbmc.Faults{Hang: true, Match: func(method, _ string) bool {
 		if method != http.MethodGet {
@@ -81,13 +79,13 @@ var longReads = map[string]func(context.Context, bmc.Conn) (any, error){
 	"Health": func(ctx context.Context, c bmc.Conn) (any, error) { return c.Health(ctx) },
 }
 
-// TestGoesOnWhereItsTimeEnded: of a BMC that answers one read within the time of a call,
-// all is known after some calls: each resource is asked for once, but for those whose
-// answer was not waited for. The BMC is not thought ill meanwhile.
-func TestGoesOnWhereItsTimeEnded(t *testing.T) {
+// TestUnfinishedReadResumes checks that a BMC that answers one request within each call is read
+// completely after some calls, that each resource is requested once unless its answer came too
+// late, and that the BMC does not count as failing.
+func TestUnfinishedReadResumes(t *testing.T) {
 	for name, read := range longReads {
 		t.Run(name, func(t *testing.T) {
-			makers(t, func(t *testing.T, r *rig) {
+			eachPersonality(t, func(t *testing.T, r *rig) {
 				want, err := read(t.Context(), r.dial(t))
 				if err != nil {
 					t.Fatal(err)
@@ -106,9 +104,9 @@ func TestGoesOnWhereItsTimeEnded(t *testing.T) {
 	}
 }
 
-// TestLongReadsBesideOthers: reads of other things, and those of another system of the BMC,
-// come between the tries of one, and each gets on.
-func TestLongReadsBesideOthers(t *testing.T) {
+// TestUnfinishedReadsInterleave checks that unfinished reads progress although other reads, also
+// of another system, come in between.
+func TestUnfinishedReadsInterleave(t *testing.T) {
 	r := newRig(t, func(c *labbmc.Config) { c.Personality, _ = personality.Named("dell-idrac9") })
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
 	defer closePool(t, pool)
@@ -144,8 +142,9 @@ func TestLongReadsBesideOthers(t *testing.T) {
 	t.Errorf("%d reads came to no end", len(unread))
 }
 
-// TestLongReadsOfTwoSystems: each goes on where its own ended, though they share a session.
-func TestLongReadsOfTwoSystems(t *testing.T) {
+// TestUnfinishedReadsOfTwoSystems checks that unfinished reads of two systems that share a session
+// progress separately.
+func TestUnfinishedReadsOfTwoSystems(t *testing.T) {
 	r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.Quirks.Systems, c.MaxSessions = 2, 1 })
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
 	defer closePool(t, pool)
@@ -166,7 +165,7 @@ func TestLongReadsOfTwoSystems(t *testing.T) {
 				t.Fatalf("%s: %v", path, err)
 			}
 			if id := got.(bmc.Inventory).Identity.SystemID; id != path {
-				t.Errorf("asked for %s, was told of %s", path, id)
+				t.Errorf("requested %s, got %s", path, id)
 			}
 			delete(unread, path)
 		}
@@ -178,8 +177,8 @@ func TestLongReadsOfTwoSystems(t *testing.T) {
 	t.Errorf("%d systems came to no end", len(unread))
 }
 
-// slowly returns a try of a read from a BMC that answers one request of each. asked counts
-// them.
+// slowly returns a function that tries a read with a BMC that answers one request of each call.
+// asked counts the requests.
 func (r *rig) slowly(pool *bmc.Pool, asked *atomic.Int32) func(t *testing.T, read func(context.Context, bmc.Conn) (any, error)) (any, error) {
 	var call atomic.Pointer[expiring]
 	r.slow(&call, asked)
@@ -215,9 +214,9 @@ func (r *rig) readSlowly(t *testing.T, pool *bmc.Pool, read func(context.Context
 	}
 }
 
-// TestFaultsAreAskedAboutAgain: what a BMC failed at once is no answer, and ends the reading.
-// A single item is read again, whatever is kept.
-func TestFaultsAreAskedAboutAgain(t *testing.T) {
+// TestFailedReadsAreNotKept checks that a failed read ends the call and is repeated in the next
+// one, and that a single item is always read again.
+func TestFailedReadsAreNotKept(t *testing.T) {
 	r := newRig(t, func(c *labbmc.Config) {
 		c.Personality, _ = personality.Named("dell-idrac9")
 		c.Personality.Quirks.Expand = false
@@ -230,11 +229,11 @@ func TestFaultsAreAskedAboutAgain(t *testing.T) {
 	of := func(id string) func(string, string) bool { return func(_, path string) bool { return path == id } }
 	r.SetFaults(labbmc.Faults{Status: 500, Match: of(want[1].ID)})
 	if _, err := conn.FirmwareInventory(t.Context()); !errors.Is(err, bmc.ErrBusy) || errors.Is(err, bmc.ErrUnfinished) {
-		t.Fatalf("an item that cannot be told now: %v", err)
+		t.Fatalf("an unreadable item: %v", err)
 	}
 	r.SetFaults(labbmc.Faults{Status: 404, Match: of(want[0].ID)})
 	if _, err := conn.(bmc.FirmwareReader).FirmwareItem(t.Context(), want[0].ID); !errors.Is(err, bmc.ErrNotSupported) {
-		t.Errorf("an item that has gone: %v", err)
+		t.Errorf("a removed item: %v", err)
 	}
 	r.SetFaults()
 	if got, err := conn.FirmwareInventory(t.Context()); err != nil || cmp.Diff(want, got) != "" {
@@ -245,9 +244,9 @@ func TestFaultsAreAskedAboutAgain(t *testing.T) {
 	}
 }
 
-// TestKeepsWithinBounds: of what a BMC tells a mebibyte is kept at most, and nothing for
-// longer than half an hour. What is from an earlier try says so.
-func TestKeepsWithinBounds(t *testing.T) {
+// TestKeptAnswersAreBounded checks that at most 1 MiB of answers is kept, for at most 30 minutes,
+// and that items from an earlier try are marked.
+func TestKeptAnswersAreBounded(t *testing.T) {
 	r := newRig(t, func(c *labbmc.Config) {
 		c.Personality, _ = personality.Named("dell-idrac9")
 		c.Personality.Quirks.Expand = false
@@ -301,9 +300,9 @@ func TestKeepsWithinBounds(t *testing.T) {
 	}
 }
 
-// TestKeepsNothingThatMayHaveChanged: a call that got nowhere is one without an answer,
-// and after a write all is read anew.
-func TestKeepsNothingThatMayHaveChanged(t *testing.T) {
+// TestWriteDropsKeptAnswers checks that a call without any answer is a timeout, and that
+// everything is read again after a write.
+func TestWriteDropsKeptAnswers(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.dial(t)
 	var (

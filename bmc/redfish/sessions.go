@@ -18,24 +18,23 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// maxSweep bounds the sessions that are looked at for ours.
+// maxSweep bounds the sessions that SweepSessions reads.
 const maxSweep = 64
 
-// keepsContext are the vendors whose BMC takes Session.Context (DSP0268, Session
-// v1.5) with a login and shows it: bmcweb does. Others may refuse a login with a
-// property that they do not know, so nobody else is sent one.
-var keepsContext = regexp.MustCompile(`(?i)^openbmc\b`)
+// storesContext matches the vendors whose BMCs store Session.Context (DSP0268, Session v1.5) of
+// a login, as bmcweb does. Other BMCs may refuse a login that has a property they do not know.
+var storesContext = regexp.MustCompile(`(?i)^openbmc\b`)
 
-// mark is what the session's Context is to be; empty: none.
-func (c *conn) mark() string {
-	if !keepsContext.MatchString(strings.TrimSpace(c.root.Vendor)) {
+// sessionLabel returns the label for the session's Context; empty: none.
+func (c *conn) sessionLabel() string {
+	if !storesContext.MatchString(strings.TrimSpace(c.root.Vendor)) {
 		return ""
 	}
 	return c.target.Mark.String()
 }
 
-// postLogin sends the credentials, with a mark where there is one. A BMC of an age
-// that does not know it says so and opens nothing; it then gets the login without.
+// postLogin sends the credentials, with a label if mark is not empty. A BMC too old for the
+// property refuses it without opening a session, and gets a login without label.
 func (c *conn) postLogin(path, mark string) (*http.Response, error) {
 	body := map[string]string{"UserName": c.target.Username, "Password": c.target.Password.Reveal()}
 	if mark != "" {
@@ -59,9 +58,8 @@ type sessionResource struct {
 	Context  string `json:"Context"`
 }
 
-// SweepSessions implements bmc.Sweeper: it ends the sessions of the same user whose
-// mark is of an earlier life, and no others. Where the BMC keeps no marks nothing is
-// provably ours, and it reads nothing.
+// SweepSessions implements bmc.Sweeper: it ends the sessions of the same user that have the
+// label of an earlier process. If the BMC stores no labels, it does nothing.
 func (c *conn) SweepSessions(ctx context.Context) (int, error) {
 	if !c.marked {
 		return 0, nil
@@ -69,20 +67,20 @@ func (c *conn) SweepSessions(ctx context.Context) (int, error) {
 	c.begin(ctx)
 	paths, err := c.membersUpTo(c.sessions, maxSweep)
 	if err != nil {
-		return 0, fmt.Errorf("look for sessions left open: %w", err)
+		return 0, fmt.Errorf("find leaked sessions: %w", err)
 	}
 	ended := 0
 	var errs []error
 	for _, path := range paths {
 		var s sessionResource
-		if path == c.session || c.get(path, &s) != nil { // it may have ended meanwhile
+		if path == c.session || c.get(path, &s) != nil { // the session may have ended
 			continue
 		}
 		if s.UserName != c.target.Username || !c.target.Mark.Earlier(s.Context) {
 			continue
 		}
 		if _, err := c.client.Delete(path); err != nil {
-			errs = append(errs, c.failure(session, "end a session left open", err))
+			errs = append(errs, c.failure(session, "end a leaked session", err))
 			continue
 		}
 		ended++
@@ -90,13 +88,11 @@ func (c *conn) SweepSessions(ctx context.Context) (int, error) {
 	return ended, errors.Join(errs...)
 }
 
-// Probe implements bmc.Driver: it reads the service root, which needs no credentials
-// (DSP0266, service root request), and sends none.
+// Probe implements bmc.Driver: it reads the service root without credentials (DSP0266, service
+// root request).
 //
-// A web page behind a certificate that is not trusted is no Redfish: where the
-// certificate is refused, the root is read once more without verifying it, to tell
-// the two apart. Nothing but that one word is taken from the answer, and who stands
-// in between learns nothing.
+// If the certificate is not trusted, Probe reads the root again without verification, only to
+// distinguish Redfish from another web server. It uses nothing else of that answer.
 func Probe(ctx context.Context, target bmc.Target) error {
 	ep, err := parseAddress(target.Address)
 	if err != nil {
@@ -115,8 +111,8 @@ func Probe(ctx context.Context, target bmc.Target) error {
 	return err
 }
 
-// probe reads the service root once. What cannot be told apart from a BMC that
-// restarts or is busy is not called another protocol.
+// probe reads the service root once. It does not report another protocol if the BMC may be
+// restarting or busy.
 func probe(ctx context.Context, target bmc.Target, ep endpoint) error {
 	what := "read service root of " + ep.base
 	t, err := newTransport(target, ep)
@@ -137,10 +133,10 @@ func probe(ctx context.Context, target bmc.Target, ep endpoint) error {
 	if err != nil {
 		err = c.failure(read, what, err)
 		switch {
-		case errors.Is(err, bmc.ErrProtocol): // no TLS that is still in use, or no HTTP
+		case errors.Is(err, bmc.ErrProtocol): // obsolete TLS, or not HTTP
 			return fmt.Errorf("%w: %w", bmc.ErrNotSupported, err)
 		case errors.Is(err, bmc.ErrUnreachable) && reached:
-			return fmt.Errorf("%s: %w: it takes connections, and nothing comes over them", what, bmc.ErrTimeout)
+			return fmt.Errorf("%s: %w: it accepts connections but sends nothing", what, bmc.ErrTimeout)
 		}
 		return err
 	}
@@ -152,7 +148,7 @@ func probe(ctx context.Context, target bmc.Target, ep endpoint) error {
 	return isServiceRoot(what, resp, body)
 }
 
-// isServiceRoot judges an answer.
+// isServiceRoot returns nil if an answer is a Redfish service root.
 func isServiceRoot(what string, resp *http.Response, body []byte) error {
 	var root struct {
 		Version string `json:"RedfishVersion"`
@@ -163,13 +159,13 @@ func isServiceRoot(what string, resp *http.Response, body []byte) error {
 	case status == http.StatusOK && err == nil && (root.Version != "" || root.Systems.ID != ""):
 		return nil
 	case status == http.StatusOK && err != nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
-		return fmt.Errorf("%s: %w: the answer is cut off", what, bmc.ErrProtocol)
+		return fmt.Errorf("%s: %w: the answer is truncated", what, bmc.ErrProtocol)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return fmt.Errorf("%s: %w: it answers %d where no credentials are needed", what, bmc.ErrProtocol, status)
+		return fmt.Errorf("%s: %w: BMC answered %d to a request that needs no credentials", what, bmc.ErrProtocol, status)
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout,
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
-		return fmt.Errorf("%s: %w: it answers %d", what, &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}, status)
+		return fmt.Errorf("%s: %w: BMC answered %d", what, &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}, status)
 	default:
-		return fmt.Errorf("%s: %w: it answers %d, and with no service root of Redfish", what, bmc.ErrNotSupported, status)
+		return fmt.Errorf("%s: %w: answered %d without a Redfish service root", what, bmc.ErrNotSupported, status)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// maxSettings bounds the attributes of a BIOS; real ones have up to about 1,500.
+// maxSettings bounds the attributes of a BIOS; real BIOSes have up to about 1,500.
 const maxSettings = 5000
 
-// biosResource is Bios, or its settings object (DSP2046).
+// biosResource is Bios or its settings object (DSP2046).
 type biosResource struct {
 	Registry   string                     `json:"AttributeRegistry"`
 	Attributes map[string]json.RawMessage `json:"Attributes"`
@@ -44,7 +44,7 @@ func (c *conn) Settings(ctx context.Context) (map[string]bmc.Value, error) {
 	return values(bios.Attributes), nil
 }
 
-// bios reads the Bios resource that has attributes, and learns the maker.
+// bios reads the Bios resource and learns the traits of the BMC.
 func (c *conn) bios() (biosResource, string, error) {
 	system, err := c.systemForWrite()
 	if err != nil {
@@ -52,26 +52,26 @@ func (c *conn) bios() (biosResource, string, error) {
 	}
 	path := system.Bios.ID
 	if path == "" {
-		return biosResource{}, "", lacking("the system has no Bios")
+		return biosResource{}, "", notSupported("the system has no Bios")
 	}
 	var bios biosResource
 	if err := c.getLarge(path, &bios); err != nil {
 		return biosResource{}, "", err
 	}
 	if bios.Attributes == nil {
-		return biosResource{}, "", lacking("Bios has no attributes")
+		return biosResource{}, "", notSupported("Bios has no attributes")
 	}
 	if len(bios.Attributes) > maxSettings {
 		return biosResource{}, "", fmt.Errorf("%w: more than %d attributes", bmc.ErrProtocol, maxSettings)
 	}
 	if bios.Settings.Object.ID == "" && c.has(bootInFuture) {
-		bios.Settings.Object.ID = path + "/SD" // AMI's future state, which it does not always name
+		bios.Settings.Object.ID = path + "/SD" // AMI's future state, which the BMC does not always link
 	}
 	return bios, path, nil
 }
 
-// values reads attributes; what is no plain value, and what is a password by its
-// name, is left out.
+// values converts attributes. It leaves out values of other types and attributes with "password"
+// in their name.
 func values(attributes map[string]json.RawMessage) map[string]bmc.Value {
 	out := make(map[string]bmc.Value, len(attributes))
 	for name, raw := range attributes {
@@ -95,28 +95,26 @@ func value(raw json.RawMessage) (bmc.Value, bool) {
 	return bmc.Value{Kind: bmc.ValueInteger, Int: n}, err == nil
 }
 
-// PendingSettings implements bmc.Settings. Some BMCs repeat all settings in the
-// settings object: those that differ are pending.
-func (c *conn) PendingSettings(ctx context.Context) (map[string]bmc.Value, error) {
+// PendingSettings implements bmc.Settings. Some BMCs repeat all settings in the settings object;
+// those that differ are pending.
+func (c *conn) PendingSettings(ctx context.Context) (_ map[string]bmc.Value, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "read pending settings")
 	bios, _, err := c.bios()
-	if err == nil {
-		var pending map[string]bmc.Value
-		if pending, err = c.pending(bios); err == nil {
-			return pending, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("read pending settings: %w", err)
+	return c.pending(bios)
 }
 
 func (c *conn) pending(bios biosResource) (map[string]bmc.Value, error) {
 	if bios.Settings.Object.ID == "" {
-		return map[string]bmc.Value{}, nil // what is written is in force
+		return map[string]bmc.Value{}, nil // writes take effect at once
 	}
 	var future biosResource
 	err := c.getLarge(bios.Settings.Object.ID, &future)
 	if e, ok := refusal(err); ok && e.status == http.StatusNotFound {
-		return map[string]bmc.Value{}, nil // the settings object is there only while something is pending
+		return map[string]bmc.Value{}, nil // the object exists only while something is pending
 	}
 	if err != nil {
 		return nil, err
@@ -129,14 +127,12 @@ func (c *conn) pending(bios biosResource) (map[string]bmc.Value, error) {
 	return then, nil
 }
 
-// SetSettings implements bmc.Settings. Values that are, or will be, so already
-// are not sent: with some BMCs each write is a job that needs a reboot.
-func (c *conn) SetSettings(ctx context.Context, wanted map[string]string) error {
+// SetSettings implements bmc.Settings. It does not send values that are set or pending already:
+// with some BMCs each write is a job that needs a reboot.
+func (c *conn) SetSettings(ctx context.Context, wanted map[string]string) (err error) {
 	c.begin(ctx)
-	if err := c.setSettings(wanted); err != nil {
-		return fmt.Errorf("set settings: %w", err)
-	}
-	return nil
+	defer wrap(&err, "set settings")
+	return c.setSettings(wanted)
 }
 
 func (c *conn) setSettings(wanted map[string]string) error {
@@ -145,21 +141,21 @@ func (c *conn) setSettings(wanted map[string]string) error {
 		return err
 	}
 	schemas, err := c.schemasOf(bios)
-	if err := optional(err); err != nil {
+	if err := ignoreUnsupported(err); err != nil {
 		return err
 	}
 	typed, err := c.typedSettings(wanted, values(bios.Attributes), schemas)
 	if err != nil {
 		return err
 	}
-	next, err := c.next(bios)
+	next, err := c.afterBoot(bios)
 	if err != nil {
 		return err
 	}
 	attributes := map[string]any{}
 	for name, v := range typed {
 		if next[name] != v {
-			attributes[name] = plain(v)
+			attributes[name] = jsonValue(v)
 		}
 	}
 	if len(attributes) == 0 {
@@ -169,21 +165,21 @@ func (c *conn) setSettings(wanted map[string]string) error {
 		return err
 	}
 	if bios, _, err = c.bios(); err == nil {
-		next, err = c.next(bios)
+		next, err = c.afterBoot(bios)
 	}
 	if err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	for name, v := range typed {
 		if next[name] != v {
-			return fmt.Errorf("%w: %s will be %q", bmc.ErrNotApplied, name, c.short(next[name].String(), 100))
+			return fmt.Errorf("%w: after the next boot, %s will be %q", bmc.ErrNotApplied, name, c.short(next[name].String(), 100))
 		}
 	}
 	return nil
 }
 
-// next is what the next boot will find.
-func (c *conn) next(bios biosResource) (map[string]bmc.Value, error) {
+// afterBoot returns the settings after the next boot.
+func (c *conn) afterBoot(bios biosResource) (map[string]bmc.Value, error) {
 	pending, err := c.pending(bios)
 	if err != nil {
 		return nil, err
@@ -193,8 +189,8 @@ func (c *conn) next(bios biosResource) (map[string]bmc.Value, error) {
 	return next, nil
 }
 
-// writeSettings sends attributes to where the BMC takes them, with the time to
-// apply them (DSP0266, settings resources) where that makes the difference.
+// writeSettings writes attributes to the settings object or the Bios resource. It adds the apply
+// time (DSP0266, settings resources) if the BMC needs or lists it.
 func (c *conn) writeSettings(bios biosResource, path string, attributes map[string]any) error {
 	if bios.Settings.Object.ID != "" {
 		path = bios.Settings.Object.ID
@@ -204,14 +200,14 @@ func (c *conn) writeSettings(bios biosResource, path string, attributes map[stri
 		body["@Redfish.SettingsApplyTime"] = map[string]any{"ApplyTime": "OnReset"}
 	}
 	header, shown, err := c.tags(path)
-	if err != nil && !isMissing(err) { // settings that nothing waits for may show nothing, and take a change
+	if err != nil && !isMissing(err) { // a settings object without pending settings may be unreadable and still take a PATCH
 		return err
 	}
 	return c.patchTagged(path, cmp.Or(header, shown), body)
 }
 
-// typedSettings turns text into values, or says why not. The first complaint by
-// name is returned, so that it is the same each time.
+// typedSettings converts text into values, or returns the first bad setting by name, so that the
+// error is stable.
 func (c *conn) typedSettings(wanted map[string]string, now map[string]bmc.Value, schemas map[string]bmc.SettingSchema) (map[string]bmc.Value, error) {
 	typed := make(map[string]bmc.Value, len(wanted))
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -229,7 +225,7 @@ func (c *conn) typedSettings(wanted map[string]string, now map[string]bmc.Value,
 		}
 		v, why := parseValue(text, have.Kind)
 		if why == "" && described {
-			why = c.misfit(v, schema)
+			why = c.violation(v, schema)
 		}
 		if why != "" {
 			return fail(why)
@@ -239,7 +235,7 @@ func (c *conn) typedSettings(wanted map[string]string, now map[string]bmc.Value,
 	return typed, nil
 }
 
-// parseValue reads text as the kind of the value in force.
+// parseValue parses text as the kind of the current value.
 func parseValue(text string, kind bmc.ValueKind) (v bmc.Value, why string) {
 	v.Kind = kind
 	var err error
@@ -258,10 +254,11 @@ func parseValue(text string, kind bmc.ValueKind) (v bmc.Value, why string) {
 	return v, ""
 }
 
-func (c *conn) misfit(v bmc.Value, s bmc.SettingSchema) string {
+// violation returns why a value does not fit its schema, or "".
+func (c *conn) violation(v bmc.Value, s bmc.SettingSchema) string {
 	switch {
 	case s.Kind == bmc.ValueEnumeration && len(s.Choices) > 0 && !slices.Contains(s.Choices, v.Text):
-		return "not one of " + c.short(strings.Join(s.Choices, ", "), 300)
+		return "must be one of " + c.short(strings.Join(s.Choices, ", "), 300)
 	case s.Kind == bmc.ValueInteger && s.Min != nil && v.Int < *s.Min:
 		return fmt.Sprintf("less than %d", *s.Min)
 	case s.Kind == bmc.ValueInteger && s.Max != nil && v.Int > *s.Max:
@@ -272,7 +269,7 @@ func (c *conn) misfit(v bmc.Value, s bmc.SettingSchema) string {
 	return ""
 }
 
-func plain(v bmc.Value) any {
+func jsonValue(v bmc.Value) any {
 	switch v.Kind {
 	case bmc.ValueInteger:
 		return v.Int
@@ -283,23 +280,20 @@ func plain(v bmc.Value) any {
 }
 
 // ResetSettings implements bmc.Settings.
-func (c *conn) ResetSettings(ctx context.Context) error {
+func (c *conn) ResetSettings(ctx context.Context) (err error) {
 	c.begin(ctx)
+	defer wrap(&err, "reset settings")
 	bios, _, err := c.bios()
-	if err == nil {
-		if action := bios.Actions.Reset; action == nil || action.Target == "" {
-			err = lacking("Bios has no ResetBios")
-		} else {
-			err = c.send(http.MethodPost, action.Target, map[string]any{}, nil)
-		}
-	}
 	if err != nil {
-		return fmt.Errorf("reset settings: %w", err)
+		return err
 	}
-	return nil
+	if action := bios.Actions.Reset; action != nil && action.Target != "" {
+		return c.send(http.MethodPost, action.Target, map[string]any{}, nil)
+	}
+	return notSupported("Bios has no ResetBios action")
 }
 
-// secureBootAttribute is the BIOS attribute of makers that have no other way.
+// secureBootAttribute is the BIOS attribute of vendors that have no other way.
 const secureBootAttribute = "SecureBoot"
 
 type secureBootResource struct {
@@ -309,13 +303,11 @@ type secureBootResource struct {
 }
 
 // SecureBoot implements bmc.SecureBoot.
-func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBootState, error) {
+func (c *conn) SecureBoot(ctx context.Context) (state bmc.SecureBootState, err error) {
 	c.begin(ctx)
-	state, _, err := c.secureBoot()
-	if err != nil {
-		return bmc.SecureBootState{}, fmt.Errorf("read Secure Boot: %w", err)
-	}
-	return state, nil
+	defer wrap(&err, "read Secure Boot")
+	state, _, err = c.secureBoot()
+	return state, err
 }
 
 func (c *conn) secureBoot() (bmc.SecureBootState, string, error) {
@@ -325,14 +317,14 @@ func (c *conn) secureBoot() (bmc.SecureBootState, string, error) {
 	}
 	path := system.SecureBoot.ID
 	if path == "" {
-		return bmc.SecureBootState{}, "", lacking("the system has no SecureBoot")
+		return bmc.SecureBootState{}, "", notSupported("the system has no SecureBoot")
 	}
 	var r secureBootResource
 	if err := c.get(path, &r); err != nil {
 		return bmc.SecureBootState{}, "", err
 	}
 	if r.Enable == nil {
-		return bmc.SecureBootState{}, "", lacking("SecureBootEnable is not told")
+		return bmc.SecureBootState{}, "", notSupported("SecureBoot has no SecureBootEnable")
 	}
 	state := bmc.SecureBootState{Enabled: *r.Enable, Active: r.Current == "Enabled", Mode: r.Mode}
 	if c.has(secureBootSetting) {
@@ -345,23 +337,17 @@ func (c *conn) secureBoot() (bmc.SecureBootState, string, error) {
 				state.Enabled = v.Text == "Enabled"
 			}
 		}
-		if err := optional(err); err != nil {
+		if err := ignoreUnsupported(err); err != nil {
 			return bmc.SecureBootState{}, "", err
 		}
 	}
 	return state, path, nil
 }
 
-// SetSecureBoot implements bmc.SecureBoot, and reads back.
-func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) error {
+// SetSecureBoot implements bmc.SecureBoot. It reads the setting back.
+func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) (err error) {
 	c.begin(ctx)
-	if err := c.setSecureBoot(enabled); err != nil {
-		return fmt.Errorf("set Secure Boot: %w", err)
-	}
-	return nil
-}
-
-func (c *conn) setSecureBoot(enabled bool) error {
+	defer wrap(&err, "set Secure Boot")
 	state, path, err := c.secureBoot()
 	if err != nil {
 		return err
@@ -374,7 +360,7 @@ func (c *conn) setSecureBoot(enabled bool) error {
 		err := c.setSettings(map[string]string{secureBootAttribute: value})
 		var unfit *bmc.SettingError
 		if errors.As(err, &unfit) {
-			return lacking(err.Error()) // this model's firmware has no such attribute
+			return notSupported(err.Error()) // this model's firmware has no such attribute
 		}
 		return err
 	}

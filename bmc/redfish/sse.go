@@ -14,30 +14,31 @@ import (
 )
 
 const (
-	// maxEvent of one server-sent event, in bytes: larger ones, such as reports of
-	// metrics, are passed over.
+	// maxEvent of one server-sent event, in bytes; larger events, such as metric reports, are
+	// skipped.
 	maxEvent = 256 << 10
-	// maxFlow bytes in flowTime are the most that a stream may send: who sends more is
-	// no BMC that saves us polls.
+	// maxFlow is how many bytes a stream may send in flowTime. With more, events cost more than
+	// the polls that they save.
 	maxFlow  = 16 << 20
 	flowTime = time.Minute
 )
 
-// errFlow reports a stream that sends too much.
-var errFlow = fmt.Errorf("%w: the stream of events floods", bmc.ErrProtocol)
+// errFlow reports a stream that exceeds maxFlow.
+var errFlow = fmt.Errorf("%w: the event stream sends too much", bmc.ErrProtocol)
 
-// sseReader takes a stream of server-sent events apart (WHATWG HTML §9.2.6). Only
-// their data is of interest. It holds one event at most, of maxEvent bytes.
+// sseReader parses a stream of server-sent events (WHATWG HTML §9.2.6). It returns only their data
+// and holds at most one event of maxEvent bytes.
 type sseReader struct {
 	r   *bufio.Reader
 	now func() time.Time
-	// window is when the count of flow began.
+	// window is when flow, the count of bytes, started.
 	window time.Time
 	flow   int64
-	// line so far, data of the event so far; over: the event is too large.
+	// line and data are the current line and the data of the current event; over: the event is
+	// too large.
 	line, data []byte
 	over       bool
-	// cr: the last byte ended a line, and a line feed after it belongs to it.
+	// cr reports that the last byte was a CR, which ends a line with or without an LF.
 	cr bool
 }
 
@@ -45,8 +46,8 @@ func newSSEReader(r io.Reader, now func() time.Time) *sseReader {
 	return &sseReader{r: bufio.NewReaderSize(r, 4<<10), now: now, window: now()}
 }
 
-// next returns the data of the next event that has any; the slice is used again. An
-// event that is cut off by the stream's end is none.
+// next returns the data of the next event that has any. The slice is valid until the next call. An
+// incomplete event at the end of the stream is dropped.
 func (s *sseReader) next() ([]byte, error) {
 	s.data = s.data[:0]
 	s.over = false
@@ -55,7 +56,7 @@ func (s *sseReader) next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !s.flows() {
+		if !s.countByte() {
 			return nil, errFlow
 		}
 		if b == '\n' && s.cr {
@@ -77,8 +78,8 @@ func (s *sseReader) next() ([]byte, error) {
 	}
 }
 
-// flows counts a byte, and says whether the stream keeps within its bounds.
-func (s *sseReader) flows() bool {
+// countByte counts a byte and reports whether the stream stays within its bounds.
+func (s *sseReader) countByte() bool {
 	if s.flow++; s.flow <= maxFlow {
 		return true
 	}
@@ -91,14 +92,14 @@ func (s *sseReader) flows() bool {
 func (s *sseReader) add(b byte) {
 	if len(s.line)+len(s.data) >= maxEvent {
 		s.over = true
-		if len(s.line) > 0 { // it stays a line that is not empty
+		if len(s.line) > 0 { // the line must stay non-empty
 			return
 		}
 	}
 	s.line = append(s.line, b)
 }
 
-// field takes a line over, if it is of the data.
+// field adds a data line to the event and drops other lines.
 func (s *sseReader) field() {
 	line := s.line
 	s.line = s.line[:0]
@@ -117,7 +118,7 @@ func (s *sseReader) field() {
 	}
 }
 
-// eventResource is Event (DSP0268) as far as it interests.
+// eventResource has the used properties of Event (DSP0268).
 type eventResource struct {
 	Events []struct {
 		MessageID string     `json:"MessageId"`
@@ -127,7 +128,7 @@ type eventResource struct {
 	} `json:"Events"`
 }
 
-// originLink is a link, or, as some have it, the path itself.
+// originLink is a link. Some BMCs send only its path.
 type originLink string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -143,33 +144,33 @@ func (o *originLink) UnmarshalJSON(data []byte) error {
 }
 
 const (
-	// maxEvents of one server-sent event that are told, and maxEventText bytes of each
-	// of their texts.
+	// maxEvents bounds the events that are used of one server-sent event, and maxEventText the
+	// length of their texts, in bytes.
 	maxEvents    = 64
 	maxEventText = 256
 )
 
-// parseEvents reads the data of one server-sent event. What is no Event resource, such as
-// a report of metrics, has none.
+// parseEvents parses the data of one server-sent event. It returns nothing for other resources,
+// such as metric reports.
 func parseEvents(data []byte) []bmc.Event {
 	var e eventResource
 	if decode(bmc.WithoutControls(data), &e) != nil {
 		return nil
 	}
 	var out []bmc.Event
-	for _, told := range e.Events {
-		severity := healthState(told.Severity)
+	for _, r := range e.Events {
+		severity := healthState(r.Severity)
 		if severity == bmc.HealthUnknown {
-			severity = healthState(told.Old)
+			severity = healthState(r.Old)
 		}
 		event := bmc.Event{
-			MessageID: bmc.Shorten(told.MessageID, maxEventText), Severity: severity, Origin: bmc.Shorten(string(told.Origin), maxEventText),
+			MessageID: bmc.Shorten(r.MessageID, maxEventText), Severity: severity, Origin: bmc.Shorten(string(r.Origin), maxEventText),
 		}
-		if len(out) < maxEvents && ofTheServer(event) {
+		if len(out) < maxEvents && isAboutServer(event) {
 			out = append(out, event)
 		}
 	}
 	return out
 }
 
-var errNotAStream = errors.New("the answer is no stream of events")
+var errNotAStream = errors.New("the answer is not an event stream")

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// sushyRig is sushy-tools before a Bench.
+// sushyRig is an emulated sushy-tools in front of a Bench.
 type sushyRig struct {
 	*sushy.Server
 	bmctest.NoExtras
@@ -28,7 +28,7 @@ type sushyRig struct {
 	target bmc.Target
 }
 
-// newSushy starts one as most labs do: HTTP in clear, with a password.
+// newSushy starts sushy-tools as most labs do: HTTP without TLS, with a password.
 func newSushy(t *testing.T, change func(*sushy.Config)) *sushyRig {
 	t.Helper()
 	r := &sushyRig{bench: &labbmc.Bench{}}
@@ -50,7 +50,7 @@ func newSushy(t *testing.T, change func(*sushy.Config)) *sushyRig {
 
 func (r *sushyRig) Powered() bool { return r.bench.Powered() }
 func (r *sushyRig) Restart()      { _ = r.bench.Power(context.Background(), labbmc.Reset) }
-func (r *sushyRig) Sessions() int { return 0 } // it has none
+func (r *sushyRig) Sessions() int { return 0 } // sushy-tools has no sessions
 
 func (r *sushyRig) Boots() []bmc.BootTarget {
 	var boots []bmc.BootTarget
@@ -60,10 +60,10 @@ func (r *sushyRig) Boots() []bmc.BootTarget {
 	return boots
 }
 
-// suite is the rig of the matrix.
+// suite returns the rig for bmctest.
 func (r *sushyRig) suite() bmctest.Rig {
 	return bmctest.Rig{
-		Dial: hurried, Target: r.target, Server: r,
+		Dial: dialFast, Target: r.target, Server: r,
 		Inventory: bmc.Inventory{
 			Identity: bmc.Identity{
 				SystemID: r.SystemPath(), UUID: system().UUID, Manufacturer: "Sushy Emulator", BMCFirmware: "1.00", BMCUUID: system().UUID,
@@ -76,7 +76,7 @@ func (r *sushyRig) suite() bmctest.Rig {
 
 func (r *sushyRig) dial(t *testing.T) bmc.Conn {
 	t.Helper()
-	conn, err := hurried(t.Context(), r.target)
+	conn, err := dialFast(t.Context(), r.target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ func (r *sushyRig) dial(t *testing.T) bmc.Conn {
 	return conn
 }
 
-// TestSushyAddresses: sushy-tools is reached in clear and by TLS, with a password and without
-// one, and by the UUID and the name of its system.
-func TestSushyAddresses(t *testing.T) {
+// TestSushyByAddress reaches sushy-tools with and without TLS, with and without a password, by the
+// UUID and by the name of its system.
+func TestSushyByAddress(t *testing.T) {
 	ca, err := labbmc.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
@@ -121,21 +121,22 @@ func TestSushyAddresses(t *testing.T) {
 	}
 }
 
-// TestSushyTakesItsTime: the fake driver answers a power action before it begins.
-func TestSushyTakesItsTime(t *testing.T) {
+// TestSushyDelaysPowerAction checks that SetPower copes with a fake driver that answers before it
+// acts.
+func TestSushyDelaysPowerAction(t *testing.T) {
 	r := newSushy(t, func(c *sushy.Config) { c.PowerDelay = 20 * time.Millisecond })
 	conn := r.dial(t)
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "power", eventually.Holds(func() bool {
+	eventually.Wait{Limit: longWait, Interval: time.Millisecond}.Until(t, "power", eventually.Holds(func() bool {
 		state, err := conn.PowerState(t.Context())
 		return err == nil && state == bmc.PowerOn
 	}))
 }
 
-// TestSushyBIOS: the settings that sushy-tools keeps for libvirt are in force at once, and
-// their registry is found by its Id: no file has the name that Bios has.
+// TestSushyBIOS checks that settings, which sushy-tools applies to libvirt at once, are in force,
+// and that their registry is found by its Id: no file has the name in Bios.
 func TestSushyBIOS(t *testing.T) {
 	r := newSushy(t, func(c *sushy.Config) { c.BIOS = true })
 	conn := r.dial(t)
@@ -159,8 +160,8 @@ func TestSushyBIOS(t *testing.T) {
 	}
 }
 
-// TestSushyFetchesMedia: sushy-tools fetches an image before it answers, and says why where
-// it cannot.
+// TestSushyFetchesMedia checks that an image is inserted when sushy-tools can fetch it, and that
+// its reason is reported when it cannot.
 func TestSushyFetchesMedia(t *testing.T) {
 	const image = "http://192.0.2.7:8080/agent.iso"
 	fetch := errors.New("connection refused")

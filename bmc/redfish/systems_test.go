@@ -14,18 +14,18 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestSystemsAreNamed: whoever has to choose a system, or chose one that is not there,
-// is told which there are.
-func TestSystemsAreNamed(t *testing.T) {
+// TestErrorsListSystems checks that the error for a missing or ambiguous system lists the existing
+// systems.
+func TestErrorsListSystems(t *testing.T) {
 	for _, tt := range []struct {
 		name, path string
 		systems    int
 		want       string
 	}{
-		{"none chosen", "", 3, "the BMC has 3 systems; add the path of one to the address: /redfish/v1/Systems/1, /redfish/v1/Systems/other-1, /redfish/v1/Systems/other-2"},
+		{"none in the address", "", 3, "the BMC has 3 systems; append the path of one to the address: /redfish/v1/Systems/1, /redfish/v1/Systems/other-1, /redfish/v1/Systems/other-2"},
 		{"many", "", 12, "/redfish/v1/Systems/other-5, …"},
-		{"another chosen", "/redfish/v1/Systems/7", 3, "the BMC has no system at /redfish/v1/Systems/7; correct the path: /redfish/v1/Systems/1, /redfish/v1/Systems/other-1"},
-		{"the only one missed", "/redfish/v1/Systems/7", 1, "correct the path: /redfish/v1/Systems/1"},
+		{"missing system", "/redfish/v1/Systems/7", 3, "no system at /redfish/v1/Systems/7; the BMC has /redfish/v1/Systems/1, /redfish/v1/Systems/other-1"},
+		{"the only system is another", "/redfish/v1/Systems/7", 1, "the BMC has /redfish/v1/Systems/1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, func(c *labbmc.Config) { c.Quirks.Systems = tt.systems })
@@ -44,8 +44,8 @@ func TestSystemsAreNamed(t *testing.T) {
 	}
 }
 
-// TestSystemsShareASession: two systems of one BMC are read by one session, each as
-// itself, and each has its stream of events.
+// TestSystemsShareASession checks that two systems of one BMC share a session, are read
+// separately, and have an event stream each.
 func TestSystemsShareASession(t *testing.T) {
 	r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.Quirks.Systems, c.MaxSessions = 2, 1 })
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
@@ -60,7 +60,7 @@ func TestSystemsShareASession(t *testing.T) {
 				return err
 			}
 			if id.SystemID != path {
-				t.Errorf("asked for %s, was told of %s", path, id.SystemID)
+				t.Errorf("requested %s, got %s", path, id.SystemID)
 			}
 			if len(streams) == 2 {
 				return nil
@@ -75,7 +75,7 @@ func TestSystemsShareASession(t *testing.T) {
 	r.SetHealth("PSU 2", "Critical")
 	for i, stream := range streams {
 		if e := next(t, stream); e.Severity != bmc.HealthCritical {
-			t.Errorf("stream %d told of %+v", i, e)
+			t.Errorf("stream %d: %+v", i, e)
 		}
 		if err := stream.Close(); err != nil {
 			t.Error(err)

@@ -16,11 +16,11 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// maxMessage bounds a task's message, in bytes.
+// maxMessage bounds the message of a task, in bytes.
 const maxMessage = 256
 
-// taskResource is Task (DSP2046). The monitor of a task shows it too, while it
-// runs (DSP0266, asynchronous operations).
+// taskResource is Task (DSP2046). The task monitor may show it too while the task runs (DSP0266,
+// asynchronous operations).
 type taskResource struct {
 	ID       string        `json:"@odata.id"`
 	Monitor  string        `json:"TaskMonitor"`
@@ -35,8 +35,8 @@ type taskMessage struct {
 	Text string `json:"Message"`
 }
 
-// taskOf finds the task in the answer to what began it: its own address rather
-// than its monitor's, which ends with it. Without either the BMC tells nothing.
+// taskOf returns the task in the answer to a write. It prefers the task's own path to the
+// monitor's, which disappears at the end. Without either there is no way to follow the task.
 func taskOf(a answer) bmc.Task {
 	var r taskResource
 	if err := decode(a.body, &r); err != nil {
@@ -54,7 +54,7 @@ func taskOf(a answer) bmc.Task {
 	return t
 }
 
-// task reads the state; running is what it means if none is shown.
+// task returns the state; without TaskState, the task is running or has succeeded.
 func (r taskResource) task(running bool) bmc.Task {
 	t := bmc.Task{ID: r.ID, Percent: -1, State: bmc.TaskSucceeded}
 	if running {
@@ -79,8 +79,8 @@ func (r taskResource) task(running bool) bmc.Task {
 		t.State = bmc.TaskWaitsForReset
 	default:
 		t.State = bmc.TaskRunning
-		// Pending waits for some condition (DSP2046): with the work done, or where the
-		// message says so, for a restart.
+		// Pending waits for a condition (DSP2046): for a restart if the work is done or the
+		// message says so.
 		if r.State == "Pending" && (t.Percent == 100 || saysRestart(t.Message)) {
 			t.State = bmc.TaskWaitsForReset
 		}
@@ -91,9 +91,8 @@ func (r taskResource) task(running bool) bmc.Task {
 	return t
 }
 
-// isScheduled knows a task that has not begun, and begins with a boot. Dell's says so by
-// its message alone, at 0 % (JCP001, "Task successfully scheduled.": github.com/dell/
-// iDRAC-Redfish-Scripting issue 32).
+// isScheduled reports whether a task starts with the next boot. Dell says that only by a message, at
+// 0 % (JCP001, "Task successfully scheduled.": github.com/dell/iDRAC-Redfish-Scripting issue 32).
 func (r taskResource) isScheduled() bool {
 	if !slices.Contains([]string{"Scheduled", "Pending", "New", "Starting"}, r.State) || len(r.Messages) == 0 {
 		return false
@@ -102,8 +101,7 @@ func (r taskResource) isScheduled() bool {
 	return m.ID == "JCP001" || strings.HasSuffix(m.ID, ".JCP001") || strings.Contains(strings.ToLower(m.Text), "successfully scheduled")
 }
 
-// asksForReset knows the messages of the registries Base and Update by which a
-// task says that it waits.
+// asksForReset reports a message of the registries Base and Update that the task waits for a reset.
 func (m taskMessage) asksForReset() bool {
 	_, name, _ := cutLast(m.ID, ".")
 	return slices.Contains([]string{"ResetRequired", "ResourceResetRequired", "AwaitToActivate"}, name)
@@ -129,7 +127,7 @@ func (c *conn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	status := c.transport.last.status
 	if e, ok := refusal(err); ok && !isMissing(err) && e.status >= 400 && !errors.Is(err, bmc.ErrBusy) && !errors.Is(err, bmc.ErrUnauthorized) &&
 		!strings.Contains(id, "/Tasks/") {
-		// A monitor answers at the end as the operation itself would have.
+		// At the end, a monitor answers as the operation itself would have.
 		return bmc.Task{ID: id, State: bmc.TaskFailed, Percent: -1, Message: bmc.Shorten(e.text, maxMessage-4)}, nil
 	}
 	if err != nil {
@@ -150,7 +148,7 @@ func (c *conn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	return t, nil
 }
 
-// getMaybeEmpty is get for an answer that may have no body.
+// getMaybeEmpty is get for an answer without a body.
 func (c *conn) getMaybeEmpty(path string, into *json.RawMessage) error {
 	body, err := c.read(path)
 	if err != nil {

@@ -19,67 +19,65 @@ import (
 	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
-// Limits on what a BMC can make us hold.
+// Limits on what a BMC can make Ingot hold.
 const (
-	// maxBody of one answer, in bytes after decompression. The largest resource
-	// that this driver reads is a system, below 100 KiB on real ones.
+	// maxBody of one answer, in bytes after decompression. The largest resource read is a
+	// system: below 100 KiB on real BMCs.
 	maxBody = 1 << 20
-	// maxLargeBody of a registry of BIOS attributes or a page of a log: up to about
-	// 3 MiB on real ones.
+	// maxLargeBody of a BIOS attribute registry or a page of a log, in bytes: up to about
+	// 3 MiB on real BMCs.
 	maxLargeBody = 8 << 20
 	// maxHeader of one answer, in bytes.
 	maxHeader = 64 << 10
-	// maxMembers of one collection, and maxLink bytes of one reference.
+	// maxMembers of one collection.
 	maxMembers = 64
-	maxLink    = 1024
-	// maxRequests of one call: a BMC freezes under many (field notes), and one
-	// whose collections lead to one another must come to an end.
+	// maxLink of one reference, in bytes.
+	maxLink = 1024
+	// maxRequests of one call: many requests freeze a BMC (field notes), and collections
+	// that link to one another must not loop.
 	maxRequests = 200
 )
 
-// errTooLarge reports a body beyond its limit.
+// errTooLarge reports a body that exceeds its limit.
 var errTooLarge = errors.New("answer is larger than its limit")
 
-// transport makes gofish's requests fit: gofish has one context for the life of
-// its client and asks to close each connection; here every request gets the
-// context of the call that it belongs to, and the connection is kept (field
-// notes). It also carries the session token, bounds bodies, and remembers what
-// gofish does not pass on. Not safe for concurrent use, as the Conn.
+// transport adapts gofish's requests. gofish has one context per client and closes each
+// connection; transport gives every request the context of its call and keeps the connection
+// (field notes). It also adds the session token, bounds bodies and remembers the last exchange.
+// It is not safe for concurrent use.
 type transport struct {
 	base *http.Transport
-	// scheme and host of every request.
+	// scheme and host that every request must have.
 	scheme, host string
 	token        string
-	// basic is the value of the header Authorization for a BMC without sessions; empty:
-	// the token is sent.
+	// basic is the Authorization header for a BMC without sessions; empty: token is sent.
 	basic string
 
-	// ctx is the context of the call in progress. It is kept here only while the
-	// call lasts, because gofish has no place for it.
+	// ctx is the context of the call in progress; gofish cannot pass it.
 	ctx context.Context
-	// last is what is known of the last request.
+	// last describes the last request.
 	last exchange
 	// limit of a body, in bytes.
 	limit int64
-	// compressed answers are asked for. Web servers change the ETag of what they compress:
-	// they make it weak, or another's, and a PATCH with that tag is refused.
+	// compressed asks for compressed answers. Web servers change the ETag of what they
+	// compress, and then refuse a PATCH with that tag.
 	compressed bool
-	// left counts down the requests of the call in progress.
+	// left is how many requests the call in progress may still make.
 	left int
-	// copy, where not nil, gets a copy of what is read of an answer's body.
+	// copy gets a copy of each successful body, if not nil.
 	copy io.Writer
 }
 
-// exchange is what became of one request.
+// exchange describes one request and its answer.
 type exchange struct {
-	// connected: a connection was there, so that the BMC may have got the request.
+	// connected reports that there was a connection: the BMC may have got the request.
 	connected bool
-	// status is 0 when no answer came; whole: its body came to its end.
+	// status is 0 without an answer. whole reports that the body was read to its end.
 	status     int
 	whole      bool
 	retryAfter string
 	etag       string
-	// refusal is the body of an answer that is no success, as far as it was read.
+	// refusal is the body of an answer with an error status, as far as it was read.
 	refusal bytes.Buffer
 }
 
@@ -110,10 +108,10 @@ func (t *transport) begin(ctx context.Context) { t.ctx, t.left = ctx, maxRequest
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.last = exchange{}
 	if r.URL.Host != t.host || r.URL.Scheme != t.scheme {
-		return nil, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
+		return nil, fmt.Errorf("%w: redirects to another host", bmc.ErrProtocol)
 	}
 	if t.left--; t.left < 0 {
-		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
+		return nil, fmt.Errorf("%w: needs more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
 	if err := bmc.Pace(t.ctx); err != nil {
 		return nil, err
@@ -131,7 +129,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.base.RoundTrip(r)
 	if err == nil {
-		if again := slashed(r, resp); again != nil {
+		if again := slashRedirect(r, resp); again != nil {
 			resp, err = t.sendAgain(again, resp)
 		}
 	}
@@ -143,7 +141,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.Heard(ctx) }}
 	switch {
-	case resp.StatusCode >= http.StatusMultipleChoices: // gofish reads it, and understands less of it
+	case resp.StatusCode >= http.StatusMultipleChoices: // gofish understands less of it
 		resp.Body = tee(resp.Body, &seen.refusal)
 	case t.copy != nil:
 		resp.Body = tee(resp.Body, t.copy)
@@ -151,7 +149,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// tee copies what is read of a body.
+// tee copies what is read of a body to a writer.
 func tee(body io.ReadCloser, to io.Writer) io.ReadCloser {
 	return struct {
 		io.Reader
@@ -159,7 +157,7 @@ func tee(body io.ReadCloser, to io.Writer) io.ReadCloser {
 	}{io.TeeReader(body, to), body}
 }
 
-// authorize adds what proves who asks.
+// authorize adds the credentials to a request.
 func (t *transport) authorize(header http.Header) {
 	if t.token != "" {
 		header.Set("X-Auth-Token", t.token)
@@ -169,8 +167,8 @@ func (t *transport) authorize(header http.Header) {
 	}
 }
 
-// unzip has an answer be read as it was before it was compressed, where the BMC compresses
-// without being asked (iLO's registries).
+// unzip decompresses the body of an answer that the BMC compressed without being asked (iLO's
+// registries).
 func unzip(resp *http.Response) {
 	if !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		return
@@ -181,7 +179,7 @@ func unzip(resp *http.Response) {
 	resp.Body = &gzipBody{ReadCloser: resp.Body}
 }
 
-// gzipBody is a compressed body. Its header is read with the first of it.
+// gzipBody is a compressed body. The first Read reads the gzip header.
 type gzipBody struct {
 	io.ReadCloser
 	unzipped *gzip.Reader
@@ -196,12 +194,12 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 	return b.unzipped.Read(p)
 }
 
-// CloseIdleConnections implements what http.Client looks for.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
 // checkRedirect follows a read to another path of the same BMC ("/redfish/v1" to
-// "/redfish/v1/" on some) and nothing else: net/http would turn a redirected
-// POST into a GET. Writes see slashed.
+// "/redfish/v1/" on some BMCs) and nothing else: net/http would turn a redirected POST into a
+// GET. For writes see slashRedirect.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > 3 || first.Method != http.MethodGet || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
@@ -210,12 +208,12 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// sendAgain makes a request in the place of one that was redirected; it counts as any.
+// sendAgain sends a request in place of the redirected one. It counts toward maxRequests.
 func (t *transport) sendAgain(r *http.Request, redirected *http.Response) (*http.Response, error) {
-	_, _ = io.CopyN(io.Discard, redirected.Body, t.limit) // one that goes on costs the connection
+	_, _ = io.CopyN(io.Discard, redirected.Body, t.limit) // a longer body costs the connection
 	_ = redirected.Body.Close()
 	if t.left--; t.left < 0 {
-		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
+		return nil, fmt.Errorf("%w: needs more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
 	if err := bmc.Pace(t.ctx); err != nil {
 		return nil, err
@@ -223,11 +221,10 @@ func (t *transport) sendAgain(r *http.Request, redirected *http.Response) (*http
 	return t.base.RoundTrip(r)
 }
 
-// slashed is a write once more, where the BMC did nothing and wants the same path with a
-// slash at its end, or without, as older Supermicros want it of a login
-// (github.com/bb-Ricardo/check_redfish pull request 187). Nil: it is not that. What was
-// redirected anywhere else is not sent there: it holds passwords.
-func slashed(r *http.Request, resp *http.Response) *http.Request {
+// slashRedirect returns a redirected write for the same path with or without a trailing slash. Older
+// Supermicro BMCs want that of a login (github.com/bb-Ricardo/check_redfish pull request 187).
+// It returns nil for any other redirect, which Ingot does not follow: the body has passwords.
+func slashRedirect(r *http.Request, resp *http.Response) *http.Request {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	default:
@@ -241,7 +238,7 @@ func slashed(r *http.Request, resp *http.Response) *http.Request {
 	again := r.Clone(r.Context())
 	if again.URL = to; r.Body != nil && r.Body != http.NoBody {
 		if r.GetBody == nil {
-			return nil // a stream, which is gone
+			return nil // a stream that was read already
 		}
 		if again.Body, err = r.GetBody(); err != nil {
 			return nil
@@ -250,21 +247,21 @@ func slashed(r *http.Request, resp *http.Response) *http.Request {
 	return again
 }
 
-// boundedBody fails once too much was read. It leaves out control characters, which would
-// lose a whole resource.
+// boundedBody fails after left bytes. It replaces control characters, which would make the
+// JSON of a whole resource invalid.
 type boundedBody struct {
 	io.ReadCloser
 	left int64
-	// ended is told that all of it came.
+	// ended is called at the end of the body.
 	ended func()
-	// heard is told of each piece: a slow BMC is not silent.
+	// heard is called for each piece: a slow BMC is not silent.
 	heard func()
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	full := b.left <= 0
 	switch {
-	case full: // only the end may come
+	case full: // only EOF is acceptable
 		p = make([]byte, 1)
 	case int64(len(p)) > b.left:
 		p = p[:b.left]

@@ -15,10 +15,9 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestPin: a BMC whose certificate nobody signed is trusted by its fingerprint, and
-// no longer once it presents another: not by a new session, and not by the old one,
-// which gets no token to send.
-func TestPin(t *testing.T) {
+// TestPinnedCertificate checks that a BMC with an untrusted certificate is accepted by its
+// fingerprint. With another certificate, neither the open session nor a new one sends anything.
+func TestPinnedCertificate(t *testing.T) {
 	r := newRig(t, nil)
 	first, err := trust.Probe(t.Context(), bmc.Target{}, strings.TrimPrefix(r.Address(), "redfish://"))
 	if err != nil {
@@ -59,7 +58,7 @@ func TestPin(t *testing.T) {
 		}
 	}
 	if r.Reads() != reads || r.OpenedSessions() != opened {
-		t.Error("something was sent to a BMC that is not the pinned one")
+		t.Error("something was sent to a BMC with another certificate")
 	}
 	r.target.Fingerprint = now
 	if again := r.dial(t); again != nil {
@@ -68,7 +67,7 @@ func TestPin(t *testing.T) {
 		}
 	}
 	if err := conn.Close(context.Background()); !errors.Is(err, bmc.ErrCertificate) {
-		t.Errorf("Close tells the BMC that is not the pinned one: %v", err)
+		t.Errorf("Close at a BMC with another certificate: %v", err)
 	}
 	r.Down() // the session that could not be ended
 	if err := r.Up(); err != nil {

@@ -197,7 +197,7 @@ func testPrepareRefused(t *testing.T, on *ground) {
 		read   bool // by a reading, not by what the BMC says to a write
 	}{
 		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`, true},
-		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "not one of Enabled, Disabled", false},
+		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "must be one of Enabled, Disabled", false},
 		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60", false},
 		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "cannot tell BIOS settings", true},
 		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`, true},

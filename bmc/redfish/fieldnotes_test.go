@@ -21,12 +21,12 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
 
-// These tests are of what BMCs in the field were seen to do.
+// These tests cover behavior that was reported of BMCs in the field.
 
-// TestBasic: a service without sessions gets the credentials with each request, also where
-// the address or spec.bmc says that others may read them: a login would show them as well.
-func TestBasic(t *testing.T) {
-	verified := newMaker(t, bmctest.BasicOnly, nil)
+// TestBasicAuthentication checks that a service without sessions gets the credentials with each
+// request, even without TLS or verification: a login would expose them too.
+func TestBasicAuthentication(t *testing.T) {
+	verified := newPersonality(t, bmctest.BasicOnly, nil)
 	if _, err := verified.dial(t).PowerState(t.Context()); err != nil {
 		t.Errorf("verified: %v", err)
 	}
@@ -45,7 +45,7 @@ func TestBasic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var target bmc.Target
-			r := newMaker(t, bmctest.BasicOnly, func(c *labbmc.Config) { change(c, &target) })
+			r := newPersonality(t, bmctest.BasicOnly, func(c *labbmc.Config) { change(c, &target) })
 			change(&labbmc.Config{}, &r.target)
 			if _, err := r.dial(t).PowerState(t.Context()); err != nil {
 				t.Error(err)
@@ -62,9 +62,9 @@ func TestBasic(t *testing.T) {
 	}
 }
 
-// TestControlCharacters: raw ones inside of texts lose no resource.
+// TestControlCharacters checks that raw control characters in texts lose no resource.
 func TestControlCharacters(t *testing.T) {
-	r := newMaker(t, bmctest.Standard, nil)
+	r := newPersonality(t, bmctest.Standard, nil)
 	r.SetFaults(labbmc.Faults{RawControls: true})
 	conn := r.dial(t)
 	if _, err := conn.PowerState(t.Context()); err != nil {
@@ -81,7 +81,8 @@ func TestControlCharacters(t *testing.T) {
 	}
 }
 
-// TestMissingMediaParameters: InsertMedia gets what its refusals name, one after the other.
+// TestMissingMediaParameters checks that InsertMedia adds the parameters that refusals name, one
+// after the other.
 func TestMissingMediaParameters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wants  []string
@@ -93,7 +94,7 @@ func TestMissingMediaParameters(t *testing.T) {
 		"one that Ingot has not":     {[]string{"Oem"}, 1, bmc.ErrNotApplied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks.MediaWants = tc.wants })
+			r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks.MediaWants = tc.wants })
 			_, err := r.dial(t).InsertMedia(t.Context(), bmc.MediaCD, "http://192.0.2.1/UserName/x.iso")
 			if !errors.Is(err, tc.err) {
 				t.Errorf("error %v, want %v", err, tc.err)
@@ -105,13 +106,13 @@ func TestMissingMediaParameters(t *testing.T) {
 	}
 }
 
-// TestFactoryPassword: a BMC that wants its password changed first says so, and takes the
-// change at the account that it names.
+// TestFactoryPassword checks that a required password change is reported and made at the account
+// that the BMC names.
 func TestFactoryPassword(t *testing.T) {
 	factory, _ := personality.Named("openbmc-factory")
 	for _, path := range []string{"", "with the system's path"} {
 		t.Run(path, func(t *testing.T) {
-			r := newMaker(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality = factory })
+			r := newPersonality(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality = factory })
 			if path != "" {
 				r.target.Address += r.SystemPath()
 			}
@@ -133,9 +134,9 @@ func TestFactoryPassword(t *testing.T) {
 	}
 }
 
-// TestCannotTellNow: a read that is answered 5xx is no answer, and nothing is concluded from
-// it: no list without the item, no "has none".
-func TestCannotTellNow(t *testing.T) {
+// TestServerErrorIsNotAnAnswer checks that a 5xx answer to a read causes ErrBusy and no
+// conclusion: neither a list without the item nor "not supported".
+func TestServerErrorIsNotAnAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path string
 		call func(context.Context, bmc.Conn) error
@@ -154,7 +155,7 @@ func TestCannotTellNow(t *testing.T) {
 		"Secure Boot":          {"/SecureBoot", func(ctx context.Context, c bmc.Conn) error { _, err := c.SecureBoot(ctx); return err }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks.Expand = false })
+			r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks.Expand = false })
 			conn := r.dial(t)
 			r.SetFaults(labbmc.Faults{Status: 500, MessageID: "IDRAC.2.8.SYS518", Match: func(method, path string) bool {
 				return method == http.MethodGet && strings.Contains(path, tc.path)
@@ -174,8 +175,8 @@ func TestCannotTellNow(t *testing.T) {
 	}
 }
 
-// TestRegistryNames: the registry of the attributes is found however the places differ that
-// name it, and what it forbids is not sent.
+// TestRegistryNames checks that the attribute registry is found however its names differ, and that
+// read-only settings are not sent.
 func TestRegistryNames(t *testing.T) {
 	const usual = "BiosAttributeRegistry.v1_0_0"
 	others := []string{"ManagerAttributeRegistry.v1_0_0", "NetworkAttributesRegistry_NIC.1", "Base.1.8.1", "BiosAttributeRegistryX"}
@@ -193,7 +194,7 @@ func TestRegistryNames(t *testing.T) {
 		"another's name in Bios":        {usual, personality.RegistryNames{Bios: "Contoso.v1_0_0"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) {
+			r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) {
 				tc.names.Others = others[:3]
 				c.Personality.BIOSRegistry, c.Personality.Quirks.RegistryNames = tc.id, tc.names
 			})
@@ -215,7 +216,7 @@ func TestRegistryNames(t *testing.T) {
 		})
 	}
 	t.Run("several, and no name in Bios", func(t *testing.T) {
-		r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) {
+		r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) {
 			c.Personality.BIOSRegistry, c.Personality.Quirks.RegistryNames = usual, personality.RegistryNames{Bios: "-", Others: others[3:]}
 		})
 		if schemas, err := r.dial(t).SettingSchemas(t.Context()); !errors.Is(err, bmc.ErrNotSupported) {
@@ -224,9 +225,9 @@ func TestRegistryNames(t *testing.T) {
 	})
 }
 
-// TestCardOfTheChassisAlone: a card that is not among the system's interfaces is found.
-func TestCardOfTheChassisAlone(t *testing.T) {
-	r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks.ChassisAdapter = true })
+// TestChassisOnlyNetworkCard checks that a card that the system does not list is found.
+func TestChassisOnlyNetworkCard(t *testing.T) {
+	r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks.ChassisAdapter = true })
 	conn := r.dial(t)
 	inv, err := conn.Inventory(t.Context())
 	if err != nil {
@@ -241,11 +242,11 @@ func TestCardOfTheChassisAlone(t *testing.T) {
 	}
 }
 
-// TestExpand: firmware comes in one answer where the BMC offers that, and the same firmware
-// where the BMC offers it and does it wrong.
+// TestExpand checks that firmware is read in one answer if the BMC expands collections, and is
+// equal if the BMC expands them wrongly.
 func TestExpand(t *testing.T) {
 	items := func(set func(*labbmc.Quirks), faults ...labbmc.Faults) ([]bmc.FirmwareItem, int) {
-		r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) {
+		r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) {
 			c.Personality.Quirks.Expand = false
 			set(&c.Personality.Quirks)
 		})
@@ -269,10 +270,10 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestExpandThatTakesTooLong: where the members do not come in one answer in time, the next try
-// asks for them one by one, and comes to its end.
-func TestExpandThatTakesTooLong(t *testing.T) {
-	r := newMaker(t, bmctest.Standard, nil)
+// TestExpandTimeout checks that after a timeout of an expanded read, the next try reads the
+// members one by one.
+func TestExpandTimeout(t *testing.T) {
+	r := newPersonality(t, bmctest.Standard, nil)
 	conn := r.dial(t)
 	want, err := conn.FirmwareInventory(t.Context())
 	if err != nil {
@@ -283,7 +284,7 @@ func TestExpandThatTakesTooLong(t *testing.T) {
 		expands++
 		return strings.HasSuffix(path, "/FirmwareInventory") && expands == 2 // after the service
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), shortWait)
 	defer cancel()
 	if _, err := conn.FirmwareInventory(ctx); err == nil {
 		t.Fatal("it was not cut off")

@@ -15,8 +15,8 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestPasswordPolicy: a BMC that does not take a password says why, without it; one that
-// takes none at all is told apart.
+// TestPasswordPolicy checks that a refused password is reported with the BMC's reason and without
+// the password, and differs from a BMC that takes no passwords.
 func TestPasswordPolicy(t *testing.T) {
 	const wrong = "without-any-number"
 	for name, tc := range map[string]struct {
@@ -48,9 +48,9 @@ func TestPasswordPolicy(t *testing.T) {
 	}
 }
 
-// TestBMCWithoutItsSystem: a BMC whose web server is up before its system is has a moment
-// to find it; an address that names a system among others that are there is wrong.
-func TestBMCWithoutItsSystem(t *testing.T) {
+// TestMissingSystem checks that a missing system is ErrBusy if the BMC has none yet, and
+// ErrAddress if it has others.
+func TestMissingSystem(t *testing.T) {
 	const systems = "/redfish/v1/Systems"
 	none := labbmc.Faults{Body: `{"Members":[]}`, Match: func(_, path string) bool { return path == systems }}
 	missing := labbmc.Faults{Status: 404, Match: func(_, path string) bool { return strings.HasPrefix(path, systems+"/") }}
@@ -89,8 +89,8 @@ func TestBMCWithoutItsSystem(t *testing.T) {
 	}
 }
 
-// TestTemperatures come from ThermalMetrics where a chassis has no Thermal, with the
-// health of their sensors.
+// TestTemperatures checks that a chassis without Thermal has the temperatures of ThermalMetrics,
+// with the health of their sensors.
 func TestTemperatures(t *testing.T) {
 	for name, change := range map[string]func(*labbmc.Config){
 		"list": func(*labbmc.Config) {}, "summary": func(c *labbmc.Config) { c.Personality.Quirks.SummaryOnly = true },
@@ -121,8 +121,8 @@ func TestTemperatures(t *testing.T) {
 	}
 }
 
-// TestHealthOfManySensors: a chassis of a thousand temperatures costs a bounded number
-// of requests, and fans and supplies are told all the same.
+// TestHealthOfManySensors checks that a thousand temperatures cost a bounded number of requests,
+// and that fans and power supplies are complete.
 func TestHealthOfManySensors(t *testing.T) {
 	r := newNamed(t, "dell-idrac10", nil)
 	var many strings.Builder
@@ -152,9 +152,9 @@ func TestHealthOfManySensors(t *testing.T) {
 	}
 }
 
-// TestMemoryThatIsNoNumber: a BMC that cannot tell the memory tells all else, and is
-// switched and asked for its power state as any (decision 0040).
-func TestMemoryThatIsNoNumber(t *testing.T) {
+// TestMemoryIsNotANumber checks that a system with an unreadable memory size can be read and
+// switched.
+func TestMemoryIsNotANumber(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shown string
 		want  int64

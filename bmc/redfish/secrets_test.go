@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// moreVerbs are those that TestBounded has no need of.
-var moreVerbs = map[string]func(context.Context, bmc.Conn) error{
+// moreCalls are the calls that TestLimits does not need.
+var moreCalls = map[string]func(context.Context, bmc.Conn) error{
 	"Identity":     func(ctx context.Context, c bmc.Conn) error { _, err := c.Identity(ctx); return err },
 	"BootOverride": func(ctx context.Context, c bmc.Conn) error { _, err := c.BootOverride(ctx); return err },
 	"SetBootOverride": func(ctx context.Context, c bmc.Conn) error {
@@ -38,39 +38,39 @@ var moreVerbs = map[string]func(context.Context, bmc.Conn) error{
 	},
 }
 
-// TestParrot: a BMC that has the password in one of the texts that it shows, whichever,
-// and also where the text is cut: no error shows it (I18).
-func TestParrot(t *testing.T) {
+// TestErrorsHideRepeatedPassword puts the password into each text that a BMC shows, also where the
+// text is cut, and checks that no error shows it (I18).
+func TestErrorsHideRepeatedPassword(t *testing.T) {
 	shown := strings.NewReplacer(
 		`"Type":"Integer","UpperBound":5}`, `"Type":"Integer","UpperBound":5},{"AttributeName":"B","Type":"Enumeration","Value":[{"ValueName":"x"}]}`,
 		`"#UpdateService.SimpleUpdate":{"target":"/x"`, `"#UpdateService.SimpleUpdate":{"target":"/x","TransferProtocol@Redfish.AllowableValues":["HTTP"]`,
 		`"SecureBootEnable"`, `"UUID":"u","Boot":{"BootSourceOverrideTarget":"None","BootSourceOverrideTarget@Redfish.AllowableValues":["Pxe"],"BootSourceOverrideEnabled":"Disabled"},"SecureBootEnable"`,
 		`"#Manager.Reset"`, `"#ComputerSystem.Reset":{"target":"/x","ResetType@Redfish.AllowableValues":["ForceOff"]},"#Manager.Reset"`,
 	).Replace(fmt.Sprintf(everything, ""))
-	verbs := maps.Clone(verbs)
-	maps.Copy(verbs, moreVerbs)
+	allCalls := maps.Clone(allCalls)
+	maps.Copy(allCalls, moreCalls)
 	var document any
 	if err := json.Unmarshal([]byte(shown), &document); err != nil {
 		t.Fatal(err)
 	}
 	var body []byte
-	b := newParrot(t, &body)
+	b := newRepeater(t, &body)
 	failed := map[string]bool{}
 	for _, place := range texts(nil, document) {
 		for _, said := range []string{canary, strings.Repeat("x", 15) + canary, strings.Repeat("x", 290) + canary, strings.ToLower(canary) + " " + canary} {
-			changed, err := json.Marshal(with(document, place, said))
+			changed, err := json.Marshal(withText(document, place, said))
 			if err != nil {
 				t.Fatal(err)
 			}
 			body = changed
-			conn, err := hurried(t.Context(), b)
+			conn, err := dialFast(t.Context(), b)
 			if shows(err) {
 				t.Errorf("Dial shows %s: %v", strings.Join(place, "."), err)
 			}
 			if err != nil {
 				continue
 			}
-			for name, verb := range verbs {
+			for name, verb := range allCalls {
 				err := verb(t.Context(), conn)
 				failed[name] = failed[name] || err != nil
 				if shows(err) {
@@ -80,18 +80,18 @@ func TestParrot(t *testing.T) {
 			_ = conn.Close(t.Context())
 		}
 	}
-	for name := range verbs {
+	for name := range allCalls {
 		if !failed[name] {
 			t.Logf("%s: no text made an error of it", name)
 		}
 	}
-	if len(failed) != len(verbs) {
-		t.Errorf("%d of %d verbs were tried", len(failed), len(verbs))
+	if len(failed) != len(allCalls) {
+		t.Errorf("%d of %d allCalls were tried", len(failed), len(allCalls))
 	}
 }
 
-// newParrot is a BMC that answers every question with body.
-func newParrot(t *testing.T, body *[]byte) bmc.Target {
+// newRepeater starts a BMC that answers every request with body.
+func newRepeater(t *testing.T, body *[]byte) bmc.Target {
 	t.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -127,28 +127,28 @@ func texts(at []string, document any) (places [][]string) {
 	return places
 }
 
-// with is a copy of a document with another text at a place.
-func with(document any, place []string, text string) any {
+// with returns a copy of a document with another text at a path.
+func withText(document any, place []string, text string) any {
 	if len(place) == 0 {
 		return text
 	}
 	switch v := document.(type) {
 	case map[string]any:
 		v = maps.Clone(v)
-		v[place[0]] = with(v[place[0]], place[1:], text)
+		v[place[0]] = withText(v[place[0]], place[1:], text)
 		return v
 	case []any:
 		v = slices.Clone(v)
 		i, _ := strconv.Atoi(place[0]) // texts wrote it
-		v[i] = with(v[i], place[1:], text)
+		v[i] = withText(v[i], place[1:], text)
 		return v
 	}
 	return document
 }
 
-// A BMC that repeats the address of the image that it does not take: who may fetch it stays
-// unknown (I18).
-func TestSignedImageIsNotRepeated(t *testing.T) {
+// TestErrorsHideImageSignature checks that an error hides the signature of an image URL that the
+// BMC repeats (I18).
+func TestErrorsHideImageSignature(t *testing.T) {
 	const image, signature = "http://store/BIOS.bin", "c2lnbmF0dXJlLW9mLWltYWdl"
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -165,7 +165,7 @@ func TestSignedImageIsNotRepeated(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	conn, err := hurried(t.Context(), bmc.Target{
+	conn, err := dialFast(t.Context(), bmc.Target{
 		Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
 		Username: username, Password: canary, InsecureSkipVerify: true,
 	})

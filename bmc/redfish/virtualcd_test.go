@@ -16,8 +16,8 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestVirtualCD: an iDRAC boots its virtual drive by its attributes. One that has none
-// gets its word for a CD; one that refuses or forgets them is found out.
+// TestVirtualCD checks that an iDRAC boots its virtual drive by its attributes, or by the target
+// Cd if it has none. An iDRAC that refuses or forgets them causes an error.
 func TestVirtualCD(t *testing.T) {
 	once, always := bmc.BootOverride{Target: bmc.BootCD}, bmc.BootOverride{Target: bmc.BootCD, Persistent: true}
 	attributes := func(method, path string) bool { return strings.Contains(path, "DellAttributes") }
@@ -41,7 +41,7 @@ func TestVirtualCD(t *testing.T) {
 		"the answer is lost": {once, labbmc.Faults{Match: writing, LoseReply: true}, labbmc.Boot{Enabled: labbmc.Once, Target: labbmc.TargetCD}, bmc.ErrUnknownOutcome},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.IDRAC9, nil)
+			r := newPersonality(t, bmctest.IDRAC9, nil)
 			conn := r.dial(t)
 			r.SetFaults(tc.faults)
 			if err := conn.SetBootOverride(t.Context(), tc.override); !errors.Is(err, tc.err) {
@@ -64,9 +64,9 @@ func TestVirtualCD(t *testing.T) {
 	}
 }
 
-// TestVirtualCDEnds: another boot takes its place.
-func TestVirtualCDEnds(t *testing.T) {
-	r := newMaker(t, bmctest.IDRAC10, nil)
+// TestVirtualCDIsReplaced checks that another boot override replaces the virtual drive.
+func TestVirtualCDIsReplaced(t *testing.T) {
+	r := newPersonality(t, bmctest.IDRAC10, nil)
 	conn := r.dial(t)
 	for _, target := range []bmc.BootTarget{bmc.BootCD, bmc.BootPXE, bmc.BootCD, bmc.BootNone} {
 		if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: target}); err != nil {
@@ -78,10 +78,10 @@ func TestVirtualCDEnds(t *testing.T) {
 	}
 }
 
-// TestBetweenOnAndOff: what has power is on, as long as it has. A shutdown that hangs on
-// OpenBMC shows PoweringOff for hours.
-func TestBetweenOnAndOff(t *testing.T) {
-	r := newMaker(t, bmctest.OpenBMC, nil)
+// TestTransitionalStatesAreOn checks that a server with power is on. OpenBMC shows PoweringOff for
+// hours if a shutdown hangs.
+func TestTransitionalStatesAreOn(t *testing.T) {
+	r := newPersonality(t, bmctest.OpenBMC, nil)
 	r.bench.IgnoreShutdown = true
 	conn := r.dial(t)
 	for _, tc := range []struct {

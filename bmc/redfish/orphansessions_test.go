@@ -13,8 +13,9 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// hasOne sees that the BMC has one session of the pool's, and none once that is closed.
-func (r *rig) hasOne(t *testing.T, pool *bmc.Pool) {
+// hasOneSession checks that the BMC has one session of the pool, and none after the pool is
+// closed.
+func (r *rig) hasOneSession(t *testing.T, pool *bmc.Pool) {
 	t.Helper()
 	if n := r.Sessions(); n != 1 {
 		t.Errorf("%d sessions are open, want ours alone", n)
@@ -27,9 +28,9 @@ func (r *rig) hasOne(t *testing.T, pool *bmc.Pool) {
 	}
 }
 
-// TestEndsTheSessionsOfAnIllBMC: one that refuses all of a sudden what it knows, the end
-// of a session too, has none left of ours when it is well again.
-func TestEndsTheSessionsOfAnIllBMC(t *testing.T) {
+// TestSessionsEndAfterUnauthorized checks that a BMC that suddenly answers 401 to everything,
+// including logouts, has no session left when it recovers.
+func TestSessionsEndAfterUnauthorized(t *testing.T) {
 	for name, fault := range map[string]labbmc.Faults{
 		"401 to all": {Status: 401}, "401 to ends": {Status: 401, Match: func(method, _ string) bool { return method == "DELETE" }},
 	} {
@@ -50,14 +51,14 @@ func TestEndsTheSessionsOfAnIllBMC(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r.hasOne(t, pool)
+			r.hasOneSession(t, pool)
 		})
 	}
 }
 
-// TestEndsTheSessionsThatFoundNoSystem: a BMC that takes a login and then shows nothing, nor
-// ends the session, is tried again and again, and has few places for sessions.
-func TestEndsTheSessionsThatFoundNoSystem(t *testing.T) {
+// TestSessionsEndWithoutSystem checks that logins at a BMC that then shows no system and refuses
+// logouts do not use up its sessions.
+func TestSessionsEndWithoutSystem(t *testing.T) {
 	r := newRig(t, nil)
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
 	r.SetFaults(labbmc.Faults{Status: 503, Match: func(method, path string) bool {
@@ -75,12 +76,12 @@ func TestEndsTheSessionsThatFoundNoSystem(t *testing.T) {
 	if err := pool.Do(t.Context(), r.target, readState); err != nil {
 		t.Fatal(err)
 	}
-	r.hasOne(t, pool)
+	r.hasOneSession(t, pool)
 }
 
-// TestForgottenSessionIsNotAnothers: after a restart the BMC counts its sessions from
-// one again; the number of ours may be somebody else's, who keeps it.
-func TestForgottenSessionIsNotAnothers(t *testing.T) {
+// TestForgottenSessionIsNotEnded checks that after a restart, when the BMC numbers its sessions
+// from one again, a session of another user with the same number stays.
+func TestForgottenSessionIsNotEnded(t *testing.T) {
 	r := newRig(t, nil)
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
 	defer closePool(t, pool)

@@ -17,7 +17,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// writesOf are the writes but logins, as "PATCH 204 …/Settings".
+// writesOf returns the writes except logins, as "PATCH 204 …/Settings".
 func writesOf(r *rig) (out []string) {
 	for _, w := range r.Writes() {
 		if w.Action != labbmc.ActionLogin && w.Action != labbmc.ActionLogout {
@@ -27,12 +27,12 @@ func writesOf(r *rig) (out []string) {
 	return out
 }
 
-// resetAndAwait comes back when the BMC has restarted and forgotten its sessions.
+// resetAndAwait resets the BMC and waits until it has restarted and forgotten its sessions.
 func resetAndAwait(ctx context.Context, c bmc.Conn) error {
 	if err := c.ResetBMC(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, longWait)
 	defer cancel()
 	for {
 		if _, err := c.PowerState(ctx); errors.Is(err, bmc.ErrUnauthorized) || ctx.Err() != nil {
@@ -41,9 +41,8 @@ func resetAndAwait(ctx context.Context, c bmc.Conn) error {
 	}
 }
 
-// TestQuirks pins the writes that makers' BMCs get because of the table: none that
-// the BMC refuses. The same BMC under an unknown name gets the refused one first,
-// or never obeys: that is what the entry avoids.
+// TestQuirks checks the writes that the traits of the table cause: the BMC refuses none of them.
+// Under an unknown vendor name, the same BMC gets the write that the entry avoids.
 func TestQuirks(t *testing.T) {
 	pxe := func(ctx context.Context, c bmc.Conn) error {
 		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
@@ -56,10 +55,10 @@ func TestQuirks(t *testing.T) {
 		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootCD})
 	}
 	for _, tc := range []struct {
-		name  string
-		maker bmctest.Personality
-		do    func(context.Context, bmc.Conn) error
-		// writes as the maker's; avoided is a write, or the error, as an unknown's.
+		name    string
+		persona bmctest.Personality
+		do      func(context.Context, bmc.Conn) error
+		// writes of this vendor's BMC; avoided is a write, or err the error, under an unknown vendor.
 		writes  []string
 		avoided string
 		err     error
@@ -69,18 +68,18 @@ func TestQuirks(t *testing.T) {
 		{"no override in the future state", bmctest.AMI, func(ctx context.Context, c bmc.Conn) error {
 			return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone})
 		}, []string{"PATCH 204 /SD"}, "PATCH 400 /Self", nil},
-		{"a CD that is virtual", bmctest.IDRAC9, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 204 /System.Embedded.1", nil},
-		{"a CD that is virtual, before there was a link", bmctest.IDRAC9Early, cd, []string{"PATCH 204 /Attributes"}, "PATCH 204 /System.Embedded.1", nil},
-		{"a CD that is virtual, and no override for it", bmctest.IDRAC10, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 400 /System.Embedded.1", nil},
+		{"virtual CD", bmctest.IDRAC9, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 204 /System.Embedded.1", nil},
+		{"virtual CD without a link", bmctest.IDRAC9Early, cd, []string{"PATCH 204 /Attributes"}, "PATCH 204 /System.Embedded.1", nil},
+		{"virtual CD without a boot override", bmctest.IDRAC10, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 400 /System.Embedded.1", nil},
 		{"reset without a type", bmctest.SupermicroX11, resetAndAwait,
 			[]string{"POST 204 /Manager.Reset"}, "POST 400 /Manager.Reset", bmc.ErrNotSupported},
-		{"an image that stays on show", bmctest.SupermicroX12, func(ctx context.Context, c bmc.Conn) error {
+		{"stale image", bmctest.SupermicroX12, func(ctx context.Context, c bmc.Conn) error {
 			slot, err := c.InsertMedia(ctx, bmc.MediaCD, "http://192.0.2.1/x.iso")
 			return errors.Join(err, c.EjectMedia(ctx, slot.ID))
 		}, []string{"POST 204 /VirtualMedia.InsertMedia", "POST 204 /VirtualMedia.EjectMedia"}, "", nil},
-		{"slots that take nothing", bmctest.OpenBMC, insert, []string{"POST 204 /VirtualMedia.InsertMedia"}, "", nil},
-		{"an image that shows later", bmctest.AMI, insert, []string{"POST 202 /VirtualMedia.InsertMedia"}, "", nil},
-		{"an image that goes later", bmctest.OpenBMC, func(ctx context.Context, c bmc.Conn) error {
+		{"unusable slots", bmctest.OpenBMC, insert, []string{"POST 204 /VirtualMedia.InsertMedia"}, "", nil},
+		{"image shown late", bmctest.AMI, insert, []string{"POST 202 /VirtualMedia.InsertMedia"}, "", nil},
+		{"image gone late", bmctest.OpenBMC, func(ctx context.Context, c bmc.Conn) error {
 			slot, err := c.InsertMedia(ctx, bmc.MediaCD, "https://192.0.2.1/x.iso")
 			return errors.Join(err, c.EjectMedia(ctx, slot.ID))
 		}, []string{"POST 204 /VirtualMedia.InsertMedia", "POST 204 /VirtualMedia.EjectMedia"}, "", nil},
@@ -88,12 +87,12 @@ func TestQuirks(t *testing.T) {
 			_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "http://127.0.0.1:1/x"})
 			return err
 		}, []string{"POST 202 /UpdateService.SimpleUpdate"}, "", nil},
-		{"firmware as a form, installed from where it is kept", bmctest.IDRAC9Early, pushImage,
+		{"firmware as a form, then SimpleUpdate", bmctest.IDRAC9Early, pushImage,
 			[]string{"POST 201 /FirmwareInventory", "POST 202 /UpdateService.SimpleUpdate"}, "POST 415 /FirmwareInventory", bmc.ErrProtocol},
-		{"firmware alone", bmctest.OpenBMCEarly, pushImage, []string{"POST 202 /UpdateService"}, "", nil},
+		{"plain firmware image", bmctest.OpenBMCEarly, pushImage, []string{"POST 202 /UpdateService"}, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newMaker(t, tc.maker, nil)
+			r := newPersonality(t, tc.persona, nil)
 			if err := tc.do(t.Context(), r.dial(t)); err != nil {
 				t.Fatal(err)
 			}
@@ -103,41 +102,41 @@ func TestQuirks(t *testing.T) {
 			if tc.avoided == "" {
 				return
 			}
-			unknown := newMaker(t, tc.maker, func(c *labbmc.Config) { c.Personality.Vendor, c.System.Manufacturer = "Contoso", "Contoso" })
+			unknown := newPersonality(t, tc.persona, func(c *labbmc.Config) { c.Personality.Vendor, c.System.Manufacturer = "Contoso", "Contoso" })
 			if err := tc.do(t.Context(), unknown.dial(t)); !errors.Is(err, tc.err) {
-				t.Errorf("as an unknown's: %v, want %v", err, tc.err)
+				t.Errorf("unknown vendor: %v, want %v", err, tc.err)
 			}
 			if got := writesOf(unknown); !slices.Contains(got, tc.avoided) {
-				t.Errorf("as an unknown's: %v, want %s, which the quirk avoids", got, tc.avoided)
+				t.Errorf("unknown vendor: %v, want %s, which the quirk avoids", got, tc.avoided)
 			}
 		})
 	}
 }
 
-// TestMediaByHTTPS: what OpenBMC says of http is told with what it means.
-func TestMediaByHTTPS(t *testing.T) {
-	conn := newMaker(t, bmctest.OpenBMC, nil).dial(t)
+// TestOpenBMCNeedsHTTPSMedia checks that OpenBMC's refusal of http is explained.
+func TestOpenBMCNeedsHTTPSMedia(t *testing.T) {
+	conn := newPersonality(t, bmctest.OpenBMC, nil).dial(t)
 	_, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://192.0.2.1/x.iso")
-	if !errors.Is(err, bmc.ErrNotApplied) || !strings.Contains(err.Error(), "https and smb addresses only") {
+	if !errors.Is(err, bmc.ErrNotApplied) || !strings.Contains(err.Error(), "only https and smb addresses") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestTicketsAreNotRepeated: what a BMC says of an address that it refuses, or shows another
-// instead of, has no ticket in it.
-func TestTicketsAreNotRepeated(t *testing.T) {
+// TestErrorsHideMediaToken checks that no error shows the token of an image URL that a BMC
+// repeats.
+func TestErrorsHideMediaToken(t *testing.T) {
 	const ticket = "KVXW2ZDPNRRW63TTMVSWC5DFMQ"
-	conn := newMaker(t, bmctest.OpenBMC, nil).dial(t)
+	conn := newPersonality(t, bmctest.OpenBMC, nil).dial(t)
 	_, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://boot.rack-a.dc1.example/media/"+ticket+"/agent.iso")
 	if err == nil || strings.Contains(err.Error(), ticket) || !strings.Contains(err.Error(), "http://boot.rack-a.dc1.example/media/***/agent.iso") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestBootModeStays: X11 and X12 fall back to Legacy when the device changes
-// without a mode.
+// TestBootModeStays checks that X11 and X12, which fall back to Legacy when the device changes
+// without a mode, keep their mode.
 func TestBootModeStays(t *testing.T) {
-	r := newMaker(t, bmctest.SupermicroX12, nil)
+	r := newPersonality(t, bmctest.SupermicroX12, nil)
 	if err := r.dial(t).SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}); err != nil {
 		t.Fatal(err)
 	}
@@ -146,27 +145,26 @@ func TestBootModeStays(t *testing.T) {
 	}
 }
 
-// TestNoEmptyURI: an HttpBootUri that was set is emptied, but not on iLO, which
-// would answer 400: there the old one is found out.
+// TestNoEmptyURI checks that an old HttpBootUri is set to "", except on iLO, which would answer
+// 400 and where the old one is detected.
 func TestNoEmptyURI(t *testing.T) {
-	for maker, want := range map[bmctest.Personality]error{bmctest.Standard: nil, bmctest.ILO6: bmc.ErrNotApplied} {
-		r := newMaker(t, maker, nil)
+	for persona, want := range map[bmctest.Personality]error{bmctest.Standard: nil, bmctest.ILO6: bmc.ErrNotApplied} {
+		r := newPersonality(t, persona, nil)
 		conn := r.dial(t)
 		with := bmc.BootOverride{Target: bmc.BootHTTP, HTTPBootURI: "http://192.0.2.1/boot.efi"}
 		if err := conn.SetBootOverride(t.Context(), with); err != nil {
 			t.Fatal(err)
 		}
 		if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootHTTP}); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", maker, err, want)
+			t.Errorf("%s: %v, want %v", persona, err, want)
 		}
 		if got := writesOf(r); slices.ContainsFunc(got, func(w string) bool { return strings.HasPrefix(w, "PATCH 4") }) {
-			t.Errorf("%s: %v", maker, got)
+			t.Errorf("%s: %v", persona, got)
 		}
 	}
 }
 
-// TestTags: a tag that is refused is looked up in the body, made strong, and left out or
-// replaced by any at last. That is the end of it: a BMC that refuses all is not asked forever.
+// TestTags checks the order of tags after a refused one: of the body, strong, none, any.
 func TestTags(t *testing.T) {
 	pxe := func(ctx context.Context, c bmc.Conn) error {
 		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
@@ -197,7 +195,7 @@ func TestTags(t *testing.T) {
 		{"none shown, and any wanted, of another resource", labbmc.Quirks{AnyTag: true}, password, []string{"PATCH 428 /1", "PATCH 204 /1"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks = tc.quirks })
+			r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks = tc.quirks })
 			if err := tc.do(t.Context(), r.dial(t)); !errors.Is(err, tc.err) {
 				t.Errorf("error %v, want %v", err, tc.err)
 			}
@@ -208,9 +206,9 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestTagsEnd: a BMC that refuses every precondition gets each of them once.
-func TestTagsEnd(t *testing.T) {
-	r := newMaker(t, bmctest.Standard, nil)
+// TestEachTagIsTriedOnce checks that a BMC that refuses every precondition gets each tag once.
+func TestEachTagIsTriedOnce(t *testing.T) {
+	r := newPersonality(t, bmctest.Standard, nil)
 	conn := r.dial(t)
 	r.SetFaults(labbmc.Faults{Status: 412, Match: func(method, _ string) bool { return method == "PATCH" }})
 	if err := conn.SetPassword(t.Context(), canary+"2"); !errors.Is(err, bmc.ErrProtocol) {
@@ -221,9 +219,9 @@ func TestTagsEnd(t *testing.T) {
 	}
 }
 
-// TestSlashedWrites: a BMC that wants a slash at the end of a path to write to gets each
-// write once, the login and its end too.
-func TestSlashedWrites(t *testing.T) {
+// TestWritesWithTrailingSlash checks that a BMC that requires a slash at the end of a path gets
+// each write once, including login and logout.
+func TestWritesWithTrailingSlash(t *testing.T) {
 	r := newRig(t, func(c *labbmc.Config) { c.Quirks.SlashedWrites = true })
 	conn := r.dial(t)
 	if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}); err != nil {
@@ -237,9 +235,9 @@ func TestSlashedWrites(t *testing.T) {
 	}
 }
 
-// TestMediaByImageAlone: iLO 4 inserts by PATCH, and does not know Inserted.
-func TestMediaByImageAlone(t *testing.T) {
-	r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) {
+// TestILO4MediaByPatch checks that iLO 4, which does not know Inserted, gets only Image.
+func TestILO4MediaByPatch(t *testing.T) {
+	r := newPersonality(t, bmctest.Standard, func(c *labbmc.Config) {
 		c.Personality.Quirks.MediaByPatch, c.Personality.Quirks.NoMediaFlags = true, true
 	})
 	conn := r.dial(t)

@@ -18,39 +18,39 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestHealthyBMCsAreServed: 200 BMCs of an emulator hang, and eight workers poll them
-// and 50 that are well in turn. The time of a call is an hour: that the test comes to
-// its end shows that no worker waits for a silent BMC, but for the two that may be slow.
-func TestHealthyBMCsAreServed(t *testing.T) {
-	const workers, ill, well, slow, rounds = 8, 200, 50, 2, 3
+// TestSilentBMCsDoNotBlockWorkers polls 200 hanging and 50 healthy BMCs with eight workers. A call
+// may last an hour, so the test ends only if no worker waits for a silent BMC, except in the two
+// slots for slow calls.
+func TestSilentBMCsDoNotBlockWorkers(t *testing.T) {
+	const workers, hanging, healthy, slow, rounds = 8, 200, 50, 2, 3
 	ca, err := labbmc.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
-		CallTimeout: time.Hour, CloseTimeout: soon, Rest: bmc.RestOptions{After: -1},
+		CallTimeout: time.Hour, CloseTimeout: shortWait, Rest: bmc.RestOptions{After: -1},
 		Patience: bmc.PatienceOptions{Silence: 100 * time.Millisecond, Slow: slow},
 	})
-	type patient struct {
-		target bmc.Target
-		ill    bool
+	type polled struct {
+		target  bmc.Target
+		hanging bool
 	}
-	queue := make(chan patient, rounds*(ill+well))
-	var patients []patient
-	for i := range ill + well {
+	queue := make(chan polled, rounds*(hanging+healthy))
+	var polls []polled
+	for i := range hanging + healthy {
 		b, err := labbmc.Start(labbmc.Config{Authority: ca, Machine: &labbmc.Bench{}, Username: username, Password: canary, System: system()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = b.Close() })
-		p := patient{target: bmc.Target{Address: b.Address(), Username: username, Password: canary, CABundle: ca.PEM()}, ill: i%5 != 4}
-		if p.ill {
+		p := polled{target: bmc.Target{Address: b.Address(), Username: username, Password: canary, CABundle: ca.PEM()}, hanging: i%5 != 4}
+		if p.hanging {
 			b.SetFaults(labbmc.Faults{Hang: true})
 		}
-		patients = append(patients, p)
+		polls = append(polls, p)
 	}
 	for range rounds {
-		for _, p := range patients {
+		for _, p := range polls {
 			queue <- p
 		}
 	}
@@ -67,17 +67,17 @@ func TestHealthyBMCsAreServed(t *testing.T) {
 				case p := <-queue:
 					err := pool.Do(ctx, p.target, readState)
 					switch {
-					case p.ill && ctx.Err() == nil:
-						// Busy: it is one of the two whose first call still waits.
+					case p.hanging && ctx.Err() == nil:
+						// ErrBusy: the first call of one of the two slow BMCs still waits.
 						if !errors.Is(err, bmc.ErrTimeout) && !errors.Is(err, bmc.ErrUnreachable) && !errors.Is(err, bmc.ErrBusy) {
-							t.Errorf("a BMC that hangs: %v", err)
+							t.Errorf("hanging BMC: %v", err)
 						}
 						cut.Add(1)
-					case !p.ill && err != nil: // a slow machine: it comes again
+					case !p.hanging && err != nil: // a slow machine: try again
 						again.Add(1)
 						queue <- p
-					case !p.ill:
-						if served.Add(1) == rounds*well {
+					case !p.hanging:
+						if served.Add(1) == rounds*healthy {
 							close(all)
 						}
 					}
@@ -88,18 +88,18 @@ func TestHealthyBMCsAreServed(t *testing.T) {
 	<-all
 	cancel()
 	wg.Wait()
-	t.Logf("%d calls of BMCs that are well, %d of them tried again; %d of BMCs that hang have ended", served.Load(), again.Load(), cut.Load())
-	if n := cut.Load(); n < (rounds-1)*(ill-slow) {
-		t.Errorf("%d calls of BMCs that hang came to an end, want nearly all", n)
+	t.Logf("%d calls of healthy BMCs, %d repeated; %d calls of hanging BMCs ended", served.Load(), again.Load(), cut.Load())
+	if n := cut.Load(); n < (rounds-1)*(hanging-slow) {
+		t.Errorf("%d calls of hanging BMCs ended, want nearly all", n)
 	}
 	if err := pool.Close(t.Context()); err != nil {
-		t.Log(fmt.Errorf("as it must be of BMCs that hang: %w", err))
+		t.Log(fmt.Errorf("expected for hanging BMCs: %w", err))
 	}
 }
 
-// reachBesideOneThatHangs has a pool whose only place for slow calls is taken read a
-// BMC with these faults, and returns that one, whose session the pool still has.
-func reachBesideOneThatHangs(t *testing.T, silence time.Duration, faults labbmc.Faults) (*rig, error) {
+// reachWhileAnotherHangs reads a BMC with these faults through a pool whose only slot for slow
+// calls is taken. It returns the rig, whose session the pool still has.
+func reachWhileAnotherHangs(t *testing.T, silence time.Duration, faults labbmc.Faults) (*rig, error) {
 	t.Helper()
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
 		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
@@ -107,13 +107,13 @@ func reachBesideOneThatHangs(t *testing.T, silence time.Duration, faults labbmc.
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	for range 2 { // one of them has the only place once the other has ended
-		ill := newRig(t, nil)
-		ill.SetFaults(labbmc.Faults{Hang: true})
-		go func() { ended <- pool.Do(ctx, ill.target, readState) }()
+	for range 2 { // one of them has the only slot after the other has ended
+		hanging := newRig(t, nil)
+		hanging.SetFaults(labbmc.Faults{Hang: true})
+		go func() { ended <- pool.Do(ctx, hanging.target, readState) }()
 	}
 	if err := <-ended; !errors.Is(err, bmc.ErrTimeout) {
-		t.Errorf("a BMC that hangs: %v", err)
+		t.Errorf("hanging BMC: %v", err)
 	}
 	slow := newRig(t, nil)
 	slow.SetFaults(faults)
@@ -125,7 +125,7 @@ func reachBesideOneThatHangs(t *testing.T, silence time.Duration, faults labbmc.
 		}
 	})
 	var err error
-	for range 20 { // a machine so slow that a read is cut is no failure
+	for range 20 { // on a very slow machine a read may be cut off
 		if err = pool.Do(t.Context(), slow.target, readState); err == nil {
 			break
 		}
@@ -133,11 +133,11 @@ func reachBesideOneThatHangs(t *testing.T, silence time.Duration, faults labbmc.
 	return slow, err
 }
 
-// TestLoginsAreNotCut: a BMC that takes long to log in opens the session, also when the
-// places for slow calls are taken; a login that was given up would leave it open.
-func TestLoginsAreNotCut(t *testing.T) {
+// TestSlowLoginCompletes checks that a slow login opens its session although all slots for slow
+// calls are taken; an aborted login would leak the session.
+func TestSlowLoginCompletes(t *testing.T) {
 	const silence = 200 * time.Millisecond
-	slow, err := reachBesideOneThatHangs(t, silence, labbmc.Faults{Latency: 5 * silence, Match: func(method, path string) bool {
+	slow, err := reachWhileAnotherHangs(t, silence, labbmc.Faults{Latency: 5 * silence, Match: func(method, path string) bool {
 		return method == "POST" && strings.HasSuffix(path, "/Sessions")
 	}})
 	if err != nil {
@@ -148,11 +148,12 @@ func TestLoginsAreNotCut(t *testing.T) {
 	}
 }
 
-// TestSlowAnswersAreNotCut: a BMC that sends its answers bit by bit is slow, and not silent.
-func TestSlowAnswersAreNotCut(t *testing.T) {
+// TestTricklingAnswerIsNotSilent checks that a BMC that sends its answers byte by byte counts as
+// slow, not as silent.
+func TestTricklingAnswerIsNotSilent(t *testing.T) {
 	const silence = 300 * time.Millisecond
 	// The service root has several hundred bytes.
-	_, err := reachBesideOneThatHangs(t, silence, labbmc.Faults{Trickle: silence / 100,
+	_, err := reachWhileAnotherHangs(t, silence, labbmc.Faults{Trickle: silence / 100,
 		Match: func(_, path string) bool { return strings.TrimSuffix(path, "/") == "/redfish/v1" }})
 	if err != nil {
 		t.Errorf("an answer that comes bit by bit: %v", err)

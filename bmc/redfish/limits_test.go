@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// everything has all links, and all of them lead to itself.
+// everything has all links, which refer to itself.
 const everything = `{"@odata.id":"/x","PowerState":"On","SessionService":{"@odata.id":"/x"},"Vendor":"Dell","UpdateService":{"@odata.id":"/x"},"AccountService":{"@odata.id":"/x"},` +
 	`"Registries":{"@odata.id":"/x"},"Managers":{"@odata.id":"/x"},"VirtualMedia":{"@odata.id":"/x"},"Bios":{"@odata.id":"/x"},` +
 	`"SecureBoot":{"@odata.id":"/x"},"LogServices":{"@odata.id":"/x"},"Storage":{"@odata.id":"/x"},"Memory":{"@odata.id":"/x"},` +
@@ -34,8 +34,8 @@ const everything = `{"@odata.id":"/x","PowerState":"On","SessionService":{"@odat
 	`"#VirtualMedia.InsertMedia":{"target":"/x"},"#VirtualMedia.EjectMedia":{"target":"/x"},"#Bios.ResetBios":{"target":"/x"},` +
 	`"#LogService.ClearLog":{"target":"/x"}},"Members":[{"@odata.id":"/x","Id":"7","Created":"2026-01-02T03:04:05Z","Message":"m"},7,null]%s}`
 
-// verbs are all calls that read or write what a BMC shows.
-var verbs = map[string]func(context.Context, bmc.Conn) error{
+// allCalls are all calls that read or write what a BMC shows.
+var allCalls = map[string]func(context.Context, bmc.Conn) error{
 	"PowerState": readState,
 	"Inventory":  func(ctx context.Context, c bmc.Conn) error { _, err := c.Inventory(ctx); return err },
 	"MediaSlots": func(ctx context.Context, c bmc.Conn) error { _, err := c.MediaSlots(ctx); return err },
@@ -68,9 +68,9 @@ var verbs = map[string]func(context.Context, bmc.Conn) error{
 	"SetIndicator":  func(ctx context.Context, c bmc.Conn) error { return c.SetIndicator(ctx, false) },
 }
 
-// TestBounded: a BMC that answers without end, with ten thousand members, with
-// loops, or cut off costs a bounded number of requests and bounded memory.
-func TestBounded(t *testing.T) {
+// TestLimits checks that endless, huge, looping or truncated answers cost a bounded number of
+// requests and bounded memory.
+func TestLimits(t *testing.T) {
 	chunk := []byte(strings.Repeat("A", 64<<10))
 	var crowd strings.Builder
 	for i := range 10_000 {
@@ -84,7 +84,7 @@ func TestBounded(t *testing.T) {
 		{"10,000 members", func(w http.ResponseWriter) {
 			_, _ = fmt.Fprintf(w, strings.Replace(everything, `"Members":[`, `"Members":[`+crowd.String(), 1), "")
 		}},
-		{"cut off", func(w http.ResponseWriter) { _, _ = io.WriteString(w, everything[:len(everything)/2]) }},
+		{"truncated", func(w http.ResponseWriter) { _, _ = io.WriteString(w, everything[:len(everything)/2]) }},
 		{"a gigabyte", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "1073741824")
 			for range 1 << 14 {
@@ -93,7 +93,7 @@ func TestBounded(t *testing.T) {
 				}
 			}
 		}},
-		{"chunks without end", func(w http.ResponseWriter) {
+		{"endless chunks", func(w http.ResponseWriter) {
 			for {
 				if _, err := w.Write(chunk); err != nil {
 					return
@@ -119,14 +119,14 @@ func TestBounded(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			conn, err := hurried(t.Context(), bmc.Target{
+			conn, err := dialFast(t.Context(), bmc.Target{
 				Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
 				Username: username, Password: canary, InsecureSkipVerify: true,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, verb := range verbs {
+			for name, verb := range allCalls {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				requests = 0
@@ -139,8 +139,7 @@ func TestBounded(t *testing.T) {
 				if requests > 201 {
 					t.Errorf("%s: %d requests", name, requests)
 				}
-				// All that was ever allocated, not only what was held at once; a read of
-				// 8 MiB allocates about five times that.
+				// The sum of all allocations: a read of 8 MiB allocates about five times as much.
 				if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 512 {
 					t.Errorf("%s: %d MiB allocated", name, n)
 				}
@@ -150,10 +149,10 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestPushStreams: an image is never held in memory.
-func TestPushStreams(t *testing.T) {
+// TestPushDoesNotBuffer checks that a pushed image is never held in memory.
+func TestPushDoesNotBuffer(t *testing.T) {
 	const size = 256 << 20
-	r := newMaker(t, bmctest.Standard, nil)
+	r := newPersonality(t, bmctest.Standard, nil)
 	conn := r.dial(t)
 	head := update.Image(update.BIOS, newVersion)
 	var before, after runtime.MemStats
@@ -170,10 +169,9 @@ func TestPushStreams(t *testing.T) {
 	}
 }
 
-// TestPushShort: an image that ends early is no success, and its outcome is not
-// known.
-func TestPushShort(t *testing.T) {
-	r := newMaker(t, bmctest.Standard, nil)
+// TestPushOfShortImage checks that an image that ends early causes an unknown outcome.
+func TestPushOfShortImage(t *testing.T) {
+	r := newPersonality(t, bmctest.Standard, nil)
 	_, err := r.dial(t).UpdateFirmware(t.Context(), bmc.Update{Image: strings.NewReader("x"), Size: 1000})
 	if !errors.Is(err, bmc.ErrUnknownOutcome) {
 		t.Errorf("error %v, want ErrUnknownOutcome", err)
