@@ -176,9 +176,7 @@ func Start(cfg Config) (*BMC, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.System.BMCFirmware != "" {
-		p.BMCFirmware = cfg.System.BMCFirmware
-	}
+	p.BMCFirmware = cmp.Or(cfg.System.BMCFirmware, p.BMCFirmware)
 	b := &BMC{cfg: cfg, p: p, closed: make(chan struct{})}
 	b.sessions = session.New(session.Config{
 		Personality: p, Username: cfg.Username, Password: cfg.Password, Max: cfg.MaxSessions, Timeout: cfg.SessionTimeout, Now: cfg.Now,

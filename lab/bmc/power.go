@@ -168,7 +168,7 @@ func (b *BMC) Down() {
 // Up ends Down and applies BMC firmware that waited for a restart.
 func (b *BMC) Up() error {
 	if b.services != nil {
-		b.services.tasks.Happened(task.ManagerReset)
+		b.services.tasks.Signal(task.ManagerReset)
 	}
 	return b.endpoint.Up()
 }

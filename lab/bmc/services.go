@@ -66,7 +66,7 @@ func newServices(b *BMC) *services {
 		Personality: b.p, Cores: b.cfg.System.Cores, MemoryBytes: b.cfg.System.MemoryBytes, Drives: b.cfg.System.Drives,
 	})
 	s.journal = journal.New(b.p, b.cfg.Now)
-	s.watch = events.Watch{Look: b.catchUp, Powered: b.cfg.Machine.Powered, Changed: s.sendPower}
+	s.watch = events.Watch{Poll: b.catchUp, Powered: b.cfg.Machine.Powered, Changed: s.sendPower}
 	s.events = events.New(events.Config{Personality: b.p, Client: client, OnUse: s.watch.Begin, OnIdle: s.watch.End})
 	return s
 }
@@ -125,12 +125,12 @@ func (s *services) linkManager(manager object) {
 // booted informs the services of a boot of the machine.
 func (s *services) booted() {
 	s.settings.Booted()
-	s.tasks.Happened(task.Boot)
+	s.tasks.Signal(task.Boot)
 	s.journal.Append("OK", "The system has started.")
 }
 
 func (s *services) sendHealth(part, health string) {
-	s.events.Tell(events.Event{
+	s.events.Send(events.Event{
 		MessageID: "ResourceEvent.1.3.ResourceStatusChanged" + health, Message: part + " is " + health + ".", Severity: health, Origin: s.p.System(),
 	})
 }
@@ -140,5 +140,5 @@ func (s *services) sendPower(on bool) {
 	if on {
 		id, message = s.p.PowerEvents[0], "The system is powered on."
 	}
-	s.events.Tell(events.Event{MessageID: id, Message: message, Origin: s.p.System()})
+	s.events.Send(events.Event{MessageID: id, Message: message, Origin: s.p.System()})
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
-	"github.com/ingot-metal/ingot/lab/bmc/session"
 )
 
 // isSystem reports whether a path is the system's or has its boot override.
@@ -173,7 +172,7 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 		return ""
 	}
 	if req.Is(http.MethodPost, pathSessions) && !b.p.Quirks.BasicOnly {
-		a, token := b.sessions.Login(req, session.LoginOptions{Full: f.SessionsFull})
+		a, token := b.sessions.Login(req, f.SessionsFull)
 		if token != "" {
 			w.Header().Set("X-Auth-Token", token)
 		}

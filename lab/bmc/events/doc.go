@@ -7,5 +7,5 @@
 //
 //	s := events.New(events.Config{Personality: p, Client: http.DefaultClient})
 //	defer s.Close()
-//	s.Tell(events.Event{MessageID: "ResourceEvent.1.3.ResourcePoweredOn", Message: "…", Origin: p.System()})
+//	s.Send(events.Event{MessageID: "ResourceEvent.1.3.ResourcePoweredOn", Message: "…", Origin: p.System()})
 package events

@@ -5,6 +5,7 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -100,8 +101,8 @@ func (s *Service) paths() []string {
 	return paths
 }
 
-// Tell sends an event to all receivers; slow receivers lose it.
-func (s *Service) Tell(e Event) {
+// Send sends an event to all receivers; slow receivers lose it.
+func (s *Service) Send(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events++
@@ -116,10 +117,7 @@ func (s *Service) Tell(e Event) {
 // encode returns the Event resource (DSP0268, Event).
 func (s *Service) encode(e Event, r *receiver) []byte {
 	id := strconv.Itoa(s.events)
-	severity := e.Severity
-	if severity == "" {
-		severity = "OK"
-	}
+	severity := cmp.Or(e.Severity, "OK")
 	o := resource.Object{
 		"@odata.type": "#Event.v1_7_0.Event", "Id": id, "Name": "Event Array", "Context": r.context,
 		"Events": []resource.Object{{

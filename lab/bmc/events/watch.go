@@ -15,8 +15,8 @@ const pollInterval = 50 * time.Millisecond
 // Watch polls the machine while there is a receiver: a machine may switch off by itself, and does
 // not report it.
 type Watch struct {
-	// Look is called at each poll, Changed after a change of the power state. Required.
-	Look    func()
+	// Poll is called at each poll, Changed after a change of the power state. Required.
+	Poll    func()
 	Powered func() bool
 	Changed func(on bool)
 
@@ -44,7 +44,7 @@ func (w *Watch) Begin() {
 				return
 			case <-t.C:
 			}
-			w.Look()
+			w.Poll()
 			if now := w.Powered(); now != before {
 				before = now
 				w.Changed(now)

@@ -5,6 +5,7 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -125,12 +126,7 @@ func (f Faults) plus(o Faults) Faults {
 	if f.Status == 0 {
 		f.Status, f.RetryAfter, f.MessageID = o.Status, o.RetryAfter, o.MessageID
 	}
-	if f.Body == "" {
-		f.Body = o.Body
-	}
-	if f.PowerLie == "" {
-		f.PowerLie = o.PowerLie
-	}
+	f.Body, f.PowerLie = cmp.Or(f.Body, o.Body), cmp.Or(f.PowerLie, o.PowerLie)
 	f.Members, f.Trickle = max(f.Members, o.Members), max(f.Trickle, o.Trickle)
 	f.Hang, f.Drop, f.LoseReply, f.Flood = f.Hang || o.Hang, f.Drop || o.Drop, f.LoseReply || o.LoseReply, f.Flood || o.Flood
 	f.Truncate, f.WrongTypes, f.RawControls = f.Truncate || o.Truncate, f.WrongTypes || o.WrongTypes, f.RawControls || o.RawControls

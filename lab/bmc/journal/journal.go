@@ -51,8 +51,8 @@ func (s *Service) Append(severity, message string) {
 }
 
 // Link adds the log services to the system or manager that has them.
-func (s *Service) Link(place personality.Place, o resource.Object) {
-	if s.p.Log != "" && place == s.p.LogAt {
+func (s *Service) Link(parent personality.Parent, o resource.Object) {
+	if s.p.Log != "" && parent == s.p.LogAt {
 		o["LogServices"] = resource.Ref(s.path)
 	}
 }

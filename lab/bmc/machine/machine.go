@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 )
@@ -127,15 +128,7 @@ func (s *BootSetting) ConsumeBoot() (Target, Mode) {
 }
 
 func (b Boot) filled() Boot {
-	if b.Enabled == "" {
-		b.Enabled = Disabled
-	}
-	if b.Target == "" {
-		b.Target = TargetNone
-	}
-	if b.Mode == "" {
-		b.Mode = UEFI
-	}
+	b.Enabled, b.Target, b.Mode = cmp.Or(b.Enabled, Disabled), cmp.Or(b.Target, TargetNone), cmp.Or(b.Mode, UEFI)
 	return b
 }
 

@@ -52,8 +52,8 @@ func (s *Service) Slots() []Slot {
 }
 
 // Link adds the collection to the system or manager that has it.
-func (s *Service) Link(place personality.Place, o resource.Object) {
-	if len(s.p.Media) > 0 && place == s.p.MediaAt {
+func (s *Service) Link(parent personality.Parent, o resource.Object) {
+	if len(s.p.Media) > 0 && parent == s.p.MediaAt {
 		o["VirtualMedia"] = resource.Ref(s.path)
 	}
 }

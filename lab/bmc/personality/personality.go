@@ -16,13 +16,13 @@ type Slot struct {
 	Kinds []string
 }
 
-// Place is the parent of a service: the system or its manager.
-type Place string
+// Parent is the parent of a service: the system or its manager.
+type Parent string
 
 // The parents.
 const (
-	OnSystem  Place = "System"
-	OnManager Place = "Manager"
+	OnSystem  Parent = "System"
+	OnManager Parent = "Manager"
 )
 
 // Sensors is how a chassis shows fans, power supplies and temperatures.
@@ -71,13 +71,13 @@ type Personality struct {
 
 	// Media slots, and where they are.
 	Media   []Slot
-	MediaAt Place
+	MediaAt Parent
 	// BIOSSettings is the last segment of the settings object of Bios; empty: no Bios resource.
 	// BIOSRegistry is the ID of the AttributeRegistry; empty: none.
 	BIOSSettings, BIOSRegistry string
 	SecureBoot                 bool
 	// LogAt and Log are the parent and the ID of the system event log.
-	LogAt Place
+	LogAt Parent
 	Log   string
 	// OldLED has IndicatorLED instead of LocationIndicatorActive.
 	OldLED  bool
@@ -123,9 +123,9 @@ func (p Personality) Manager() string { return root + "/Managers/" + cmp.Or(p.Ma
 // Chassis returns the path of the chassis.
 func (p Personality) Chassis() string { return root + "/Chassis/" + cmp.Or(p.ChassisID, "1") }
 
-// At returns the path of a Place.
-func (p Personality) At(place Place) string {
-	if place == OnManager {
+// At returns the path of a Parent.
+func (p Personality) At(parent Parent) string {
+	if parent == OnManager {
 		return p.Manager()
 	}
 	return p.System()

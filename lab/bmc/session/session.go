@@ -4,10 +4,12 @@
 package session
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,14 +153,9 @@ func (s *Service) SetPassword(password string) {
 	s.password = password
 }
 
-// LoginOptions change the behavior of Login.
-type LoginOptions struct {
-	// Full answers as if all sessions were in use.
-	Full bool
-}
-
-// Login opens a session. The token is empty if it was refused.
-func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answer, token string) {
+// Login opens a session. The token is empty if it was refused. full answers as if all sessions were
+// in use.
+func (s *Service) Login(r resource.Request, full bool) (a resource.Answer, token string) {
 	var body struct{ UserName, Password, Context string }
 	if a, ok := r.Decode(&body); !ok {
 		return a.Named(ActionLogin), ""
@@ -175,12 +172,8 @@ func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answe
 			fmt.Sprintf("while logging in with %s / %s, access was denied", body.UserName, body.Password)).Named(ActionLogin), ""
 	}
 	s.expire()
-	if opts.Full || len(s.sessions) >= s.cfg.Max {
-		status := http.StatusBadRequest
-		if q := s.cfg.Personality.Quirks; q.FullTableStatus != 0 {
-			status = q.FullTableStatus
-		}
-		return resource.Fail(status, "SessionLimitExceeded",
+	if full || len(s.sessions) >= s.cfg.Max {
+		return resource.Fail(cmp.Or(s.cfg.Personality.Quirks.FullTableStatus, http.StatusBadRequest), "SessionLimitExceeded",
 			"The session establishment failed due to the number of simultaneous sessions exceeding the limit of the implementation.").Named(ActionLogin), ""
 	}
 	s.last++
@@ -260,10 +253,7 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 	switch path {
 	case pathService:
 		o := resource.New(path, "SessionService.v1_1_9", "Session Service")
-		timeout := s.cfg.Timeout
-		if timeout == 0 {
-			timeout = 30 * time.Minute
-		}
+		timeout := cmp.Or(s.cfg.Timeout, 30*time.Minute)
 		o["ServiceEnabled"], o["SessionTimeout"], o["Sessions"] = true, int(timeout/time.Second), resource.Ref(Path)
 		return o, true
 	case Path:
@@ -308,11 +298,6 @@ func (s *Service) readAccounts(path string) (resource.Object, bool) {
 		o["UserName"] = s.cfg.Username
 		return o, true
 	}
-	for _, empty := range p.EmptyAccounts {
-		if id == empty {
-			o["UserName"], o["Enabled"], o["RoleId"] = "", false, "None"
-			return o, true
-		}
-	}
-	return nil, false
+	o["UserName"], o["Enabled"], o["RoleId"] = "", false, "None"
+	return o, slices.Contains(p.EmptyAccounts, id)
 }

@@ -8,5 +8,5 @@
 //
 //	tasks := task.New(task.Config{Steps: 3})
 //	t := tasks.Start(task.Options{Name: "BIOS update", Until: task.Boot, Done: install})
-//	tasks.Happened(task.Boot)
+//	tasks.Signal(task.Boot)
 package task

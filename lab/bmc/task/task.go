@@ -4,6 +4,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -82,9 +83,7 @@ type List struct {
 
 // New returns a task service without tasks.
 func New(cfg Config) *List {
-	if cfg.Steps == 0 {
-		cfg.Steps = 3
-	}
+	cfg.Steps = cmp.Or(cfg.Steps, 3)
 	return &List{cfg: cfg}
 }
 
@@ -193,8 +192,8 @@ func (l *List) Step() {
 	})
 }
 
-// Happened finishes the tasks with this condition.
-func (l *List) Happened(what Wait) {
+// Signal finishes the tasks with this condition.
+func (l *List) Signal(what Wait) {
 	l.finish(func(t *Task) bool { return t.state == "Pending" && t.opts.Until == what })
 }
 

@@ -30,7 +30,7 @@ func (s *Service) HTTPPush(r *http.Request) resource.Answer {
 	if err != nil || kind != "application/octet-stream" {
 		return resource.Fail(http.StatusUnsupportedMediaType, "MalformedJSON", "the content is not application/octet-stream").Named(action)
 	}
-	component, version, err := s.take(r.Body)
+	component, version, err := s.Take(r.Body)
 	if err != nil {
 		return resource.Fail(http.StatusBadRequest, "Update.1.0.VerificationFailed", err.Error()).Named(action)
 	}
@@ -50,7 +50,7 @@ func (s *Service) pushForm(r *http.Request, boundary string) resource.Answer {
 	if err != nil || part.FormName() != "file" || part.FileName() == "" {
 		return resource.Fail(http.StatusBadRequest, "ActionParameterMissing", "file is missing")
 	}
-	component, version, err := s.take(part)
+	component, version, err := s.Take(part)
 	if err != nil {
 		return resource.Fail(http.StatusBadRequest, "Update.1.0.VerificationFailed", err.Error())
 	}

@@ -276,11 +276,8 @@ func (s *Service) fetch(url string) (component, version string, err error) {
 	if resp.StatusCode != http.StatusOK {
 		return "", "", fmt.Errorf("the server of the image answered %d", resp.StatusCode)
 	}
-	return s.take(resp.Body)
+	return s.Take(resp.Body)
 }
-
-// Take reads an image that arrived another way, and counts it.
-func (s *Service) Take(r io.Reader) (component, version string, err error) { return s.take(r) }
 
 // Stage starts a task for an image that arrived another way: it waits for the restart that
 // activates it.
@@ -298,8 +295,8 @@ func restartOf(component string) task.Wait {
 	return task.Boot
 }
 
-// take reads an image and counts it.
-func (s *Service) take(r io.Reader) (component, version string, err error) {
+// Take reads an image and counts it.
+func (s *Service) Take(r io.Reader) (component, version string, err error) {
 	component, version, size, err := read(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +348,7 @@ func (s *Service) Push(r *http.Request) resource.Answer {
 			if !seen {
 				return resource.Fail(http.StatusBadRequest, "ActionParameterMissing", "UpdateParameters must come first").Named(action)
 			}
-			component, version, err := s.take(part)
+			component, version, err := s.Take(part)
 			if err != nil {
 				return resource.Fail(http.StatusBadRequest, "Update.1.0.VerificationFailed", err.Error()).Named(action)
 			}

@@ -128,7 +128,7 @@ func TestFlash(t *testing.T) {
 	if v := updates.Version(update.BIOS); v == "9.9" {
 		t.Error("in force before the restart")
 	}
-	tasks.Happened(task.Boot)
+	tasks.Signal(task.Boot)
 	if v := updates.Version(update.BIOS); v != "9.9" {
 		t.Errorf("version %s after the restart", v)
 	}
