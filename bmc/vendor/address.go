@@ -11,10 +11,10 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Scheme begins the schemes of this package's addresses: Scheme + driver.
+// Scheme is the start of this package's address schemes; the name of the driver follows.
 const Scheme = "vendor+"
 
-// portAMT is Intel AMT's without TLS; 16993 is its port with TLS.
+// The ports of Intel AMT.
 const (
 	portAMT    = "16992"
 	portAMTTLS = "16993"
@@ -22,19 +22,19 @@ const (
 
 // endpoint is a parsed address.
 type endpoint struct {
-	// scheme is https; only AMT's port without TLS is http.
+	// scheme is https, except for AMT's port without TLS.
 	scheme string
-	// host is host:port as in URLs, brackets and all.
+	// host is host:port as in URLs, with brackets.
 	host string
-	// name is the host alone, for TLS and for whom the library names.
+	// name is the host without port, for TLS.
 	name string
 }
 
-// parseAddress reads vendor+<driver>://host[:port]. Errors wrap bmc.ErrAddress and
-// never show a user or password that somebody put there.
+// parseAddress parses vendor+<driver>://host[:port]. Errors wrap bmc.ErrAddress and never show
+// credentials that the address contains.
 func parseAddress(driver, address string) (endpoint, error) {
 	fail := func(why string) (endpoint, error) {
-		return endpoint{}, fmt.Errorf("%w: want %s%s://host[:port]: %s", bmc.ErrAddress, Scheme, driver, why)
+		return endpoint{}, fmt.Errorf("%w: must be %s%s://host[:port]: %s", bmc.ErrAddress, Scheme, driver, why)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -44,13 +44,13 @@ func parseAddress(driver, address string) (endpoint, error) {
 	case u.Scheme != Scheme+driver:
 		return fail(fmt.Sprintf("scheme is %q", u.Scheme))
 	case u.User != nil:
-		return fail("holds a user; credentials belong in the Secret")
+		return fail("it has credentials, which belong in the Secret")
 	case u.Hostname() == "":
 		return fail("no host")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return fail("query or fragment")
+		return fail("it has a query or fragment")
 	case u.Path != "" && u.Path != "/":
-		return fail("has a path")
+		return fail("it has a path")
 	}
 	ep := endpoint{scheme: "https", name: u.Hostname()}
 	port := u.Port()

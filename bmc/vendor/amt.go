@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// The classes of Intel AMT that the driver uses (Intel AMT Implementation and Reference
-// Guide, WS-Management Class Reference).
+// The classes of Intel AMT (Intel AMT Implementation and Reference Guide, WS-Management Class
+// Reference).
 const (
 	cim = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/"
 
@@ -27,15 +27,15 @@ const (
 	classBootData     = "http://intel.com/wbem/wscim/1/amt-schema/1/AMT_BootSettingData"
 )
 
-// The values of ReturnValue (CIM_PowerManagementService.RequestPowerStateChange,
-// CIM_BootService.SetBootConfigRole) that mean something to callers.
+// The used values of ReturnValue (CIM_PowerManagementService.RequestPowerStateChange,
+// CIM_BootService.SetBootConfigRole).
 const (
 	returnedDone   = "0"
 	returnedInUse  = "6"
 	returnedJobRun = "4096"
 )
 
-// amt is a client of one machine's AMT.
+// amt is a client of the AMT of one machine.
 type amt struct{ *wsman }
 
 func newAMTLibrary(l *link, ep endpoint) *amt {
@@ -45,7 +45,7 @@ func newAMTLibrary(l *link, ep endpoint) *amt {
 	}}
 }
 
-// power reads the power state, and those that may be asked for now.
+// power returns the power state and the states that may be requested now.
 func (a *amt) power(ctx context.Context) (state int, offered []int, _ error) {
 	service, err := a.instance(ctx, classPower)
 	if err != nil {
@@ -68,8 +68,8 @@ func (a *amt) power(ctx context.Context) (state int, offered []int, _ error) {
 	return state, offered, nil
 }
 
-// PowerStateGet implements powerReader. A machine that sleeps is not off: its memory holds the
-// running system.
+// PowerStateGet implements powerReader. A sleeping machine is on: its memory holds the running
+// system. A machine in transition is neither on nor off.
 func (a *amt) PowerStateGet(ctx context.Context) (string, error) {
 	state, _, err := a.power(ctx)
 	switch {
@@ -83,31 +83,23 @@ func (a *amt) PowerStateGet(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// The values of CIM_AssociatedPowerManagementService.PowerState: 2 on, 3 and 4 sleep,
-// 6 and 13 off (hard), 7 hibernated, 8 and 12 off (soft). All else is on its way.
+// The values of CIM_AssociatedPowerManagementService.PowerState: 2 on, 3 and 4 sleep, 6 and 13 off
+// (hard), 7 hibernated, 8 and 12 off (soft). Other values are transitions.
 func isOnAMT(state int) bool  { return slices.Contains([]int{2, 3, 4}, state) }
 func isOffAMT(state int) bool { return slices.Contains([]int{6, 7, 8, 12, 13}, state) }
 
-// statesAMT are the values of RequestPowerStateChange.PowerState that an action may
-// end in (CIM 2.3x, CIM_PowerManagementService): the graceful ones AMT offers
-// only while its agent runs in the operating system.
-func statesAMT(action bmc.PowerAction) []int {
-	switch action {
-	case bmc.ActionOn:
-		return []int{2}
-	case bmc.ActionForceOff:
-		return []int{8, 6} // off soft (by the firmware), off hard
-	case bmc.ActionGracefulOff:
-		return []int{12, 13} // off soft and hard, graceful
-	case bmc.ActionForceRestart:
-		return []int{5, 9, 10} // cycle soft, cycle hard, bus reset
-	case bmc.ActionGracefulRestart:
-		return []int{14, 15, 16} // bus reset, cycle soft and hard, graceful
-	}
-	return nil
+// statesAMT has the values of RequestPowerStateChange.PowerState for each action, best first (CIM
+// 2.3x, CIM_PowerManagementService). AMT offers the graceful ones only while its agent runs in the
+// operating system.
+var statesAMT = map[bmc.PowerAction][]int{
+	bmc.ActionOn:              {2},
+	bmc.ActionForceOff:        {8, 6},       // off soft (by the firmware), off hard
+	bmc.ActionGracefulOff:     {12, 13},     // off soft and hard, graceful
+	bmc.ActionForceRestart:    {5, 9, 10},   // cycle soft, cycle hard, bus reset
+	bmc.ActionGracefulRestart: {14, 15, 16}, // bus reset, cycle soft and hard, graceful
 }
 
-// isSettledAMT reports an action with nothing left to do in a power state.
+// isSettledAMT reports whether an action has nothing to do in a power state.
 func isSettledAMT(action bmc.PowerAction, state int) bool {
 	switch action {
 	case bmc.ActionOn:
@@ -118,13 +110,13 @@ func isSettledAMT(action bmc.PowerAction, state int) bool {
 	return false
 }
 
-// setPower asks for the first state of an action that AMT offers.
+// setPower requests the first state for the action that AMT offers.
 func (a *amt) setPower(ctx context.Context, action bmc.PowerAction) error {
 	state, offered, err := a.power(ctx)
 	if err != nil {
 		return err
 	}
-	for _, want := range statesAMT(action) {
+	for _, want := range statesAMT[action] {
 		if slices.Contains(offered, want) && (action != bmc.ActionOn || state != want) {
 			return a.invoke(ctx, classPowerService, "RequestPowerStateChange",
 				fmt.Sprintf("<p:PowerState>%d</p:PowerState>", want)+reference("ManagedElement", classComputer, "Name", "ManagedSystem"))
@@ -133,12 +125,11 @@ func (a *amt) setPower(ctx context.Context, action bmc.PowerAction) error {
 	if isSettledAMT(action, state) {
 		return nil
 	}
-	return refused("AMT is in power state %d and offers %v, none of which is for %s", state, offered, action)
+	return unsupported("AMT is in power state %d and offers %v, but no state for %s", state, offered, action)
 }
 
-// bootDataAMT are the properties of AMT_BootSettingData that would lead the next boot
-// elsewhere, and what they must be. Read-only properties, which a Put must not have, are
-// empty.
+// bootDataAMT are the properties of AMT_BootSettingData that could change the next boot, with the
+// required values. Read-only properties, which a Put must not contain, are empty.
 var bootDataAMT = map[string]string{
 	"BIOSPause": "false", "BIOSSetup": "false", "BootMediaIndex": "0", "ConfigurationDataReset": "false", "IDERBootDevice": "0",
 	"ReflashBIOS": "false", "SecureErase": "false", "UseIDER": "false", "UserPasswordBypass": "false",
@@ -147,7 +138,7 @@ var bootDataAMT = map[string]string{
 	"UEFILocalPBABootEnabled": "", "UefiBootParametersArray": "", "WinREBootEnabled": "",
 }
 
-// setPXE has the next boot be from the network, once.
+// setPXE makes the next boot, and only that, start from the network.
 func (a *amt) setPXE(ctx context.Context) error {
 	body, err := a.call(ctx, actionGet, classBootData, "")
 	if err != nil {
@@ -177,29 +168,29 @@ func (a *amt) setPXE(ctx context.Context) error {
 	return a.invoke(ctx, classBootConfig, "ChangeBootOrder", reference("Source", classBootSource, "InstanceID", "Intel(r) AMT: Force PXE Boot"))
 }
 
-// amtConn is a machine with Intel AMT.
+// amtConn is a connection with Intel AMT.
 type amtConn struct{ *base }
 
 func newAMT(c *base) bmc.Conn { return amtConn{c} }
 
 // SetPower implements bmc.Power.
 func (c amtConn) SetPower(ctx context.Context, action bmc.PowerAction) error {
-	if statesAMT(action) == nil {
+	if statesAMT[action] == nil {
 		return c.base.SetPower(ctx, action)
 	}
-	return on(ctx, c.base, write, "set power "+string(action), func(ctx context.Context, a *amt) error { return a.setPower(ctx, action) })
+	return callDriver(ctx, c.base, write, "set power "+string(action), func(ctx context.Context, a *amt) error { return a.setPower(ctx, action) })
 }
 
-// SetBootOverride implements bmc.BootDevice: the network, for the next boot. AMT
-// tells neither this nor the mode, and changes no mode.
+// SetBootOverride implements bmc.BootDevice for one network boot. AMT cannot read the override, and
+// neither read nor change the boot mode.
 func (c amtConn) SetBootOverride(ctx context.Context, o bmc.BootOverride) error {
 	const what = "set boot override"
 	if o.Target != bmc.BootPXE || o.Persistent {
-		return fmt.Errorf("%s: %w", what, refused("AMT boots from the network, once, and from nothing else"))
+		return fmt.Errorf("%s: %w", what, unsupported("AMT supports only a single boot from the network"))
 	}
-	err := on(ctx, c.base, write, what, func(ctx context.Context, a *amt) error { return a.setPXE(ctx) })
+	err := callDriver(ctx, c.base, write, what, func(ctx context.Context, a *amt) error { return a.setPXE(ctx) })
 	if err == nil && o.Mode != "" {
-		return fmt.Errorf("%s: %w: the next boot is from the network, in the mode that the firmware has: AMT cannot change it", what, bmc.ErrNotApplied)
+		return fmt.Errorf("%s: %w: the next boot is from the network, but AMT cannot change the boot mode", what, bmc.ErrNotApplied)
 	}
 	return err
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/vendorbmc"
 )
 
-// startAMT starts a machine's AMT.
+// startAMT starts the AMT of a machine.
 func startAMT(t *testing.T, change func(*vendorbmc.Config)) (*vendorbmc.Server, *machine.Bench, bmc.Target) {
 	t.Helper()
 	ca, err := labendpoint.NewAuthority()
@@ -42,10 +42,10 @@ func startAMT(t *testing.T, change func(*vendorbmc.Config)) (*vendorbmc.Server, 
 }
 
 func dialAMT(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
-	return makers()[slices.IndexFunc(makers(), func(m maker) bool { return m.name == nameAMT })].dial(ctx, target)
+	return driverSpecs()[slices.IndexFunc(driverSpecs(), func(d driverSpec) bool { return d.name == nameAMT })].dial(ctx, target)
 }
 
-// TestAMTExpiredChallenge: AMT takes a nonce for some requests, and then wants another.
+// TestAMTExpiredChallenge checks that a nonce that AMT stops accepting is replaced.
 func TestAMTExpiredChallenge(t *testing.T) {
 	_, bench, target := startAMT(t, func(c *vendorbmc.Config) { c.NonceUses = 3 })
 	conn, err := dialAMT(t.Context(), target)
@@ -64,7 +64,8 @@ func TestAMTExpiredChallenge(t *testing.T) {
 	}
 }
 
-// TestAMTWrongPasswordIsSentOnce: AMT locks accounts.
+// TestAMTWrongPasswordIsSentOnce checks that a wrong password is sent once, since AMT locks
+// accounts.
 func TestAMTWrongPasswordIsSentOnce(t *testing.T) {
 	s, _, target := startAMT(t, func(*vendorbmc.Config) {})
 	target.Password += "-wrong"
@@ -82,9 +83,9 @@ func TestAMTWrongPasswordIsSentOnce(t *testing.T) {
 	}
 }
 
-// canned answers each message with the text for its action's last word, in an envelope, and
-// returns the messages.
-func canned(t *testing.T, texts map[string]string) (*wsman, *[]string) {
+// newCannedAMT answers each message with the text for the last word of its action, in an envelope,
+// and returns the messages.
+func newCannedAMT(t *testing.T, texts map[string]string) (*wsman, *[]string) {
 	t.Helper()
 	var seen []string
 	action := regexp.MustCompile(`/(\w+)</a:Action>`)
@@ -112,10 +113,11 @@ func canned(t *testing.T, texts map[string]string) (*wsman, *[]string) {
 	return w, &seen
 }
 
-// TestAMTPowerStates: a machine that sleeps is on, and one that is on its way is neither.
+// TestAMTPowerStates checks that a sleeping machine is on, and a machine in transition neither on
+// nor off.
 func TestAMTPowerStates(t *testing.T) {
 	for state, want := range map[string]string{"2": "on", "3": "on", "4": "on", "6": "off", "7": "off", "8": "off", "13": "off", "5": "", "10": ""} {
-		w, _ := canned(t, map[string]string{
+		w, _ := newCannedAMT(t, map[string]string{
 			"Enumerate": "<f:R><f:EnumerationContext>a&amp;b</f:EnumerationContext></f:R>",
 			"Pull":      "<f:R><f:CIM_AssociatedPowerManagementService><f:PowerState>" + state + "</f:PowerState></f:CIM_AssociatedPowerManagementService></f:R>",
 		})
@@ -125,7 +127,7 @@ func TestAMTPowerStates(t *testing.T) {
 	}
 }
 
-// TestAMTAnswers: what an answer means to callers.
+// TestAMTAnswers checks the errors for answers of AMT.
 func TestAMTAnswers(t *testing.T) {
 	returned := func(value string) string { return "<f:R><f:ReturnValue>" + value + "</f:ReturnValue></f:R>" }
 	for name, tc := range map[string]struct {
@@ -137,11 +139,11 @@ func TestAMTAnswers(t *testing.T) {
 		"job started":     {returned(" 4096 "), nil, ""},
 		"in use":          {returned("6"), bmc.ErrBusy, "ReturnValue 6"},
 		"invalid":         {returned("5"), bmc.ErrNotSupported, "ReturnValue 5 to Method"},
-		"no return value": {"<f:R/>", bmc.ErrProtocol, "no ReturnValue"},
+		"no return value": {"<f:R/>", bmc.ErrProtocol, "without ReturnValue"},
 		"fault":           {"<f:Fault><f:Reason><f:Text>The resource is not there.</f:Text></f:Reason></f:Fault>", nil, "400 The resource is not there."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := canned(t, map[string]string{"Method": tc.text})
+			w, _ := newCannedAMT(t, map[string]string{"Method": tc.text})
 			err := w.invoke(t.Context(), "urn:class", "Method", "")
 			if (err == nil) != (tc.says == "") || tc.want != nil && !errors.Is(err, tc.want) || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %v, want %v and %q", err, tc.want, tc.says)
@@ -150,10 +152,10 @@ func TestAMTAnswers(t *testing.T) {
 	}
 }
 
-// TestAMTMessage is golden: power on, in the form of Intel's own client
+// TestAMTMessage compares the message that powers a machine on with that of Intel's own client
 // (github.com/device-management-toolkit/go-wsman-messages).
 func TestAMTMessage(t *testing.T) {
-	w, seen := canned(t, map[string]string{
+	w, seen := newCannedAMT(t, map[string]string{
 		"Enumerate": "<f:R><f:CIM_AssociatedPowerManagementService><f:AvailableRequestedPowerStates>2</f:AvailableRequestedPowerStates>" +
 			"<f:PowerState>8</f:PowerState></f:CIM_AssociatedPowerManagementService></f:R>",
 		"RequestPowerStateChange": "<f:R><f:ReturnValue>0</f:ReturnValue></f:R>",
@@ -179,9 +181,9 @@ func TestAMTMessage(t *testing.T) {
 	}
 }
 
-// TestDigest is golden: the form with qop, and that of RFC 2069.
-func TestDigest(t *testing.T) {
-	w, _ := canned(t, nil)
+// TestDigestGolden compares authorizations with qop and according to RFC 2069.
+func TestDigestGolden(t *testing.T) {
+	w, _ := newCannedAMT(t, nil)
 	if want := map[string]string{"realm": "r", "nonce": "n", "qop": "auth-int,auth", "opaque": "o"}; !cmp.Equal(want, w.challenge) {
 		t.Errorf("challenge %v", w.challenge)
 	}

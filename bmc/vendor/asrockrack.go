@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// newASRockRackLibrary escapes name and password: the library puts them into a form
-// as they are. It keeps its session in a cookie.
+// newASRockRackLibrary returns the driver. It escapes name and password, which bmclib puts into a
+// form unescaped. The driver keeps its session in a cookie.
 func newASRockRackLibrary(l *link, ep endpoint) library {
 	client := l.wire.client()
 	client.Jar, _ = cookiejar.New(nil) // never fails without options
@@ -28,39 +28,23 @@ func newASRockRackLibrary(l *link, ep endpoint) library {
 		logr.Discard(), asrockrack.WithHTTPClient(client))
 }
 
-func wordsASRockRack() map[bmc.PowerAction]string {
-	return map[bmc.PowerAction]string{
-		bmc.ActionOn: "on", bmc.ActionForceOff: "off", bmc.ActionGracefulOff: "soft", bmc.ActionForceRestart: "reset",
-	}
-}
-
-// asrockConn is a board of ASRock Rack.
+// asrockConn is a connection with a board of ASRock Rack.
 type asrockConn struct{ *base }
 
 func newASRockRack(c *base) bmc.Conn { return asrockConn{c} }
 
-// inventorier is what the library tells of a machine.
+// inventorier reads the hardware.
 type inventorier interface {
 	Inventory(ctx context.Context) (*common.Device, error)
 }
 
-// device reads what the library can find out.
 func (c asrockConn) device(ctx context.Context, what string) (*common.Device, error) {
-	answer := make(chan *common.Device, 1) // the call may outlive this one
-	err := on(ctx, c.base, read, what, func(ctx context.Context, lib inventorier) error {
-		d, err := lib.Inventory(ctx)
-		answer <- d
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-answer, nil
+	return readDriver(ctx, c.base, what, func(ctx context.Context, lib inventorier) (*common.Device, error) { return lib.Inventory(ctx) })
 }
 
 // SetBootOverride implements bmc.BootDevice.
 func (c asrockConn) SetBootOverride(context.Context, bmc.BootOverride) error {
-	return fmt.Errorf("set boot override: %w", refused("the driver %s has no such call", c.maker.name))
+	return fmt.Errorf("set boot override: %w", unsupported("driver %s cannot do that", c.spec.name))
 }
 
 // Identity implements bmc.Inventorier.
@@ -107,8 +91,7 @@ func (c asrockConn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, 
 	}, nil
 }
 
-// uploader is the library's way. An image of the BIOS is installed with the upload;
-// one of the BMC by an order of its own.
+// uploader pushes an image. A BIOS image is installed by the upload, a BMC image by a second call.
 type uploader interface {
 	FirmwareUpload(ctx context.Context, component string, file *os.File) (string, error)
 	FirmwareInstallUploaded(ctx context.Context, component, uploadTaskID string) (string, error)
@@ -119,17 +102,17 @@ func (c asrockConn) UpdateWays(context.Context) (bmc.UpdateWays, error) {
 	return bmc.UpdateWays{Push: true}, nil
 }
 
-// UpdateFirmware implements bmc.Firmware. The board forgets an installation when it
-// has ended: the task names the version that was there before.
+// UpdateFirmware implements bmc.Firmware. The board forgets a finished installation, so the task ID
+// contains the previous version.
 func (c asrockConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
 	const what = "update firmware"
 	fail := func(err error) (bmc.Task, error) { return bmc.Task{}, fmt.Errorf("%s: %w", what, err) }
 	component := componentOf(update)
 	switch {
 	case update.Image == nil || update.URL != "":
-		return fail(refused("the board fetches no images: they have to be pushed"))
+		return fail(unsupported("the board cannot fetch images; they have to be pushed"))
 	case component == "":
-		return fail(refused("neither target nor file name says whether the image is of the BIOS or of the BMC"))
+		return fail(unsupported("neither target nor file name shows whether the image is for the BIOS or the BMC"))
 	}
 	file, err := spool(ctx, update)
 	if err != nil {
@@ -140,7 +123,7 @@ func (c asrockConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", bmc.ErrUnsent, err))
 	}
-	err = on(ctx, c.base, write, what, func(ctx context.Context, lib uploader) error {
+	err = callDriver(ctx, c.base, write, what, func(ctx context.Context, lib uploader) error {
 		if _, err := lib.FirmwareUpload(ctx, component, file); err != nil || component == componentBIOS {
 			return err
 		}
@@ -154,37 +137,32 @@ func (c asrockConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.
 }
 
 func (c asrockConn) version(ctx context.Context, component string) (string, error) {
-	items, err := c.FirmwareInventory(ctx)
+	d, err := c.device(ctx, "read firmware inventory")
 	if err != nil {
 		return "", err
 	}
-	for _, i := range items {
-		if i.ID == component {
-			return i.Version, nil
-		}
+	if component == componentBIOS {
+		return installed(d.BIOS.Common), nil
 	}
-	return "", refused("no component %s", component)
+	return installed(d.BMC.Common), nil
 }
 
-// Task implements bmc.Firmware. Once the board tells no progress, another version
-// than before is the proof.
+// Task implements bmc.Firmware. When the board reports no progress any more, a changed version shows
+// that the installation succeeded.
 func (c asrockConn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	rest, own := strings.CutPrefix(id, ownTask)
 	component, before, known := strings.Cut(rest, ":")
 	if !own || !known || !isComponent(component) {
-		return bmc.Task{}, fmt.Errorf("read task: %w", refused("no task has the ID %q", bmc.Shorten(id, 60)))
+		return bmc.Task{}, fmt.Errorf("read task: %w", unsupported("no task has the ID %q", bmc.Shorten(id, 60)))
 	}
-	answer := make(chan bmc.Task, 1) // the call may outlive this one
 	l := c.link
-	err := on(ctx, c.base, read, "read task", func(ctx context.Context, lib follower) error {
+	t, err := readDriver(ctx, c.base, "read task", func(ctx context.Context, lib follower) (bmc.Task, error) {
 		state, status, err := lib.FirmwareTaskStatus(ctx, constants.FirmwareInstallStepInstallStatus, component, "", before)
-		answer <- bmc.Task{ID: id, State: stateOf(state), Percent: percentOf(status), Message: bmc.Shorten(l.clean(status), maxMessage)}
-		return err
+		return bmc.Task{ID: id, State: stateOf(state), Percent: percentOf(status), Message: bmc.Shorten(l.clean(status), maxMessage)}, err
 	})
 	if err != nil {
 		return bmc.Task{}, err
 	}
-	t := <-answer
 	if t.State != bmc.TaskRunning || t.Message != "" {
 		return t, nil
 	}
@@ -198,14 +176,13 @@ func (c asrockConn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	return t, nil
 }
 
-// resetter restarts the BMC.
 type resetter interface {
 	BmcReset(ctx context.Context, resetType string) (bool, error)
 }
 
 // ResetBMC implements bmc.Resetter.
 func (c asrockConn) ResetBMC(ctx context.Context) error {
-	return on(ctx, c.base, write, "reset BMC", func(ctx context.Context, lib resetter) error {
+	return callDriver(ctx, c.base, write, "reset BMC", func(ctx context.Context, lib resetter) error {
 		_, err := lib.BmcReset(ctx, "cold")
 		return err
 	})

@@ -1,27 +1,24 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vendor drives BMCs in their makers' own ways, by bmclib and for Intel AMT by a
-// client of its own, for what Redfish and IPMI lack: exactly one driver for a host, the
-// one that the address names. There is no registry and no trying of one driver after another, so
-// that nothing waits for the slowest, and nothing that timed out is repeated by the
-// next.
+// Package vendor has the vendor drivers: bmclib and a client for Intel AMT, for what Redfish and
+// IPMI cannot do. The scheme of the address selects exactly one driver. No other driver is tried,
+// so no call waits for the slowest, and no other driver repeats a call that timed out.
 //
-// dell, supermicro and openbmc speak Redfish by our own driver, with all that it
-// can, and leave the pushing of firmware to bmclib: the session of the one ends
-// before that of the other begins. intelamt and rpc have power and the next boot's
-// device, which they can set and not read.
+// dell, supermicro and openbmc use package redfish for everything but pushed firmware, which
+// bmclib uploads: the session of one ends before that of the other begins. intelamt and rpc can
+// only switch power and set the next boot device, which they cannot read.
 //
-// The library is kept on a short leash. Each call runs on a goroutine of its own
-// and returns to the caller by its deadline, also where the library sleeps or
-// forgets its context: a write is then bmc.ErrUnknownOutcome (I17), a read
-// bmc.ErrTimeout, and the connection is replaced. Every request goes over a wire of
-// ours, which verifies the certificate, has the call's context, bounds the answer
-// and takes its pace from the pool; drivers that insist on an HTTP client of their
-// own reach it through a relay on the loopback. Panics are bmc.ErrProtocol. Nothing
-// of what the library logs is kept.
+// bmclib is isolated:
+//   - Each call runs on its own goroutine and returns by its deadline, even if bmclib sleeps or
+//     ignores its context: a write then returns bmc.ErrUnknownOutcome (I17), a read
+//     bmc.ErrTimeout, and the connection is replaced.
+//   - Every request uses wire, which verifies the certificate, applies the context of the call,
+//     bounds the answer and obeys the pool's rate limit. Drivers with their own HTTP client
+//     reach it through a relay on the loopback interface.
+//   - Panics become bmc.ErrProtocol, and the log of bmclib is dropped.
 //
-// It must not know Kubernetes, hosts or policy. No type of bmclib leaves it.
+// The package must not know Kubernetes, hosts or policy. No type of bmclib leaves it.
 //
 //	for _, d := range vendor.Drivers() { // vendor+dell, vendor+rpc, …
 //		conn, err := d.Dial(ctx, bmc.Target{Address: "vendor+dell://192.0.2.10", …})

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/redfish"
 )
 
-// The names of the drivers, as in addresses.
+// The names of the drivers in addresses.
 const (
 	nameDell       = "dell"
 	nameSupermicro = "supermicro"
@@ -27,48 +27,46 @@ const (
 	nameRPC        = "rpc"
 )
 
-// maker is one driver.
-type maker struct {
+// driverSpec describes one driver.
+type driverSpec struct {
 	name string
-	// overRedfish: our Redfish driver does all but the pushing of firmware.
-	overRedfish bool
-	// lacks are what Redfish offers, and these BMCs never; offers are those of a
-	// driver that is not over Redfish.
+	// usesRedfish: package redfish does everything but pushed firmware.
+	usesRedfish bool
+	// lacks are capabilities that these BMCs lack although Redfish has them; offers are those
+	// of a driver that does not use Redfish.
 	lacks, offers []bmc.Capability
-	// relayed: the driver brings an HTTP client of its own.
+	// relayed: the driver has its own HTTP client.
 	relayed bool
-	// login is the path of the POST that opens a session; empty: see wire.
+	// login is wire.login.
 	login string
-	// library makes the driver, without a request.
+	// library returns the driver and makes no request.
 	library func(l *link, ep endpoint) library
-	// words are the driver's for power actions; those that it has not are missing.
-	words map[bmc.PowerAction]string
-	// conn makes the Conn of a driver that is not over Redfish.
+	// conn returns the Conn of a driver that does not use Redfish.
 	conn func(c *base) bmc.Conn
 }
 
-// makers lists the drivers that are offered; intelamt is no driver of the library. What is left out: homeassistant, which
-// switches sockets; ipmitool and redfish, whose protocols have drivers of our own.
-func makers() []maker {
-	return []maker{
-		{name: nameDell, overRedfish: true, library: func(l *link, ep endpoint) library {
-			// A host with a scheme and no port is taken as it is, IPv6 in brackets too.
+// driverSpecs returns the drivers. intelamt is not a driver of bmclib. Left out are bmclib's homeassistant,
+// which switches sockets, and ipmitool and redfish, whose protocols have packages of their own.
+func driverSpecs() []driverSpec {
+	return []driverSpec{
+		{name: nameDell, usesRedfish: true, library: func(l *link, ep endpoint) library {
+			// A host with a scheme and without a port is used unchanged, IPv6 in brackets too.
 			return dell.New("https://"+ep.host, l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				dell.WithHttpClient(l.wire.client()), dell.WithPort(""))
 		}},
-		{name: nameSupermicro, overRedfish: true, relayed: true, library: func(l *link, _ endpoint) library {
-			// It takes a client and forgets it (NewClient, Config.HttpClient).
+		{name: nameSupermicro, usesRedfish: true, relayed: true, library: func(l *link, _ endpoint) library {
+			// It ignores the client that NewClient takes (Config.HttpClient).
 			return supermicro.NewClient(l.relay.url(), l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				supermicro.WithSecureTLS(l.relay.pool), supermicro.WithPort(""))
 		}},
-		{name: nameOpenBMC, overRedfish: true, lacks: []bmc.Capability{bmc.CapSettings, bmc.CapSecureBoot, bmc.CapFirmwareFetch}, library: func(l *link, ep endpoint) library {
+		{name: nameOpenBMC, usesRedfish: true, lacks: []bmc.Capability{bmc.CapSettings, bmc.CapSecureBoot, bmc.CapFirmwareFetch}, library: func(l *link, ep endpoint) library {
 			return openbmc.New("https://"+ep.host, l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				openbmc.WithHttpClient(l.wire.client()), openbmc.WithPort(""))
 		}},
-		{name: nameASRockRack, login: "/api/session", offers: []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
+		{name: nameASRockRack, login: "/api/session", offers: []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush, bmc.CapReset}, conn: newASRockRack, library: newASRockRackLibrary},
 		{name: nameAMT, conn: newAMT, library: func(l *link, ep endpoint) library { return newAMTLibrary(l, ep) }},
-		{name: nameRPC, words: wordsRPC(), conn: newRPC, library: func(l *link, ep endpoint) library {
-			// The password is the secret that the notifications are signed with.
+		{name: nameRPC, conn: newRPC, library: func(l *link, ep endpoint) library {
+			// The password is the secret that signs the notifications.
 			p := rpc.New("https://"+ep.host+"/", ep.name, rpc.Secrets{rpc.SHA256: {l.target.Password.Reveal()}})
 			p.HTTPClient = l.wire.client()
 			p.LogNotificationsDisabled = true
@@ -77,32 +75,30 @@ func makers() []maker {
 	}
 }
 
-// Drivers are the drivers of this package, each named "vendor+<driver>", and what
-// they can at best. They hold no state.
+// Drivers returns the drivers of this package, each named "vendor+<driver>", with everything they
+// can do. They hold no state.
 func Drivers() []bmc.Driver {
-	all := makers()
+	all := driverSpecs()
 	drivers := make([]bmc.Driver, len(all))
-	for i, m := range all {
-		drivers[i] = bmc.Driver{Name: Scheme + m.name, Dial: m.dial, Offers: m.offers}
-		if m.overRedfish {
-			drivers[i].Offers = slices.DeleteFunc(redfish.Driver().Offers, func(c bmc.Capability) bool { return slices.Contains(m.lacks, c) })
+	for i, d := range all {
+		drivers[i] = bmc.Driver{Name: Scheme + d.name, Dial: d.dial, Offers: d.offers}
+		if d.usesRedfish {
+			drivers[i].Offers = slices.DeleteFunc(redfish.Driver().Offers, func(c bmc.Capability) bool { return slices.Contains(d.lacks, c) })
 		}
 	}
 	return drivers
 }
 
-// dial opens a session.
-//
-// Errors wrap bmc.ErrAddress, ErrCertificate, ErrUnauthorized, ErrUnreachable,
-// ErrTimeout, ErrBusy, ErrNotSupported (also a machine that the driver is not for)
-// or ErrProtocol, or are the context's.
-func (m maker) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
-	if m.overRedfish {
-		return m.dialOverRedfish(ctx, target)
+// dial opens a session. Errors wrap bmc.ErrAddress, ErrCertificate, ErrUnauthorized, ErrUnreachable,
+// ErrTimeout, ErrBusy, ErrNotSupported (also if the driver does not support the machine),
+// ErrProtocol or the context's error.
+func (d driverSpec) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	if d.usesRedfish {
+		return d.dialRedfish(ctx, target)
 	}
-	l, err := dialLink(ctx, m, target)
+	l, err := dialLink(ctx, d, target)
 	if err != nil {
 		return nil, err
 	}
-	return m.conn(&base{maker: m, target: target, link: l}), nil
+	return d.conn(&base{spec: d, target: target, link: l}), nil
 }

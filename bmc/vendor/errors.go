@@ -19,26 +19,24 @@ import (
 	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
-// callKind says what a lost answer means.
+// callKind decides what a missing answer means.
 type callKind int
 
 const (
-	// read: nothing happened.
+	// read changes nothing.
 	read callKind = iota
-	// write: it may have happened (I17).
+	// write may have taken effect (I17).
 	write
-	// opening or closing a session: whether it happened interests nobody who asks
-	// for the server's sake.
+	// opening and closing affect only a session.
 	opening
 	closing
 )
 
-// maxText bounds what an error shows of the library's, in bytes.
+// maxText bounds bmclib's text in an error, in bytes.
 const maxText = 300
 
-// callError is what a failed call returns: text that was cleaned of secrets, the
-// sentinel by which callers decide, and the caller's own context error. Nothing of
-// the library's is in it.
+// callError is a failed call: its text without secrets, the sentinel that callers decide on, and
+// the caller's own context error. It contains no error of bmclib.
 type callError struct {
 	text              string
 	sentinel, context error
@@ -50,20 +48,20 @@ func (e *callError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.sentinel, e.context}, func(err error) bool { return err == nil })
 }
 
-// failure makes the error of a call from what the library and the wire tell.
+// failure builds the error of a call from bmclib's error and the exchanges.
 func (l *link) failure(ctx context.Context, kind callKind, what string, err error) error {
 	last, worst := l.wire.seen()
 	out := &callError{context: ctx.Err()}
 	why := err.Error()
 	if last.err != nil && l.relay != nil {
-		why = last.err.Error() // the library saw no more than a connection that broke
+		why = last.err.Error() // bmclib saw only a broken connection
 	}
 	switch {
 	case out.context != nil:
 		out.sentinel = sentinelOfEnd(kind, last, out.context)
 		why = "no answer by the deadline"
 		if errors.Is(out.context, context.Canceled) {
-			why = "given up by the caller"
+			why = "canceled by the caller"
 		}
 	default:
 		out.sentinel = sentinelOf(kind, last, worst, err)
@@ -71,7 +69,7 @@ func (l *link) failure(ctx context.Context, kind callKind, what string, err erro
 	switch {
 	case out.sentinel == nil:
 		out.text = what + ": " + l.clean(why)
-	case errors.Is(out.sentinel, bmc.ErrCertificate): // it says all
+	case errors.Is(out.sentinel, bmc.ErrCertificate): // it has the details
 		out.text = what + ": " + l.clean(out.sentinel.Error())
 	default:
 		out.text = what + ": " + out.sentinel.Error() + ": " + l.clean(strings.TrimPrefix(why, out.sentinel.Error()+": "))
@@ -79,13 +77,12 @@ func (l *link) failure(ctx context.Context, kind callKind, what string, err erro
 	return out
 }
 
-// sentinelOfEnd classifies a call whose context has ended. Nil: the caller gave up,
-// and nothing happened.
+// sentinelOfEnd classifies a call whose context has ended. Nil: the caller canceled, and nothing
+// happened.
 func sentinelOfEnd(kind callKind, last exchange, err error) error {
 	switch {
 	case kind == write:
-		// Which of the library's requests it was that changes something, only the
-		// library knows.
+		// Only bmclib knows which of its requests changes something.
 		return bmc.ErrUnknownOutcome
 	case errors.Is(err, context.Canceled):
 		return nil
@@ -95,14 +92,14 @@ func sentinelOfEnd(kind callKind, last exchange, err error) error {
 	return bmc.ErrTimeout
 }
 
-// sentinelOf classifies a call that failed in time.
+// sentinelOf classifies a call that failed before its deadline.
 func sentinelOf(kind callKind, last, worst exchange, err error) error {
 	switch {
 	case errors.Is(err, errPanicked) && !(kind == write && last.connected), errors.Is(err, bmc.ErrProtocol) && kind != write:
 		return bmc.ErrProtocol
-	case isUnfit(err):
+	case isUnsupportedMachine(err):
 		return bmc.ErrNotSupported
-	case isOccupied(err):
+	case isBusy(err):
 		return &bmc.BusyError{}
 	case last.failed():
 		return sentinelOfExchange(kind, last)
@@ -110,22 +107,22 @@ func sentinelOf(kind callKind, last, worst exchange, err error) error {
 		return sentinelOfExchange(kind, worst)
 	case errors.Is(err, libraryerrors.ErrLoginFailed), errors.Is(err, libraryerrors.ErrNotAuthenticated),
 		errors.Is(err, libraryerrors.ErrSessionExpired):
-		return bmc.ErrUnauthorized // some boards answer 200 to a login that failed
+		return bmc.ErrUnauthorized // some boards answer 200 to a failed login
 	case errors.Is(err, bmc.ErrNotSupported):
 		return bmc.ErrNotSupported
 	case kind == write && last.connected && !hasAny(err, "error from rpc consumer"):
-		return bmc.ErrUnknownOutcome // it was taken, and the library cannot read the answer
+		return bmc.ErrUnknownOutcome // the BMC accepted it, and bmclib cannot read the answer
 	}
 	return bmc.ErrProtocol
 }
 
-// sentinelOfExchange classifies by what became of a request.
+// sentinelOfExchange classifies by the failed request.
 func sentinelOfExchange(kind callKind, e exchange) error {
 	if e.err == nil {
 		return sentinelOfStatus(kind, e)
 	}
-	if told := trust.Explain(e.err); told != nil {
-		return told
+	if certificate := trust.Explain(e.err); certificate != nil {
+		return certificate
 	}
 	switch {
 	case errors.Is(e.err, bmc.ErrNotSupported):
@@ -142,8 +139,8 @@ func sentinelOfExchange(kind callKind, e exchange) error {
 	return bmc.ErrUnreachable
 }
 
-// speaksOtherwise reports a failed handshake, or an answer that is not HTTP;
-// net/http has no types for these.
+// speaksOtherwise reports a failed TLS handshake or an answer that is not HTTP. net/http has no
+// error types for them.
 func speaksOtherwise(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "tls: ") || strings.Contains(text, "malformed HTTP") ||
@@ -165,16 +162,16 @@ func sentinelOfStatus(kind callKind, e exchange) error {
 	}
 	switch {
 	case e.status >= 500 && kind == write:
-		return bmc.ErrUnknownOutcome // the BMC broke down while it worked on it
+		return bmc.ErrUnknownOutcome // it may have taken effect before the BMC failed
 	case e.status >= 500:
-		return &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(e.retryAfter, time.Now())} // it cannot tell now
+		return &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(e.retryAfter, time.Now())} // it cannot answer now
 	}
 	return bmc.ErrProtocol
 }
 
-// isUnfit reports a machine that the driver is not for. What has no sentinel is
-// known by its text, which the version of the library pins.
-func isUnfit(err error) bool {
+// isUnsupportedMachine reports whether bmclib's driver does not support the machine. Errors without a sentinel are
+// recognized by text; go.mod pins the version.
+func isUnsupportedMachine(err error) bool {
 	var hardware *libraryerrors.ErrUnsupportedHardware
 	if errors.As(err, &hardware) || errors.Is(err, libraryerrors.ErrIncompatibleProvider) || errors.Is(err, supermicro.ErrModelUnsupported) {
 		return true
@@ -183,9 +180,9 @@ func isUnfit(err error) bool {
 		"unsupported update method", "component unsupported")
 }
 
-// isOccupied reports a BMC that is busy, works on another update, or waits for the restart
-// after one.
-func isOccupied(err error) bool {
+// isBusy reports whether the BMC is busy, runs another update, or waits for the restart after
+// an update.
+func isBusy(err error) bool {
 	for _, occupied := range []error{
 		bmc.ErrBusy, libraryerrors.ErrBMCUpdating, libraryerrors.ErrBMCColdResetRequired, libraryerrors.ErrHostPowercycleRequired,
 	} {
@@ -200,15 +197,15 @@ func hasAny(err error, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// clean removes the password, since BMCs repeat what they got, and bounds the text.
+// clean removes the password, which BMCs repeat, and shortens the text.
 func (l *link) clean(text string) string {
 	text = bmc.Mask(text, l.target.Password)
-	// A BMC's answer may be in it: one line, without what a terminal would obey.
+	// The text may be from a BMC: keep it on one line without terminal control characters.
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 	return bmc.Shorten(text, maxText)
 }
 
-// refused is a refusal of this package's own.
-func refused(format string, args ...any) error {
+// unsupported returns the error for a call that a driver does not support.
+func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", bmc.ErrNotSupported, fmt.Sprintf(format, args...))
 }

@@ -27,11 +27,11 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// plain are the drivers that are not over Redfish.
+// plain are the drivers that do not use Redfish.
 var plain = []string{bmctest.DriverRPC, bmctest.DriverAMT, bmctest.DriverASRockRack}
 
-// overRedfish are the others, each with one of its BMCs.
-var overRedfish = []struct {
+// redfishDrivers are the drivers that use Redfish, each with one of its BMCs.
+var redfishDrivers = []struct {
 	driver string
 	p      bmctest.Personality
 }{
@@ -41,13 +41,13 @@ var overRedfish = []struct {
 
 func shortly(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), shortWait)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestFaults: what goes wrong with a request is told by the sentinel that callers
-// decide by, and the connection works again once the BMC does.
+// TestFaults checks the sentinel for each fault of a request, and that the connection works again
+// afterwards.
 func TestFaults(t *testing.T) {
 	state := func(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }
 	on := func(ctx context.Context, c bmc.Conn) error { return c.SetPower(ctx, bmc.ActionOn) }
@@ -60,12 +60,12 @@ func TestFaults(t *testing.T) {
 		{"read hangs", fault.Faults{Hang: true}, state, bmc.ErrTimeout},
 		{"write hangs", fault.Faults{Hang: true}, on, bmc.ErrUnknownOutcome},
 		{"write's answer is lost", fault.Faults{LoseReply: true}, on, bmc.ErrUnknownOutcome},
-		{"read breaks off", fault.Faults{Drop: true}, state, bmc.ErrUnreachable},
-		{"write fails inside", fault.Faults{Status: 500}, on, bmc.ErrUnknownOutcome},
+		{"read is interrupted", fault.Faults{Drop: true}, state, bmc.ErrUnreachable},
+		{"write gets 500", fault.Faults{Status: 500}, on, bmc.ErrUnknownOutcome},
 		{"busy", fault.Faults{Status: 503}, state, bmc.ErrBusy},
 		{"rate", fault.Faults{Status: 429}, on, bmc.ErrRateLimited},
 		{"forbidden", fault.Faults{Status: 403}, on, bmc.ErrUnauthorized},
-		{"no such thing", fault.Faults{Status: 404}, state, bmc.ErrNotSupported},
+		{"missing", fault.Faults{Status: 404}, state, bmc.ErrNotSupported},
 		{"nonsense", fault.Faults{Body: "<html>hello</html>"}, state, bmc.ErrProtocol},
 	} {
 		for _, name := range plain {
@@ -89,9 +89,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestOneDriver: opening a connection costs the requests of one driver, and no
-// waiting for others (bmclib's Open waits for the slowest of all that might fit).
-func TestOneDriver(t *testing.T) {
+// TestDialUsesOneDriver checks that dialing makes only the requests of one driver (bmclib's Open
+// waits for all drivers that might fit).
+func TestDialUsesOneDriver(t *testing.T) {
 	for name, want := range map[string]int{
 		bmctest.DriverRPC:        1, // ping
 		bmctest.DriverAMT:        1, // the challenge
@@ -107,13 +107,12 @@ func TestOneDriver(t *testing.T) {
 	}
 }
 
-// resetAMT is the number of the request that resets: before it comes a reading of the power
-// state, of two requests.
+// resetAMT is the number of the reset request: two requests before it read the power state.
 const resetAMT = 3
 
-// TestNothingIsRepeated: a reset whose answer was lost happens once (bmclib would try
-// it through the next of its drivers).
-func TestNothingIsRepeated(t *testing.T) {
+// TestLostResetIsNotRepeated checks that a reset without an answer happens once (bmclib would try
+// its next driver).
+func TestLostResetIsNotRepeated(t *testing.T) {
 	for _, name := range plain {
 		t.Run(name, func(t *testing.T) {
 			r := newPlain(t, name, nil)
@@ -122,7 +121,7 @@ func TestNothingIsRepeated(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.SetFaults(fault.Faults{LoseReply: true})
-			if name == bmctest.DriverAMT { // it reads much before it writes
+			if name == bmctest.DriverAMT { // it reads before it writes
 				r.SetFaults(fault.Faults{LoseReply: true, Every: resetAMT})
 			}
 			if err := conn.SetPower(t.Context(), bmc.ActionForceRestart); !errors.Is(err, bmc.ErrUnknownOutcome) {
@@ -135,8 +134,9 @@ func TestNothingIsRepeated(t *testing.T) {
 	}
 }
 
-// TestNothingStays: connections that hung leave no goroutine and no listener behind.
-func TestNothingStays(t *testing.T) {
+// TestHungConnectionsLeaveNothing checks that hanging connections leave no goroutine and no
+// listener.
+func TestHungConnectionsLeaveNothing(t *testing.T) {
 	for _, name := range plain {
 		t.Run(name, func(t *testing.T) {
 			r := newPlain(t, name, nil)
@@ -155,8 +155,8 @@ func TestNothingStays(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			// Connections end in their own time.
-			eventually.Wait{Limit: patience, Interval: time.Millisecond, Explain: func() string {
+			// Connections end asynchronously.
+			eventually.Wait{Limit: longWait, Interval: time.Millisecond, Explain: func() string {
 				stacks := make([]byte, 64<<10)
 				return fmt.Sprintf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 			}}.Until(t, "the end of all connections", eventually.Holds(func() bool { return runtime.NumGoroutine() <= before }))
@@ -164,8 +164,8 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-// TestForceOffIsForced: AMT offers a shutdown while the system runs its agent, which is not
-// what cuts the power.
+// TestForceOffIsForced checks that a forced power-off does not use the shutdown that AMT offers
+// while its agent runs.
 func TestForceOffIsForced(t *testing.T) {
 	r := newPlain(t, bmctest.DriverAMT, nil)
 	r.bench.IgnoreShutdown = true
@@ -190,8 +190,8 @@ func TestForceOffIsForced(t *testing.T) {
 	}
 }
 
-// TestAMTMode: the network boot is set, and that the mode is not is told.
-func TestAMTMode(t *testing.T) {
+// TestAMTCannotSetMode checks that the network boot is set although the boot mode cannot be.
+func TestAMTCannotSetMode(t *testing.T) {
 	r := newPlain(t, bmctest.DriverAMT, nil)
 	conn := r.dial(t)
 	if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI}); !errors.Is(err, bmc.ErrNotApplied) {
@@ -205,9 +205,8 @@ func TestAMTMode(t *testing.T) {
 	}
 }
 
-// TestTrust: a certificate is verified, unless the operator chose otherwise, by
-// every driver and in every connection of it (bmclib's default is to verify
-// nothing).
+// TestTrust checks that every driver verifies certificates in each connection unless the operator
+// opted out (bmclib does not by default).
 func TestTrust(t *testing.T) {
 	other, err := endpoint.NewAuthority()
 	if err != nil {
@@ -234,16 +233,16 @@ func TestTrust(t *testing.T) {
 			})
 		}
 		t.Run(tc.name+" "+bmctest.DriverSupermicro, func(t *testing.T) {
-			r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+			r := newPersonality(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
 			tc.change(&r.target)
 			wantDial(t, r.driver, r.target, tc.want)
 		})
 		if tc.want != nil {
-			continue // the Redfish session comes first, see TestTrustOfTheLibrary
+			continue // the Redfish session comes first, see TestTrustOfLibraryConnection
 		}
-		for _, d := range overRedfish {
+		for _, d := range redfishDrivers {
 			t.Run(tc.name+" firmware "+string(d.p), func(t *testing.T) {
-				r := newMaker(t, d.driver, d.p, nil)
+				r := newPersonality(t, d.driver, d.p, nil)
 				tc.change(&r.target)
 				if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
 					t.Error(err)
@@ -253,7 +252,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// fingerprint of the certificate that is presented at a target's address.
+// fingerprint returns the fingerprint of the certificate at the address of a target.
 func fingerprint(t *testing.T, target bmc.Target) string {
 	t.Helper()
 	_, host, _ := strings.Cut(target.Address, "://")
@@ -277,7 +276,7 @@ func wantDial(t *testing.T, d bmc.Driver, target bmc.Target, want error) {
 	}
 }
 
-// counting calls a function before the second connection comes about.
+// counting calls a function before the second connection is accepted.
 type counting struct {
 	net.Listener
 	n      atomic.Int32
@@ -292,10 +291,10 @@ func (l *counting) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// TestTrustOfTheLibrary: the library's own connection is judged too, not the Redfish
-// one alone.
-func TestTrustOfTheLibrary(t *testing.T) {
-	for _, tc := range overRedfish {
+// TestTrustOfLibraryConnection checks that bmclib's connection is verified too, not only that of
+// Redfish.
+func TestTrustOfLibraryConnection(t *testing.T) {
+	for _, tc := range redfishDrivers {
 		t.Run(tc.driver, func(t *testing.T) {
 			other, err := labbmc.NewAuthority()
 			if err != nil {
@@ -306,7 +305,7 @@ func TestTrustOfTheLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := &counting{Listener: plain}
-			r := newMaker(t, tc.driver, tc.p, func(c *labbmc.Config) { c.Listener = l })
+			r := newPersonality(t, tc.driver, tc.p, func(c *labbmc.Config) { c.Listener = l })
 			l.second.Store(func() { r.SetAuthority(other) })
 			conn := r.dial(t)
 			_, err = conn.UpdateFirmware(t.Context(), bmc.Update{Image: firmware(update.BIOS, 1<<10), Filename: "BIOS.bin"})
@@ -317,8 +316,7 @@ func TestTrustOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestIPv6: the host of an address keeps its brackets and its port on the way
-// through the library.
+// TestIPv6 checks that bmclib keeps the brackets and the port of an IPv6 host.
 func TestIPv6(t *testing.T) {
 	for _, name := range plain {
 		t.Run(name, func(t *testing.T) {
@@ -336,13 +334,13 @@ func TestIPv6(t *testing.T) {
 			}
 		})
 	}
-	for _, tc := range overRedfish {
+	for _, tc := range redfishDrivers {
 		t.Run(tc.driver, func(t *testing.T) {
 			l, err := net.Listen("tcp6", "[::1]:0")
 			if err != nil {
 				t.Skipf("no IPv6 loopback here: %v", err)
 			}
-			r := newMaker(t, tc.driver, tc.p, func(c *labbmc.Config) { c.Listener = l })
+			r := newPersonality(t, tc.driver, tc.p, func(c *labbmc.Config) { c.Listener = l })
 			task, err := r.dial(t).UpdateFirmware(t.Context(), bmc.Update{Image: firmware(update.BIOS, 1<<10), Filename: "BIOS.bin"})
 			if err != nil || task.ID == "" {
 				t.Errorf("task %+v, %v", task, err)
@@ -351,8 +349,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestDebugEnvironment: bmclib prints what it sends, passwords too, where the
-// environment asks it to. Then it is not used.
+// TestDebugEnvironment checks that bmclib is not used if the environment makes it print passwords.
 func TestDebugEnvironment(t *testing.T) {
 	t.Setenv("DEBUG_BMCLIB", "true")
 	r := newPlain(t, bmctest.DriverRPC, nil)

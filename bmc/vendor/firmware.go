@@ -21,35 +21,31 @@ import (
 
 const (
 	tasks = "/redfish/v1/TaskService/Tasks/"
-	// ownTask begins the IDs of tasks that only the library can follow; the
-	// component follows.
+	// ownTask starts the ID of a task that only bmclib can follow; the component follows.
 	ownTask = "bmclib:"
-	// verifyEvery is how often a BMC is asked whether it has verified an image.
+	// verifyEvery is the pause between questions whether the BMC has verified an image.
 	verifyEvery = 2 * time.Second
 )
 
-// overRedfish is a connection by our Redfish driver, whose session gives way to the
-// library's while that pushes firmware: a BMC has one session of ours at any time.
-type overRedfish struct {
+// redfishConn is a connection of package redfish. Its session ends while bmclib pushes firmware, so
+// that Ingot has at most one session with a BMC.
+type redfishConn struct {
 	bmc.Conn
-	maker  maker
+	spec   driverSpec
 	target bmc.Target
-	// verifyEvery is the constant, but for tests.
+	// verifyEvery is the constant; tests shorten it.
 	verifyEvery time.Duration
-	// old is a connection of the library whose end nobody has waited for yet.
+	// old is a connection of bmclib that may still be ending its session.
 	old *link
-	// left are our earlier connections whose sessions the BMC may have kept.
-	left []bmc.Conn
+	// lingering are earlier Redfish connections whose sessions the BMC may have kept.
+	lingering []bmc.Conn
 }
 
-// maxLeft bounds those that are kept: a BMC has few places for more.
-const maxLeft = 4
+// maxLingering bounds these connections, since a BMC has few sessions.
+const maxLingering = 4
 
-func (m maker) dialOverRedfish(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
-	c := &overRedfish{maker: m, target: target, verifyEvery: verifyEvery}
-	if _, err := parseAddress(m.name, target.Address); err != nil {
-		return nil, err
-	}
+func (d driverSpec) dialRedfish(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	c := &redfishConn{spec: d, target: target, verifyEvery: verifyEvery}
 	if err := c.redial(ctx); err != nil {
 		return nil, err
 	}
@@ -57,8 +53,8 @@ func (m maker) dialOverRedfish(ctx context.Context, target bmc.Target) (bmc.Conn
 }
 
 // redial opens a Redfish session.
-func (c *overRedfish) redial(ctx context.Context) error {
-	ep, err := parseAddress(c.maker.name, c.target.Address)
+func (c *redfishConn) redial(ctx context.Context) error {
+	ep, err := parseAddress(c.spec.name, c.target.Address)
 	if err != nil {
 		return err
 	}
@@ -68,28 +64,28 @@ func (c *overRedfish) redial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Conn != nil && lingers(c.Conn) {
-		if c.left = append(c.left, c.Conn); len(c.left) > maxLeft {
-			c.left = c.left[1:]
+	if c.Conn != nil && hasOpenSession(c.Conn) {
+		if c.lingering = append(c.lingering, c.Conn); len(c.lingering) > maxLingering {
+			c.lingering = c.lingering[1:]
 		}
 	}
 	c.Conn = conn
 	return nil
 }
 
-func lingers(conn bmc.Conn) bool {
+func hasOpenSession(conn bmc.Conn) bool {
 	lingerer, can := conn.(bmc.Lingerer)
 	return can && lingerer.Lingers()
 }
 
-// byLibrary ends the Redfish session, makes the library's calls, and opens another.
-// Where that fails, the ended one stays: the BMC answers it with 401, and the pool
-// takes a new connection. An error before the calls is an ErrUnsent.
-func (c *overRedfish) byLibrary(ctx context.Context, calls func(l *link) error) error {
+// withLibrary ends the Redfish session, runs calls with bmclib, and opens a new Redfish session. If
+// that fails, the ended session stays: the BMC answers it with 401, and the pool opens a new
+// connection. An error before calls is an ErrUnsent.
+func (c *redfishConn) withLibrary(ctx context.Context, calls func(l *link) error) error {
 	if err := c.Close(ctx); err != nil {
 		return fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
 	}
-	l, err := dialLink(ctx, c.maker, c.target)
+	l, err := dialLink(ctx, c.spec, c.target)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
 	} else {
@@ -99,16 +95,16 @@ func (c *overRedfish) byLibrary(ctx context.Context, calls func(l *link) error) 
 			c.old = l
 			return err
 		}
-		_ = l.close(ctx) // the BMC's own timeout ends what could not be
+		_ = l.close(ctx) // on an error, the BMC's timeout ends the session
 	}
 	if ctx.Err() == nil {
-		_ = c.redial(ctx) // the next call finds out
+		_ = c.redial(ctx) // on an error, the next call fails
 	}
 	return err
 }
 
 // SweepSessions implements bmc.Sweeper, as far as our Redfish driver can.
-func (c *overRedfish) SweepSessions(ctx context.Context) (int, error) {
+func (c *redfishConn) SweepSessions(ctx context.Context) (int, error) {
 	if sweeper, can := c.Conn.(bmc.Sweeper); can {
 		return sweeper.SweepSessions(ctx)
 	}
@@ -116,36 +112,36 @@ func (c *overRedfish) SweepSessions(ctx context.Context) (int, error) {
 }
 
 // Lingers implements bmc.Lingerer.
-func (c *overRedfish) Lingers() bool { return lingers(c.Conn) || len(c.left) > 0 }
+func (c *redfishConn) Lingers() bool { return hasOpenSession(c.Conn) || len(c.lingering) > 0 }
 
-// Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
-func (c *overRedfish) Close(ctx context.Context) error {
+// Close implements bmc.Conn. It reaches the BMC even if ctx has ended.
+func (c *redfishConn) Close(ctx context.Context) error {
 	err := c.Conn.Close(ctx)
 	if c.old != nil {
 		err = errors.Join(err, c.old.close(ctx))
 		c.old = nil
 	}
-	left := c.left
-	c.left = nil
+	left := c.lingering
+	c.lingering = nil
 	for i, conn := range left {
-		if err != nil { // the BMC has no time for the others either
-			c.left = append(c.left, left[i:]...)
+		if err != nil { // the BMC would fail the others too
+			c.lingering = append(c.lingering, left[i:]...)
 			break
 		}
-		if err = conn.Close(ctx); err != nil || lingers(conn) {
-			c.left = append(c.left, conn)
+		if err = conn.Close(ctx); err != nil || hasOpenSession(conn) {
+			c.lingering = append(c.lingering, conn)
 		}
 	}
 	return err
 }
 
-// The library's ways to install firmware.
+// The interfaces by which bmclib's drivers install firmware.
 type (
-	// starter uploads and installs.
+	// starter uploads and installs in one call.
 	starter interface {
 		FirmwareInstallUploadAndInitiate(ctx context.Context, component string, file *os.File) (taskID string, err error)
 	}
-	// stager uploads, lets the BMC verify, and installs.
+	// stager uploads, lets the BMC verify the image, and then installs it.
 	stager interface {
 		FirmwareUpload(ctx context.Context, component string, file *os.File) (taskID string, err error)
 		FirmwareInstallUploaded(ctx context.Context, component, uploadTaskID string) (taskID string, err error)
@@ -156,23 +152,22 @@ type (
 	}
 )
 
-// UpdateWays implements bmc.Firmware: the library pushes to all of them.
-func (c *overRedfish) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
+// UpdateWays implements bmc.Firmware. bmclib can push to all of these BMCs.
+func (c *redfishConn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 	ways, err := c.Conn.UpdateWays(ctx)
 	ways.Push = true
 	return ways, err
 }
 
-// UpdateFirmware implements bmc.Firmware. What the BMC fetches itself, it is told by
-// Redfish.
-func (c *overRedfish) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
+// UpdateFirmware implements bmc.Firmware. Images that the BMC fetches go through Redfish.
+func (c *redfishConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
 	const what = "update firmware"
 	if update.Image == nil || update.URL != "" {
 		return c.Conn.UpdateFirmware(ctx, update)
 	}
 	component := componentOf(update)
-	if component == "" && c.maker.name == nameSupermicro {
-		return bmc.Task{}, fmt.Errorf("%s: %w", what, refused("neither target nor file name says whether the image is of the BIOS or of the BMC"))
+	if component == "" && c.spec.name == nameSupermicro {
+		return bmc.Task{}, fmt.Errorf("%s: %w", what, unsupported("neither target nor file name shows whether the image is for the BIOS or the BMC"))
 	}
 	file, err := spool(ctx, update)
 	if err != nil {
@@ -180,7 +175,7 @@ func (c *overRedfish) UpdateFirmware(ctx context.Context, update bmc.Update) (bm
 	}
 	defer func() { _ = file.Close() }()
 	var task bmc.Task
-	err = c.byLibrary(ctx, func(l *link) (err error) {
+	err = c.withLibrary(ctx, func(l *link) (err error) {
 		task, err = c.install(ctx, l, component, file)
 		return err
 	})
@@ -190,9 +185,9 @@ func (c *overRedfish) UpdateFirmware(ctx context.Context, update bmc.Update) (bm
 	return task, nil
 }
 
-// install pushes an image and has it installed.
-func (c *overRedfish) install(ctx context.Context, l *link, component string, file *os.File) (bmc.Task, error) {
-	id := make(chan string, 1) // calls may outlive this one
+// install pushes an image and installs it.
+func (c *redfishConn) install(ctx context.Context, l *link, component string, file *os.File) (bmc.Task, error) {
+	id := make(chan string, 1) // the goroutine of a call may outlive the call
 	push := func(f func(ctx context.Context) (string, error)) (string, error) {
 		err := l.call(ctx, write, "push image", func(ctx context.Context) error {
 			task, err := f(ctx)
@@ -223,13 +218,13 @@ func (c *overRedfish) install(ctx context.Context, l *link, component string, fi
 		})
 		return taskOf(task, component), err
 	}
-	return bmc.Task{}, refused("the driver %s installs no firmware", c.maker.name)
+	return bmc.Task{}, unsupported("driver %s cannot install firmware", c.spec.name)
 }
 
-// verify waits until the BMC has verified an uploaded image, where that is a task.
-func (c *overRedfish) verify(ctx context.Context, l *link, lib follower, component, task string) error {
+// verify waits until the BMC has verified an uploaded image; task is empty if the upload did that.
+func (c *redfishConn) verify(ctx context.Context, l *link, lib follower, component, task string) error {
 	if task == "" {
-		return nil // verified before the upload returned
+		return nil
 	}
 	for {
 		t, err := follow(ctx, l, lib, constants.FirmwareInstallStepUploadStatus, component, task)
@@ -239,20 +234,19 @@ func (c *overRedfish) verify(ctx context.Context, l *link, lib follower, compone
 		case t.State == bmc.TaskSucceeded:
 			return nil
 		case t.State != bmc.TaskRunning:
-			return fmt.Errorf("%w: the BMC did not accept the image: %s", bmc.ErrNotApplied, t.Message)
+			return fmt.Errorf("%w: the BMC rejected the image: %s", bmc.ErrNotApplied, t.Message)
 		}
 		wait := time.NewTimer(c.verifyEvery)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return l.failure(ctx, read, "wait for the image's verification", ctx.Err())
+			return l.failure(ctx, read, "wait for verification of the image", ctx.Err())
 		}
 	}
 }
 
-// taskOf names a task so that it can be followed: by Redfish where it is one of its
-// tasks.
+// taskOf returns a task with an ID for Redfish or, without a task ID, for bmclib.
 func taskOf(id, component string) bmc.Task {
 	t := bmc.Task{ID: tasks + id, State: bmc.TaskRunning, Percent: -1}
 	if id == "" {
@@ -261,26 +255,26 @@ func taskOf(id, component string) bmc.Task {
 	return t
 }
 
-// Task implements bmc.Firmware. iDRACs drop a task when it has ended well, and keep
-// the job behind it, which only the library knows to find.
-func (c *overRedfish) Task(ctx context.Context, id string) (bmc.Task, error) {
+// Task implements bmc.Firmware. iDRAC drops a successful task but keeps its job, which only bmclib
+// can find.
+func (c *redfishConn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	if component, ok := strings.CutPrefix(id, ownTask); ok && isComponent(component) {
-		return c.taskByLibrary(ctx, id, component, "")
+		return c.readLibraryTask(ctx, id, component, "")
 	}
 	t, err := c.Conn.Task(ctx, id)
-	if job, ok := strings.CutPrefix(id, tasks); ok && c.maker.name == nameDell && errors.Is(err, bmc.ErrNotSupported) && isJob.MatchString(job) {
-		return c.taskByLibrary(ctx, id, "", job)
+	if job, ok := strings.CutPrefix(id, tasks); ok && c.spec.name == nameDell && errors.Is(err, bmc.ErrNotSupported) && isJob.MatchString(job) {
+		return c.readLibraryTask(ctx, id, "", job)
 	}
 	return t, err
 }
 
 var isJob = regexp.MustCompile(`^JID_\d{1,20}$`)
 
-func (c *overRedfish) taskByLibrary(ctx context.Context, id, component, task string) (t bmc.Task, err error) {
-	err = c.byLibrary(ctx, func(l *link) error {
+func (c *redfishConn) readLibraryTask(ctx context.Context, id, component, task string) (t bmc.Task, err error) {
+	err = c.withLibrary(ctx, func(l *link) error {
 		lib, ok := l.lib.(follower)
 		if !ok {
-			return refused("the driver %s follows no tasks", c.maker.name)
+			return unsupported("driver %s cannot follow tasks", c.spec.name)
 		}
 		t, err = follow(ctx, l, lib, constants.FirmwareInstallStepInstallStatus, component, task)
 		return err
@@ -294,7 +288,7 @@ func (c *overRedfish) taskByLibrary(ctx context.Context, id, component, task str
 
 // follow reads a task.
 func follow(ctx context.Context, l *link, lib follower, kind constants.FirmwareInstallStep, component, task string) (bmc.Task, error) {
-	answer := make(chan bmc.Task, 1) // the call may outlive this one
+	answer := make(chan bmc.Task, 1) // the goroutine of a call may outlive the call
 	err := l.call(ctx, read, "read task", func(ctx context.Context) error {
 		state, status, err := lib.FirmwareTaskStatus(ctx, kind, component, task, "")
 		answer <- bmc.Task{State: stateOf(state), Percent: percentOf(status), Message: bmc.Shorten(l.clean(status), maxMessage)}
@@ -310,7 +304,7 @@ func follow(ctx context.Context, l *link, lib follower, kind constants.FirmwareI
 	return t, nil
 }
 
-// maxMessage bounds a task's message, in bytes, with room for the ellipsis.
+// maxMessage bounds the message of a task, in bytes without the ellipsis.
 const maxMessage = 252
 
 func stateOf(s constants.TaskState) bmc.TaskState {
@@ -327,7 +321,7 @@ func stateOf(s constants.TaskState) bmc.TaskState {
 
 var percentage = regexp.MustCompile(`\b(\d{1,3})%`)
 
-// percentOf finds the progress in the library's words; -1: not told.
+// percentOf returns the progress in bmclib's status text, or -1.
 func percentOf(status string) int {
 	m := percentage.FindStringSubmatch(status)
 	if m == nil {

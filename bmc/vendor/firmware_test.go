@@ -20,21 +20,21 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// image is an update of a component by a small image.
+// image returns an update of a component with a small image.
 func image(component string) bmc.Update {
 	return bmc.Update{Image: firmware(component, 4<<10), Size: 4 << 10, Filename: component + "_image.bin"}
 }
 
-// isUpload says whether a request is one that pushes an image.
+// isUpload reports whether a request pushes an image.
 func isUpload(method, path string) bool {
 	return method == "POST" && (strings.Contains(path, "upload") || strings.Contains(path, "Upload") || strings.Contains(path, "update-multipart"))
 }
 
-// TestSweep: what an earlier life of the manager left open is ended by this way too.
-func TestSweep(t *testing.T) {
-	r := newMaker(t, "vendor+openbmc", bmctest.OpenBMC, nil)
+// TestSweepSessions checks that sessions of an earlier process are ended.
+func TestSweepSessions(t *testing.T) {
+	r := newPersonality(t, "vendor+openbmc", bmctest.OpenBMC, nil)
 	r.target.Mark = bmc.Mark{Owner: "ours", Life: "killed"}
-	if _, err := r.driver.Dial(t.Context(), r.target); err != nil { // nobody ends it
+	if _, err := r.driver.Dial(t.Context(), r.target); err != nil { // it is never closed
 		t.Fatal(err)
 	}
 	r.target.Mark.Life = "now"
@@ -50,11 +50,12 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestOneSession: the Redfish session gives way to the library's, and comes back.
+// TestOneSession checks that the Redfish session ends before that of bmclib begins, and is
+// replaced afterwards.
 func TestOneSession(t *testing.T) {
-	for _, tc := range overRedfish {
+	for _, tc := range redfishDrivers {
 		t.Run(tc.driver+" "+string(tc.p), func(t *testing.T) {
-			r := newMaker(t, tc.driver, tc.p, nil)
+			r := newPersonality(t, tc.driver, tc.p, nil)
 			conn := r.dial(t)
 			if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
 				t.Fatal(err)
@@ -72,7 +73,7 @@ func TestOneSession(t *testing.T) {
 	}
 }
 
-// TestUpdateFaults: what goes wrong with a push, and that neither session stays.
+// TestUpdateFaults checks the errors of a failed push, and that no session is left.
 func TestUpdateFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -81,13 +82,13 @@ func TestUpdateFaults(t *testing.T) {
 	}{
 		{"hangs", fault.Faults{Hang: true}, bmc.ErrUnknownOutcome},
 		{"answer lost", fault.Faults{LoseReply: true}, bmc.ErrUnknownOutcome},
-		{"fails inside", fault.Faults{Status: 500}, bmc.ErrUnknownOutcome},
+		{"answers 500", fault.Faults{Status: 500}, bmc.ErrUnknownOutcome},
 		{"busy", fault.Faults{Status: 503}, bmc.ErrBusy},
 		{"refused", fault.Faults{Status: 400}, bmc.ErrNotSupported},
 	} {
-		for _, d := range overRedfish {
+		for _, d := range redfishDrivers {
 			t.Run(tc.name+" "+d.driver+" "+string(d.p), func(t *testing.T) {
-				r := newMaker(t, d.driver, d.p, nil)
+				r := newPersonality(t, d.driver, d.p, nil)
 				pool := bmc.NewPool(r.driver.Dial, bmc.PoolOptions{})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -97,7 +98,7 @@ func TestUpdateFaults(t *testing.T) {
 						return false
 					}
 					if faults.Hang {
-						cancel() // nobody waits for ever
+						cancel() // bounds the wait
 					}
 					return true
 				}
@@ -119,19 +120,19 @@ func TestUpdateFaults(t *testing.T) {
 				if err := pool.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
-				// What was given up ends in its own time.
-				eventually.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", eventually.Holds(func() bool { return r.BMC.Sessions() == 0 }))
+				// An abandoned call ends later.
+				eventually.Wait{Limit: longWait, Interval: time.Millisecond}.Until(t, "the end of all sessions", eventually.Holds(func() bool { return r.BMC.Sessions() == 0 }))
 			})
 		}
 	}
 }
 
-// TestUnfitMachine: a driver that is not for the machine says so, and leaves nothing
-// behind.
-func TestUnfitMachine(t *testing.T) {
+// TestUnsupportedMachine checks the error for a machine that the driver does not support, and that
+// nothing is left.
+func TestUnsupportedMachine(t *testing.T) {
 	for _, name := range []string{bmctest.DriverDell, bmctest.DriverSupermicro, bmctest.DriverOpenBMC} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, name, bmctest.AMI, nil)
+			r := newPersonality(t, name, bmctest.AMI, nil)
 			if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrNotSupported) {
 				t.Errorf("error %v, want ErrNotSupported", err)
 			}
@@ -140,26 +141,26 @@ func TestUnfitMachine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a board that bmclib does not know", func(t *testing.T) {
-		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, func(c *labbmc.Config) { c.Personality.WebBoard = "X11NEW" })
+	t.Run("board unknown to bmclib", func(t *testing.T) {
+		r := newPersonality(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, func(c *labbmc.Config) { c.Personality.WebBoard = "X11NEW" })
 		if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrNotSupported) {
 			t.Errorf("error %v, want ErrNotSupported", err)
 		}
 	})
 }
 
-// TestBuildsThatWantATarget: bmclib names no target, which upstream's OpenBMC refuses. That
-// is said of the BMC; redfish:// pushes to it.
-func TestBuildsThatWantATarget(t *testing.T) {
-	r := newMaker(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.Quirks.OneTarget = true })
+// TestOpenBMCRequiresTarget checks the error of OpenBMC builds that require a target, which bmclib
+// does not send; redfish:// can push to them.
+func TestOpenBMCRequiresTarget(t *testing.T) {
+	r := newPersonality(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.Quirks.OneTarget = true })
 	if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrNotSupported) {
 		t.Errorf("error %v, want ErrNotSupported", err)
 	}
 }
 
-// TestBusyWithAnother: OpenBMC is not given an image while it installs another.
-func TestBusyWithAnother(t *testing.T) {
-	r := newMaker(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, nil)
+// TestBusyWithOtherUpdate checks that OpenBMC gets no image during another update.
+func TestBusyWithOtherUpdate(t *testing.T) {
+	r := newPersonality(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, nil)
 	conn := r.dial(t)
 	if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
 		t.Fatal(err)
@@ -169,9 +170,9 @@ func TestBusyWithAnother(t *testing.T) {
 	}
 }
 
-// TestForgottenTask: iDRACs forget a task that has ended well, and keep its job.
+// TestForgottenTask checks that a successful task is found by its job after iDRAC forgot it.
 func TestForgottenTask(t *testing.T) {
-	r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, func(c *labbmc.Config) { c.Personality.Quirks.DropDoneTasks = true })
+	r := newPersonality(t, bmctest.DriverDell, bmctest.IDRAC9, func(c *labbmc.Config) { c.Personality.Quirks.DropDoneTasks = true })
 	conn := r.dial(t)
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
 		t.Fatal(err)
@@ -199,10 +200,10 @@ func TestForgottenTask(t *testing.T) {
 	}
 }
 
-// TestX11: the ways of a board that takes images through its web interface.
+// TestX11 checks updates through the web interface of a Supermicro X11.
 func TestX11(t *testing.T) {
-	t.Run("flash mode of another", func(t *testing.T) {
-		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+	t.Run("flash mode in use", func(t *testing.T) {
+		r := newPersonality(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
 		conn := r.dial(t)
 		if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
 			t.Fatal(err)
@@ -212,7 +213,7 @@ func TestX11(t *testing.T) {
 		}
 	})
 	t.Run("BMC", func(t *testing.T) {
-		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+		r := newPersonality(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
 		conn := r.dial(t)
 		u := image(update.BMC)
 		u.Filename, u.Targets = "", []string{"/redfish/v1/UpdateService/FirmwareInventory/BMC"}
@@ -234,24 +235,24 @@ func TestX11(t *testing.T) {
 			t.Errorf("task %+v", task)
 		}
 	})
-	t.Run("an image of what?", func(t *testing.T) {
-		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+	t.Run("image of an unknown component", func(t *testing.T) {
+		r := newPersonality(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
 		u := image(update.BIOS)
 		u.Filename = "image.bin"
 		if _, err := r.dial(t).UpdateFirmware(t.Context(), u); !errors.Is(err, bmc.ErrNotSupported) {
 			t.Errorf("error %v, want ErrNotSupported", err)
 		}
 	})
-	t.Run("a task of nobody", func(t *testing.T) {
-		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+	t.Run("unknown task", func(t *testing.T) {
+		r := newPersonality(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
 		if _, err := r.dial(t).Task(t.Context(), "bmclib:../../x"); err == nil {
 			t.Error("no error")
 		}
 	})
 }
 
-// TestBoard: the ways of ASRock Rack.
-func TestBoard(t *testing.T) {
+// TestASRockRack checks updates of ASRock Rack boards.
+func TestASRockRack(t *testing.T) {
 	r := newPlain(t, bmctest.DriverASRockRack, nil)
 	conn := r.dial(t)
 	task, err := conn.UpdateFirmware(t.Context(), image(update.BMC))
@@ -280,19 +281,19 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestImage: an image that is not what was said reaches no BMC.
-func TestImage(t *testing.T) {
+// TestWrongImageIsNotSent checks that an image of another size or a broken one reaches no BMC.
+func TestWrongImageIsNotSent(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		update bmc.Update
 	}{
 		{"shorter", bmc.Update{Image: strings.NewReader("abc"), Size: 4}},
 		{"longer", bmc.Update{Image: strings.NewReader("abcde"), Size: 4}},
-		{"breaks off", bmc.Update{Image: io.MultiReader(strings.NewReader("ab"), broken{}), Size: 4}},
+		{"broken", bmc.Update{Image: io.MultiReader(strings.NewReader("ab"), broken{}), Size: 4}},
 		{"both ways", bmc.Update{Image: strings.NewReader("abcd"), Size: 4, URL: "http://192.0.2.1/x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
+			r := newPersonality(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
 			conn := r.dial(t)
 			if _, err := conn.UpdateFirmware(t.Context(), tc.update); err == nil {
 				t.Error("no error")
@@ -308,10 +309,9 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("gone") }
 
-// TestManyTasks: a BMC that lists more tasks than anybody reads costs a bounded
-// number of requests.
+// TestManyTasks checks that a BMC with very many tasks costs a bounded number of requests.
 func TestManyTasks(t *testing.T) {
-	r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
+	r := newPersonality(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
 	conn := r.dial(t)
 	r.SetFaults(fault.Faults{Members: 10_000, Match: func(_, path string) bool { return strings.HasPrefix(path, "/redfish/v1/TaskService") }})
 	before := r.Reads()
@@ -326,14 +326,14 @@ func TestManyTasks(t *testing.T) {
 	}
 }
 
-// TestSecrets: BMCs repeat the password that they got; no error does.
+// TestSecrets checks that no error shows a password that a BMC repeats.
 func TestSecrets(t *testing.T) {
 	for _, d := range vendor.Drivers() {
 		for _, p := range bmctest.Personalities(d.Name) {
 			t.Run(d.Name+" "+string(p), func(t *testing.T) {
 				var target bmc.Target
 				if _, ok := emulated[p]; ok {
-					target = newMaker(t, d.Name, p, nil).target
+					target = newPersonality(t, d.Name, p, nil).target
 				} else {
 					target = newPlain(t, d.Name, nil).target
 				}

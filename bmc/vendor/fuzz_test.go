@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc/bmctest"
 )
 
-// FuzzAnswers gives every driver answers that make no sense: none may panic, none
-// may hang, and no error may show the password.
+// FuzzAnswers gives every driver arbitrary answers. None may panic or hang, and no error may show
+// the password.
 func FuzzAnswers(f *testing.F) {
 	var challenge, body atomic.Value
 	var status atomic.Int64
@@ -49,34 +49,34 @@ func FuzzAnswers(f *testing.F) {
 		challenge.Store(auth)
 		status.Store(int64(code))
 		body.Store(text)
-		for _, m := range makers() {
+		for _, d := range driverSpecs() {
 			target := bmc.Target{
-				Address: Scheme + m.name + "://" + s.Listener.Addr().String(), Username: "admin", Password: bmctest.Canary, InsecureSkipVerify: true,
+				Address: Scheme + d.name + "://" + s.Listener.Addr().String(), Username: "admin", Password: bmctest.Canary, InsecureSkipVerify: true,
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			err := useAll(ctx, m, target)
+			err := callAll(ctx, d, target)
 			cancel()
 			if err != nil && (strings.Contains(err.Error(), bmctest.Canary) || ctx.Err() == context.DeadlineExceeded) {
-				t.Errorf("%s: %v", m.name, err)
+				t.Errorf("%s: %v", d.name, err)
 			}
 		}
 	})
 }
 
-// useAll opens the library's connection and makes what calls there are.
-func useAll(ctx context.Context, m maker, target bmc.Target) error {
-	l, err := dialLink(ctx, m, target)
+// callAll opens bmclib's connection and makes all its calls.
+func callAll(ctx context.Context, d driverSpec, target bmc.Target) error {
+	l, err := dialLink(ctx, d, target)
 	if err != nil {
 		return err
 	}
-	if m.overRedfish {
+	if d.usesRedfish {
 		if lib, ok := l.lib.(follower); ok {
 			_, err = follow(ctx, l, lib, "", componentBIOS, "1")
 		}
 		_ = l.close(ctx)
 		return err
 	}
-	conn := m.conn(&base{maker: m, target: target, link: l})
+	conn := d.conn(&base{spec: d, target: target, link: l})
 	defer func() { _ = conn.Close(ctx) }()
 	for _, call := range []func() error{
 		func() error { _, err := conn.PowerState(ctx); return err },

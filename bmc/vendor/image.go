@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// The components that the library tells apart.
+// The components that bmclib distinguishes.
 const (
 	componentBIOS = "BIOS"
 	componentBMC  = "BMC"
@@ -26,9 +26,9 @@ const maxImage = 2 << 30
 
 func isComponent(name string) bool { return name == componentBIOS || name == componentBMC }
 
-// componentOf finds out what an image is of: from the one target that it is for, from
-// the component that the caller knows it is of, or from its name, which makers begin with the component ("BIOS_X11SCM-…"). Empty: it
-// does not say.
+// componentOf returns the component of an image: from its only target, from the component that the
+// caller names, or from the file name, which vendors start with the component ("BIOS_X11SCM-…").
+// Empty: unknown.
 func componentOf(update bmc.Update) string {
 	if len(update.Targets) == 1 {
 		id := update.Targets[0]
@@ -57,23 +57,23 @@ func componentIn(name string) string {
 	return ""
 }
 
-// spool writes an image to a file without a name left, since the library takes
-// files only, and tells the BMC their names. It is read from its beginning.
+// spool writes an image to an unlinked file, since bmclib accepts only files and sends their names
+// to the BMC. The file is positioned at its start.
 func spool(ctx context.Context, update bmc.Update) (*os.File, error) {
 	dir, err := os.MkdirTemp("", "firmware-")
 	if err != nil {
-		return nil, fmt.Errorf("keep image: %w", err)
+		return nil, fmt.Errorf("store image: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	file, err := os.OpenFile(filepath.Join(dir, plainName(update.Filename)), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("keep image: %w", err)
+		return nil, fmt.Errorf("store image: %w", err)
 	}
-	if err := os.RemoveAll(dir); err != nil { // now: a process that is killed leaves nothing behind
-		return nil, errors.Join(fmt.Errorf("keep image: %w", err), file.Close())
+	if err := os.RemoveAll(dir); err != nil { // now, so that a killed process leaves no file
+		return nil, errors.Join(fmt.Errorf("store image: %w", err), file.Close())
 	}
 	if err := fill(ctx, file, update); err != nil {
-		return nil, errors.Join(fmt.Errorf("keep image: %w", err), file.Close())
+		return nil, errors.Join(fmt.Errorf("store image: %w", err), file.Close())
 	}
 	return file, nil
 }
@@ -83,33 +83,33 @@ func fill(ctx context.Context, file *os.File, update bmc.Update) error {
 	if update.Size > 0 {
 		limit = min(limit, update.Size)
 	}
-	n, err := io.Copy(file, io.LimitReader(ended{ctx, update.Image}, limit+1))
+	n, err := io.Copy(file, io.LimitReader(contextReader{ctx, update.Image}, limit+1))
 	switch {
 	case err != nil:
 		return err
 	case n > limit:
-		return fmt.Errorf("it is longer than %d bytes", limit)
+		return fmt.Errorf("the image is longer than %d bytes", limit)
 	case update.Size > 0 && n < update.Size:
-		return fmt.Errorf("it ends after %d of %d bytes: %w", n, update.Size, io.ErrUnexpectedEOF)
+		return fmt.Errorf("the image ends after %d of %d bytes: %w", n, update.Size, io.ErrUnexpectedEOF)
 	}
 	_, err = file.Seek(0, io.SeekStart)
 	return err
 }
 
-// ended reads until its context has ended.
-type ended struct {
+// contextReader fails when its context has ended.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (e ended) Read(p []byte) (int, error) {
+func (e contextReader) Read(p []byte) (int, error) {
 	if err := e.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return e.Reader.Read(p)
 }
 
-// plainName keeps what is fit for a file name and needs no quoting in a header.
+// plainName returns a name that fits a file and needs no quoting in a header.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r > ' ' && r < 0x7f && !strings.ContainsRune(`"\/`, r) {

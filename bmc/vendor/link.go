@@ -18,70 +18,69 @@ import (
 )
 
 const (
-	// grace is how long a call whose context has ended may take to notice it. Its
-	// requests end with the context, so that only what sleeps takes longer.
+	// grace is how long a call may take to return after its context has ended. Its requests
+	// end with the context, so only a sleeping driver takes longer.
 	grace = 200 * time.Millisecond
-	// hangUpTimeout bounds the end of a session that no caller waits for.
-	hangUpTimeout = 5 * time.Second
+	// logoutTimeout bounds a logout that no caller waits for.
+	logoutTimeout = 5 * time.Second
 )
 
 var (
-	// errGivenUp reports a call of the library that went on after its context.
-	errGivenUp = errors.New("the library did not return in time")
-	// errPanicked reports an answer that the library could not bear.
+	// errGivenUp reports a call that did not return in time.
+	errGivenUp = errors.New("bmclib did not return in time")
+	// errPanicked reports an answer that made bmclib panic.
 	errPanicked = errors.New("bmclib panicked")
 )
 
-// library is what every driver of bmclib can.
+// library is the interface of every bmclib driver.
 type library interface {
 	Open(ctx context.Context) error
 	Close(ctx context.Context) error
 }
 
-// link is one connection of one driver of the library to one BMC. Its calls run
-// one at a time, each on a goroutine of its own: drivers sleep, forget contexts,
-// and panic on answers that are cut short. A call that outlives its context is left
-// to itself: it gets no more requests through, ends the session when it returns,
-// and the link is dead. Not safe for concurrent use.
+// link is one connection of one bmclib driver to one BMC. Each call runs on its own goroutine, since
+// drivers sleep, ignore contexts and panic on truncated answers. If a call outlives its context, the
+// link is dead: the call gets no more requests through and ends the session when it returns.
+// A link makes one call at a time and is not safe for concurrent use.
 type link struct {
 	target bmc.Target
 	wire   *wire
-	relay  *relay // nil: the driver takes our client
+	relay  *relay // nil: the driver accepts our HTTP client
 	lib    library
 	dead   bool
-	// work is the call in progress, or one that was given up.
+	// work is the call in progress or an abandoned one.
 	work sync.WaitGroup
 }
 
-// dialLink opens a connection, which the caller ends with close.
-func dialLink(ctx context.Context, m maker, target bmc.Target) (*link, error) {
-	// With it the library prints what it sends, passwords and all.
+// dialLink opens a connection. The caller ends it with close.
+func dialLink(ctx context.Context, d driverSpec, target bmc.Target) (*link, error) {
+	// With this variable, bmclib prints what it sends, including passwords.
 	if os.Getenv(constants.EnvEnableDebug) == "true" {
-		return nil, fmt.Errorf("%w: %s is set: bmclib would print credentials", bmc.ErrNotSupported, constants.EnvEnableDebug)
+		return nil, fmt.Errorf("%w: %s is set, which makes bmclib print credentials", bmc.ErrNotSupported, constants.EnvEnableDebug)
 	}
-	ep, err := parseAddress(m.name, target.Address)
+	ep, err := parseAddress(d.name, target.Address)
 	if err != nil {
 		return nil, err
 	}
-	// The library's default is to verify nothing.
+	// bmclib's default is not to verify certificates.
 	verified, err := trust.Config(target, ep.name)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", ep.host, err)
 	}
 	l := &link{target: target, wire: newWire(target, ep, verified)}
-	l.wire.login = m.login
-	if m.relayed {
+	l.wire.login = d.login
+	if d.relayed {
 		if l.relay, err = newRelay(l.wire); err != nil {
 			return nil, err
 		}
 	}
-	l.lib = m.library(l, ep)
+	l.lib = d.library(l, ep)
 	err = l.call(ctx, opening, "open session", l.lib.Open)
 	if err == nil {
 		return l, nil
 	}
 	if !l.dead {
-		// Some drivers leave a session behind when they find the machine unfit.
+		// Some drivers leave a session behind when they reject the machine.
 		if last, worst := l.wire.seen(); last.connected || worst.connected {
 			l.abandon(ctx)
 		} else {
@@ -91,20 +90,19 @@ func dialLink(ctx context.Context, m maker, target bmc.Target) (*link, error) {
 	return nil, err
 }
 
-// abandon ends the session on a goroutine, for a caller that has no time to wait.
-// It lasts no longer than hangUpTimeout; close waits for it.
+// abandon ends the session on a goroutine, within logoutTimeout; close waits for it.
 func (l *link) abandon(ctx context.Context) {
 	if l.dead {
 		return
 	}
 	l.dead = true
 	l.work.Go(func() {
-		l.hangUp(ctx)
+		l.logOut(ctx)
 		l.release()
 	})
 }
 
-// call makes one call of the library.
+// call runs f, one call of bmclib.
 func (l *link) call(ctx context.Context, kind callKind, what string, f func(context.Context) error) error {
 	err := l.run(ctx, f)
 	if err == nil {
@@ -113,7 +111,7 @@ func (l *link) call(ctx context.Context, kind callKind, what string, f func(cont
 	return l.failure(ctx, kind, what, err)
 }
 
-// run lets the library work until it is done, or the context has ended.
+// run runs f until it returns or the context has ended.
 func (l *link) run(ctx context.Context, f func(context.Context) error) error {
 	if l.dead {
 		return errGivenUp
@@ -121,11 +119,11 @@ func (l *link) run(ctx context.Context, f func(context.Context) error) error {
 	l.wire.begin(ctx)
 	result, given := make(chan error), make(chan struct{})
 	l.work.Go(func() {
-		err := guarded(withoutDeadline(ctx), f)
+		err := recovered(withoutDeadline(ctx), f)
 		select {
 		case result <- err:
 		case <-given:
-			l.hangUp(ctx)
+			l.logOut(ctx)
 			l.release()
 		}
 	})
@@ -135,13 +133,13 @@ func (l *link) run(ctx context.Context, f func(context.Context) error) error {
 		return err
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
 	case err := <-result:
 		l.wire.end()
 		return err
-	case <-patience.C:
+	case <-timer.C:
 	}
 	l.dead = true
 	l.wire.end()
@@ -149,8 +147,8 @@ func (l *link) run(ctx context.Context, f func(context.Context) error) error {
 	return fmt.Errorf("%w: %w", errGivenUp, ctx.Err())
 }
 
-// guarded makes an error of a panic.
-func guarded(ctx context.Context, f func(context.Context) error) (err error) {
+// recovered returns a panic of f as an error.
+func recovered(ctx context.Context, f func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v", errPanicked, v)
@@ -159,31 +157,31 @@ func guarded(ctx context.Context, f func(context.Context) error) (err error) {
 	return f(ctx)
 }
 
-// close ends the session, also when ctx has ended. A call that was given up ends it
-// by itself when it returns; close waits for that no longer than for anything else.
+// close ends the session, even if ctx has ended. An abandoned call ends the session itself; close
+// waits for it within the same time.
 func (l *link) close(ctx context.Context) error {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), hangUpTimeout)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 		defer cancel()
 	}
 	if l.dead {
 		return l.await(ctx)
 	}
 	err := l.call(ctx, closing, "end session", l.lib.Close)
-	if l.dead { // the goroutine releases
+	if l.dead { // the goroutine of the call releases the link
 		return err
 	}
 	l.release()
 	if errors.Is(err, bmc.ErrUnauthorized) || errors.Is(err, bmc.ErrNotSupported) {
-		return nil // the BMC has forgotten it already
+		return nil // the BMC has forgotten the session already
 	}
 	return err
 }
 
 func (l *link) await(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { // ends with the call that was given up, whose sleeps are bounded
+	go func() { // ends with the abandoned call, whose sleeps are bounded
 		l.work.Wait()
 		close(done)
 	}()
@@ -195,16 +193,16 @@ func (l *link) await(ctx context.Context) error {
 	}
 }
 
-// hangUp ends the session for those who expect nothing of it any more.
-func (l *link) hangUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangUpTimeout)
+// logOut ends the session and ignores errors.
+func (l *link) logOut(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
 	l.wire.begin(ctx)
-	_ = guarded(ctx, l.lib.Close) // it runs into the BMC's own timeout
+	_ = recovered(ctx, l.lib.Close) // on an error, the BMC's timeout ends the session
 	l.wire.end()
 }
 
-// release frees what the link holds in this process.
+// release frees the link's resources in this process.
 func (l *link) release() {
 	if l.relay != nil {
 		l.relay.close()

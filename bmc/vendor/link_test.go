@@ -22,9 +22,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc/bmctest"
 )
 
-const soon = 50 * time.Millisecond
+const shortWait = 50 * time.Millisecond
 
-// fake is a driver of the library that does what a test says.
+// fake is a bmclib driver that does what a test needs.
 type fake struct {
 	set    func(ctx context.Context) (bool, error)
 	closed atomic.Int32
@@ -38,13 +38,13 @@ func (f *fake) PowerStateGet(ctx context.Context) (string, error) {
 }
 func (f *fake) PowerSet(ctx context.Context, _ string) (bool, error) { return f.set(ctx) }
 
-// fakes makes a driver of fakes, and lists those that were opened.
-func fakes(set func(ctx context.Context) (bool, error)) (maker, func() []*fake) {
+// newFakes returns a driver of newFakes and a function that lists the opened ones.
+func newFakes(set func(ctx context.Context) (bool, error)) (driverSpec, func() []*fake) {
 	var (
 		mu   sync.Mutex
 		made []*fake
 	)
-	m := maker{name: nameRPC, words: wordsRPC(), conn: newRPC, library: func(*link, endpoint) library {
+	m := driverSpec{name: nameRPC, conn: newRPC, library: func(*link, endpoint) library {
 		mu.Lock()
 		defer mu.Unlock()
 		made = append(made, &fake{set: set})
@@ -57,18 +57,18 @@ func fakes(set func(ctx context.Context) (bool, error)) (maker, func() []*fake) 
 	}
 }
 
-func dialFake(t *testing.T, m maker) bmc.Conn {
+func dialFake(t *testing.T, d driverSpec) bmc.Conn {
 	t.Helper()
-	conn, err := m.dial(t.Context(), bmc.Target{Address: "vendor+rpc://192.0.2.1", Password: bmctest.Canary})
+	conn, err := d.dial(t.Context(), bmc.Target{Address: "vendor+rpc://192.0.2.1", Password: bmctest.Canary})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
-// TestLibraryThatSleeps: a call that forgets its context is told by the deadline; it
-// ends its session when it wakes up, and the next call has a new one.
-func TestLibraryThatSleeps(t *testing.T) {
+// TestSleepingLibraryIsAbandoned checks that a call that ignores its context returns by its
+// deadline, that it ends its session later, and that the next call has a new session.
+func TestSleepingLibraryIsAbandoned(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		call func(ctx context.Context, c bmc.Conn) error
@@ -80,7 +80,7 @@ func TestLibraryThatSleeps(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			wake, slept := make(chan struct{}), make(chan struct{})
 			var calls atomic.Int32
-			m, made := fakes(func(context.Context) (bool, error) {
+			m, made := newFakes(func(context.Context) (bool, error) {
 				if calls.Add(1) == 1 {
 					close(slept)
 					<-wake
@@ -88,7 +88,7 @@ func TestLibraryThatSleeps(t *testing.T) {
 				return true, nil
 			})
 			conn := dialFake(t, m)
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			ctx, cancel := context.WithTimeout(t.Context(), shortWait)
 			defer cancel()
 			err := tc.call(ctx, conn)
 			<-slept
@@ -110,7 +110,7 @@ func TestLibraryThatSleeps(t *testing.T) {
 			}
 			for i, f := range made() {
 				for f.closed.Load() == 0 && t.Context().Err() == nil {
-					time.Sleep(time.Millisecond) // it ends in its own time
+					time.Sleep(time.Millisecond) // it ends later
 				}
 				if n := f.closed.Load(); n != 1 {
 					t.Errorf("connection %d closed %d times", i, n)
@@ -120,18 +120,17 @@ func TestLibraryThatSleeps(t *testing.T) {
 	}
 }
 
-// TestCloseWaits: whoever closes a connection whose call was given up waits for the
-// session's end, and not for ever.
+// TestCloseWaits checks that Close waits for the session of an abandoned call, but not forever.
 func TestCloseWaits(t *testing.T) {
 	wake := make(chan struct{})
-	m, made := fakes(func(context.Context) (bool, error) { <-wake; return true, nil })
+	m, made := newFakes(func(context.Context) (bool, error) { <-wake; return true, nil })
 	conn := dialFake(t, m)
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), shortWait)
 	defer cancel()
 	if err := conn.SetPower(ctx, bmc.ActionOn); !errors.Is(err, bmc.ErrUnknownOutcome) {
 		t.Errorf("error %v, want ErrUnknownOutcome", err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), soon)
+	short, cancel := context.WithTimeout(t.Context(), shortWait)
 	defer cancel()
 	if err := conn.Close(short); err == nil {
 		t.Error("closed while the library still works")
@@ -145,9 +144,9 @@ func TestCloseWaits(t *testing.T) {
 	}
 }
 
-// TestPanic: bmclib panics on answers that are cut short; the manager does not.
+// TestPanic checks that a panic of bmclib, which truncated answers cause, becomes an error.
 func TestPanic(t *testing.T) {
-	m, _ := fakes(func(context.Context) (bool, error) { var none []string; return none[0] == "", nil })
+	m, _ := newFakes(func(context.Context) (bool, error) { var none []string; return none[0] == "", nil })
 	conn := dialFake(t, m)
 	defer func() { _ = conn.Close(context.Background()) }()
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); !errors.Is(err, bmc.ErrProtocol) {
@@ -155,23 +154,23 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestBrokenChallenge: a challenge of Digest without a value.
+// TestBrokenChallenge checks a Digest challenge without a value.
 func TestBrokenChallenge(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Digest realm")
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer s.Close()
-	amt := makers()[slices.IndexFunc(makers(), func(m maker) bool { return m.name == nameAMT })]
+	amt := driverSpecs()[slices.IndexFunc(driverSpecs(), func(d driverSpec) bool { return d.name == nameAMT })]
 	_, err := amt.dial(t.Context(), bmc.Target{Address: "vendor+intelamt://" + s.Listener.Addr().String(), InsecureSkipVerify: true, Password: bmctest.Canary})
 	if !errors.Is(err, bmc.ErrProtocol) {
 		t.Errorf("error %v, want ErrProtocol", err)
 	}
 }
 
-// TestSoftOff: bmclib's Redfish returns false for a shutdown that was asked for well.
+// TestSoftOff checks that a shutdown succeeds although bmclib's Redfish returns false.
 func TestSoftOff(t *testing.T) {
-	m, _ := fakes(func(context.Context) (bool, error) { return false, nil })
+	m, _ := newFakes(func(context.Context) (bool, error) { return false, nil })
 	conn := dialFake(t, m)
 	if err := conn.SetPower(t.Context(), bmc.ActionGracefulOff); err != nil {
 		t.Errorf("SetPower: %v", err)
@@ -181,10 +180,10 @@ func TestSoftOff(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfTheLibrary: it sees one far away, whatever the caller's, and yet
-// ends with it.
-func TestDeadlineOfTheLibrary(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+// TestLibrarySeesFarDeadline checks that bmclib sees a far deadline and its call still ends by the
+// deadline of the caller.
+func TestLibrarySeesFarDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), shortWait)
 	defer cancel()
 	long := withoutDeadline(ctx)
 	if until, ok := long.Deadline(); !ok || time.Until(until) < time.Hour {
@@ -196,14 +195,15 @@ func TestDeadlineOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestOneInFlight: gofish fetches three members of a collection at once.
+// TestOneInFlight checks that requests are sent one after the other although gofish sends three at
+// once.
 func TestOneInFlight(t *testing.T) {
 	var now, most atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if n := now.Add(1); n > most.Load() {
 			most.Store(n)
 		}
-		time.Sleep(time.Millisecond) // long enough for another to come
+		time.Sleep(time.Millisecond) // long enough for another request
 		now.Add(-1)
 	}))
 	defer s.Close()
@@ -227,18 +227,18 @@ func TestOneInFlight(t *testing.T) {
 	}
 }
 
-// TestWire: what a BMC may not do to us.
+// TestWire checks the limits of wire.
 func TestWire(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		answer http.HandlerFunc
 		want   error
 	}{
-		{"too much", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxBody+1)) }, errTooLarge},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxBody+1)) }, errTooLarge},
 		{"another host", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://192.0.2.1/", http.StatusTemporaryRedirect)
 		}, nil},
-		{"in a circle", func(w http.ResponseWriter, r *http.Request) {
+		{"redirect loop", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 		}, nil},
 	} {
@@ -247,7 +247,7 @@ func TestWire(t *testing.T) {
 			defer s.Close()
 			w := newWire(bmc.Target{}, endpoint{scheme: "http", host: strings.TrimPrefix(s.URL, "http://")}, nil)
 			defer w.close()
-			if _, err := w.client().Get(s.URL); !errors.Is(err, errHungUp) {
+			if _, err := w.client().Get(s.URL); !errors.Is(err, errCallEnded) {
 				t.Errorf("outside a call: %v", err)
 			}
 			w.begin(t.Context())
@@ -268,8 +268,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestClean: no form of the password survives, and no text is long.
-func TestClean(t *testing.T) {
+// TestCleanedText checks that no form of the password is left and no text is long.
+func TestCleanedText(t *testing.T) {
 	l := &link{target: bmc.Target{Password: bmctest.Canary}}
 	for name, text := range bmctest.Writings() {
 		if diff := cmp.Diff("before *** after", l.clean("before "+text+" after")); diff != "" {

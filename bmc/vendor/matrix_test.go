@@ -14,8 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// TestMatrixPlain is the matrix of the drivers that are not over Redfish (make
-// test-bmc).
+// TestMatrixPlain runs the suite for the drivers that do not use Redfish (make test-bmc).
 func TestMatrixPlain(t *testing.T) {
 	for _, tc := range []struct {
 		driver string
@@ -42,7 +41,7 @@ func TestMatrixPlain(t *testing.T) {
 	}
 }
 
-// TestMatrixBoard is the matrix of ASRock Rack's boards.
+// TestMatrixBoard runs the suite for ASRock Rack.
 func TestMatrixBoard(t *testing.T) {
 	bmctest.Matrix(t, bmctest.DriverASRockRack, bmctest.E3C246D4I, func(t *testing.T) bmctest.Rig {
 		r := newPlain(t, bmctest.DriverASRockRack, nil)
@@ -56,15 +55,15 @@ func TestMatrixBoard(t *testing.T) {
 	})
 }
 
-// TestMatrixOverRedfish is the matrix of the drivers that are.
-func TestMatrixOverRedfish(t *testing.T) {
+// TestMatrixRedfish runs the suite for the drivers that use Redfish.
+func TestMatrixRedfish(t *testing.T) {
 	for _, name := range []string{bmctest.DriverDell, bmctest.DriverSupermicro, bmctest.DriverOpenBMC} {
 		for _, p := range bmctest.Personalities(name) {
 			t.Run(string(p), func(t *testing.T) {
 				bmctest.Matrix(t, name, p, func(t *testing.T) bmctest.Rig {
-					r := newMaker(t, name, p, nil)
+					r := newPersonality(t, name, p, nil)
 					return bmctest.Rig{
-						Dial: r.driver.Dial, Target: r.target, Server: server{redfishRig: r}, Inventory: r.told(), Lacks: r.lacks(),
+						Dial: r.driver.Dial, Target: r.target, Server: server{redfishRig: r}, Inventory: r.inventory(), Lacks: r.lacks(),
 					}
 				})
 			})
@@ -72,11 +71,11 @@ func TestMatrixOverRedfish(t *testing.T) {
 	}
 }
 
-// TestOffers: a capability is offered where the matrix has one cell of it that must
-// hold, and not otherwise.
-func TestOffers(t *testing.T) {
+// TestDriverOffers checks that a driver offers a capability exactly if one cell of the matrix
+// requires it.
+func TestDriverOffers(t *testing.T) {
 	for _, d := range vendor.Drivers() {
-		offers := append(slices.Clone(d.Offers), bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory) // every driver's
+		offers := append(slices.Clone(d.Offers), bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory) // every driver has these
 		for _, f := range bmctest.Features() {
 			c := bmctest.CapabilityOf(f)
 			if slices.Contains([]bmc.Capability{bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory}, c) {

@@ -20,8 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// emulated are the emulator's names of the personalities that speak Redfish, and
-// of models that bmclib knows.
+// emulated has the emulator's names of the Redfish personalities, with models that bmclib knows.
 var emulated = map[bmctest.Personality]struct{ name, model string }{
 	bmctest.IDRAC9: {"dell-idrac9", ""}, bmctest.IDRAC10: {"dell-idrac10", ""},
 	bmctest.SupermicroX11: {"supermicro-x11", ""}, bmctest.SupermicroX12: {"supermicro-x12", "SYS-510T-MR-EI018"},
@@ -31,10 +30,10 @@ var emulated = map[bmctest.Personality]struct{ name, model string }{
 // redfishRig is a BMC with a personality.
 type redfishRig struct {
 	*labbmc.BMC
-	bench  *labbmc.Bench
-	maker  labbmc.Personality
-	driver bmc.Driver
-	target bmc.Target
+	bench   *labbmc.Bench
+	persona labbmc.Personality
+	driver  bmc.Driver
+	target  bmc.Target
 }
 
 func system() labbmc.System {
@@ -44,30 +43,30 @@ func system() labbmc.System {
 	}
 }
 
-// newMaker starts a BMC with a personality, which must have no session left when
-// the test ends.
-func newMaker(t *testing.T, name string, p bmctest.Personality, change func(*labbmc.Config)) *redfishRig {
+// newPersonality starts a BMC with a personality, which must have no session left when the test
+// ends.
+func newPersonality(t *testing.T, name string, p bmctest.Personality, change func(*labbmc.Config)) *redfishRig {
 	t.Helper()
 	ca, err := labbmc.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	maker, ok := personality.Named(emulated[p].name)
+	persona, ok := personality.Named(emulated[p].name)
 	if !ok {
 		t.Fatalf("no personality %q", emulated[p].name)
 	}
 	if model := emulated[p].model; model != "" {
-		maker.Model = model
+		persona.Model = model
 	}
-	maker.Quirks.OneTarget = false // the builds of OpenBMC that bmclib can push to; see TestBuildsThatWantATarget
+	persona.Quirks.OneTarget = false // the builds of OpenBMC that bmclib can push to; see TestOpenBMCRequiresTarget
 	r := &redfishRig{bench: &labbmc.Bench{}, driver: driver(t, name)}
 	cfg := labbmc.Config{
-		Authority: ca, Machine: r.bench, Username: username, Password: canary, System: system(), Personality: maker, RebootTime: soon,
+		Authority: ca, Machine: r.bench, Username: username, Password: canary, System: system(), Personality: persona, RebootTime: shortWait,
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	r.maker = cfg.Personality
+	r.persona = cfg.Personality
 	if r.BMC, err = labbmc.Start(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func (r *redfishRig) dial(t *testing.T) bmc.Conn {
 	return conn
 }
 
-// server is the suite's view.
+// server is the view of bmctest.
 type server struct {
 	bmctest.NoExtras
 	*redfishRig
@@ -133,7 +132,7 @@ func (s server) FirmwareImage(*testing.T) (image io.Reader, size int64, version 
 	return firmware(update.BIOS, 8<<20), 8 << 20, newVersion
 }
 
-// firmware is an image of that many bytes.
+// firmware returns an image of a size in bytes.
 func firmware(component string, size int64) io.Reader {
 	head := update.Image(component, newVersion)
 	return io.MultiReader(bytes.NewReader(head), io.LimitReader(zeros{}, size-int64(len(head))))
@@ -146,25 +145,25 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// told is what the BMC has to tell of the system.
-func (r *redfishRig) told() bmc.Inventory {
+// inventory returns the inventory that the BMC reports.
+func (r *redfishRig) inventory() bmc.Inventory {
 	s := system()
 	uuid := s.UUID
-	if r.maker.Quirks.SwapUUID {
+	if r.persona.Quirks.SwapUUID {
 		uuid = "528a3b9f-1d0c-6f4e-8a7b-112233445566"
 	}
 	return bmc.Inventory{
 		Identity: bmc.Identity{
-			SystemID: r.SystemPath(), UUID: uuid, Serial: s.Serial, Manufacturer: r.maker.Manufacturer, Model: r.maker.Model,
-			BMCFirmware: r.maker.BMCFirmware, BMCUUID: s.BMCUUID,
+			SystemID: r.SystemPath(), UUID: uuid, Serial: s.Serial, Manufacturer: r.persona.Manufacturer, Model: r.persona.Model,
+			BMCFirmware: r.persona.BMCFirmware, BMCUUID: s.BMCUUID,
 		},
 		MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}, Cores: 16, MemoryBytes: 64 << 30,
 	}
 }
 
-// lacks are the power actions that the maker has not.
+// lacks returns the power actions that the personality lacks.
 func (r *redfishRig) lacks() []bmc.PowerAction {
-	if types := r.maker.Quirks.ResetTypes; len(types) > 0 && !slices.Contains(types, "GracefulRestart") {
+	if types := r.persona.Quirks.ResetTypes; len(types) > 0 && !slices.Contains(types, "GracefulRestart") {
 		return []bmc.PowerAction{bmc.ActionGracefulRestart}
 	}
 	return nil

@@ -22,20 +22,19 @@ import (
 	"time"
 )
 
-// relay lets a driver that brings an HTTP client of its own, without
-// verification, contexts or limits, reach its BMC over a wire all the same: a TLS
-// server on a free port of the loopback that passes each request on. It answers
-// only while a call is in progress.
+// relay connects a driver that has its own HTTP client, without verification, contexts or limits,
+// to a wire: it is a TLS server on a free port of the loopback interface that forwards requests. It
+// answers only while a call is in progress.
 type relay struct {
 	wire     *wire
 	server   *http.Server
 	listener net.Listener
 	served   chan struct{}
-	// pool trusts the relay's certificate, which lives as long as the relay.
+	// pool trusts the certificate of the relay, which is valid as long as the relay.
 	pool *x509.CertPool
 }
 
-// newRelay starts a relay. Close ends it.
+// newRelay starts a relay. The caller ends it with close.
 func newRelay(w *wire) (*relay, error) {
 	fail := func(err error) (*relay, error) { return nil, fmt.Errorf("start relay: %w", err) }
 	cert, pool, err := ephemeral()
@@ -51,7 +50,7 @@ func newRelay(w *wire) (*relay, error) {
 		Handler:           r,
 		ReadHeaderTimeout: 30 * time.Second,
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
-		ErrorLog:          log.New(io.Discard, "", 0), // may quote what was sent
+		ErrorLog:          log.New(io.Discard, "", 0), // it could quote requests
 	}
 	go func() {
 		defer close(r.served)
@@ -67,8 +66,7 @@ func (r *relay) close() {
 	<-r.served
 }
 
-// ServeHTTP passes a request on. Where no answer comes, the library's connection
-// breaks as the BMC's did.
+// ServeHTTP forwards a request. Without an answer, it breaks the driver's connection.
 func (r *relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	out, err := http.NewRequestWithContext(in.Context(), in.Method, r.wire.scheme+"://"+r.wire.host+in.URL.RequestURI(), in.Body)
 	if err != nil {
@@ -76,10 +74,10 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 	out.Header, out.ContentLength = in.Header.Clone(), in.ContentLength
 	if in.ContentLength == 0 {
-		out.Body = nil // net/http would send an unknown length
+		out.Body = nil // net/http would otherwise send an unknown length
 	}
-	// Some boards want to see their own name, without the port, in both (X11SCM-F
-	// with BMC 1.23.06 and older).
+	// Some boards require their own name without the port in Host and Referer (X11SCM-F with
+	// BMC 1.23.06 and older).
 	if !strings.Contains(in.Host, ":") {
 		out.Host = strings.TrimSuffix(r.wire.host, portOf(r.wire.host))
 	}
@@ -96,10 +94,10 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	_, _ = io.Copy(w, resp.Body)
 }
 
-// portOf is the end of host:port, with its colon.
+// portOf returns the end of host:port with the colon.
 func portOf(host string) string { return host[strings.LastIndex(host, ":"):] }
 
-// ephemeral makes a certificate for the loopback, and a pool that trusts it.
+// ephemeral returns a certificate for the loopback address and a pool that trusts it.
 func ephemeral() (tls.Certificate, *x509.CertPool, error) {
 	fail := func(err error) (tls.Certificate, *x509.CertPool, error) { return tls.Certificate{}, nil, err }
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -128,10 +126,10 @@ func ephemeral() (tls.Certificate, *x509.CertPool, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool, nil
 }
 
-// endless is a context that ends with its parent, and tells the library a deadline
-// far away: drivers refuse uploads for which they see less than ten minutes, or
-// none, and take what Open saw for the timeout of all requests to come.
-type endless struct {
+// farDeadline is a context without a deadline of the caller: it ends with its parent and reports a
+// deadline far away. Drivers refuse uploads with less than ten minutes or no deadline, and Open uses
+// the deadline as the timeout of all later requests.
+type farDeadline struct {
 	context.Context
 	until time.Time
 }
@@ -140,8 +138,8 @@ type endless struct {
 const farAway = 24 * time.Hour
 
 func withoutDeadline(ctx context.Context) context.Context {
-	return endless{ctx, time.Now().Add(farAway)}
+	return farDeadline{ctx, time.Now().Add(farAway)}
 }
 
 // Deadline implements context.Context.
-func (e endless) Deadline() (time.Time, bool) { return e.until, true }
+func (e farDeadline) Deadline() (time.Time, bool) { return e.until, true }

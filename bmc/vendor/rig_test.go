@@ -22,16 +22,15 @@ import (
 )
 
 const (
-	// canary is the password: no error may show it, however it is written.
+	// canary is the password: no error may show it in any form.
 	canary   = bmctest.Canary
 	username = "admin"
-	// patience bounds what would otherwise hang; soon is a deadline that is meant
-	// to pass.
-	patience = 30 * time.Second
-	soon     = 500 * time.Millisecond
+	// longWait bounds calls that should not hang; shortWait is a deadline that is meant to pass.
+	longWait  = 30 * time.Second
+	shortWait = 500 * time.Millisecond
 )
 
-// driver is the driver of the name.
+// driver returns the driver with a name.
 func driver(t *testing.T, name string) bmc.Driver {
 	t.Helper()
 	all := vendor.Drivers()
@@ -46,7 +45,7 @@ func driver(t *testing.T, name string) bmc.Driver {
 type plainRig struct {
 	bmctest.NoExtras
 	*vendorbmc.Server
-	// board is the Server of ASRock Rack's; nil: it is another.
+	// board is the Server of ASRock Rack; nil: another BMC.
 	board  *vendorbmc.ASRockRack
 	bench  *machine.Bench
 	driver bmc.Driver
@@ -57,7 +56,7 @@ func (r *plainRig) Powered() bool { return r.bench.Powered() }
 
 func (r *plainRig) Sessions() int {
 	if r.board == nil {
-		return 0 // the others have none
+		return 0 // other BMCs have no sessions
 	}
 	return r.board.Sessions()
 }
@@ -77,7 +76,7 @@ func (r *plainRig) Boots() []bmc.BootTarget {
 	return boots
 }
 
-// bootTarget is the driver's word for the emulators' of what a boot started from.
+// bootTarget returns the driver's name of the emulator's boot source.
 func bootTarget(t machine.Target) bmc.BootTarget {
 	words := map[machine.Target]bmc.BootTarget{
 		"None": bmc.BootNone, "Pxe": bmc.BootPXE, "Hdd": bmc.BootDisk, "Cd": bmc.BootCD, "UsbCd": bmc.BootCD, "CD/DVD": bmc.BootCD,
@@ -114,8 +113,8 @@ func newPlain(t *testing.T, name string, change func(*vendorbmc.Config)) *plainR
 	}
 	t.Cleanup(func() {
 		defer func() { _ = r.Server.Close() }()
-		// What was given up ends in its own time.
-		eventually.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", eventually.Holds(func() bool { return r.Sessions() == 0 }))
+		// An abandoned call ends later.
+		eventually.Wait{Limit: longWait, Interval: time.Millisecond}.Until(t, "the end of all sessions", eventually.Holds(func() bool { return r.Sessions() == 0 }))
 	})
 	r.target = bmc.Target{Address: name + "://" + r.Host(), Username: username, Password: canary, CABundle: ca.PEM()}
 	return r

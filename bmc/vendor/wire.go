@@ -18,62 +18,60 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Limits on what a BMC can make us hold or do.
+// Limits on what a BMC can make Ingot hold or do.
 const (
 	// maxBody of one answer, in bytes after decompression.
 	maxBody = 2 << 20
 	// maxHeader of one answer, in bytes.
 	maxHeader = 64 << 10
-	// maxRequests of one call of the library: gofish below it follows collections
-	// that lead to one another without end.
+	// maxRequests of one call: gofish, which bmclib uses, follows collections that link to
+	// one another without end.
 	maxRequests = 200
 )
 
 var (
-	// errTooLarge reports a body beyond its limit.
+	// errTooLarge reports a body that exceeds its limit.
 	errTooLarge = errors.New("answer is larger than its limit")
-	// errHungUp reports a request after the call that it belongs to was given up.
-	errHungUp = errors.New("the call was given up")
+	// errCallEnded reports a request of a call that has ended already.
+	errCallEnded = errors.New("the call has ended")
 )
 
-// wire carries the requests of one connection. It gives each the context of the
-// call that it belongs to, which the library forgets, takes a token of the pace,
-// verifies the certificate, keeps the TCP connection, bounds what comes back, and
-// remembers what the library does not pass on. It is safe for concurrent use:
-// gofish fetches three members of a collection at once, which here wait for one
-// another.
+// wire carries the requests of one connection. It applies the context of the call, which bmclib
+// ignores, obeys the rate limit, verifies the certificate, keeps the TCP connection, bounds answers
+// and remembers the exchanges. It is safe for concurrent use: gofish fetches three members of a
+// collection at once, which wire sends one after the other.
 type wire struct {
 	base *http.Transport
-	// scheme and host are those of the BMC, as in URLs.
+	// scheme and host of the BMC, as in URLs.
 	scheme, host string
-	// login is the path of the POST that opens a session of which only its answer tells
-	// how to end it; empty: there is none.
+	// login is the path of a login whose session can be ended only with its answer; empty:
+	// none.
 	login string
 
-	// one is held by the request in flight, until its answer was read.
+	// one is held by the request in flight until its answer was read.
 	one chan struct{}
 
 	mu sync.Mutex
-	// ctx is the context of the call in progress; nil: none is.
+	// ctx is the context of the call in progress, or nil.
 	ctx  context.Context
 	left int
-	// calls counts them: what ends late must not be taken for the next one's.
+	// calls numbers the calls, so that a late request does not count for the next one.
 	calls uint64
-	// last is the last exchange, and worst the first of the call that failed.
+	// last is the last exchange of the call, and worst the first that failed.
 	last, worst exchange
 }
 
-// exchange is what became of one request.
+// exchange describes one request and its answer.
 type exchange struct {
-	// connected: a connection was there, so that the BMC may have got the request.
+	// connected reports that there was a connection: the BMC may have got the request.
 	connected bool
-	// status is 0 when no answer came.
+	// status is 0 without an answer.
 	status     int
 	retryAfter string
 	err        error
 }
 
-// failed says that no good answer came.
+// failed reports whether there was no answer or one with an error status.
 func (e exchange) failed() bool {
 	return e.err != nil || e.status != 0 && (e.status < 200 || e.status > 299)
 }
@@ -101,7 +99,7 @@ func (w *wire) begin(ctx context.Context) {
 	w.calls++
 }
 
-// end ends it: requests are refused until the next begin.
+// end ends a call: requests are refused until the next begin.
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +113,7 @@ func (w *wire) seen() (last, worst exchange) {
 	return w.last, w.worst
 }
 
-func (w *wire) note(call uint64, e exchange) {
+func (w *wire) record(call uint64, e exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if call != w.calls {
@@ -138,7 +136,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp, seen, err = w.exchange(ctx, r)
 	}
 	seen.err = err
-	w.note(call, seen)
+	w.record(call, seen)
 	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -148,25 +146,24 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// admit says whether another request may be sent, with which context, and in which
-// call.
+// admit checks whether a request may be sent and returns the context and number of the call.
 func (w *wire) admit(r *http.Request) (context.Context, uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case r.URL.Host != w.host || r.URL.Scheme != w.scheme:
-		return nil, w.calls, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
+		return nil, w.calls, fmt.Errorf("%w: redirects to another host", bmc.ErrProtocol)
 	case w.ctx == nil:
-		return nil, w.calls, errHungUp
+		return nil, w.calls, errCallEnded
 	}
 	if w.left--; w.left < 0 {
-		return nil, w.calls, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
+		return nil, w.calls, fmt.Errorf("%w: needs more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
 	return w.ctx, w.calls, nil
 }
 
 func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response, seen exchange, _ error) {
-	// The request's own context may end earlier.
+	// The context of the request may end earlier than that of the call.
 	ctx, cancel := context.WithCancel(call)
 	stop := context.AfterFunc(r.Context(), cancel)
 	release := func() { stop(); cancel() }
@@ -188,7 +185,7 @@ func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response
 	r = r.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}))
 	r.Close = false
 	r.Header.Del("Connection")
-	r.Header.Del("Accept-Encoding") // the transport's own asking, and its own decompression
+	r.Header.Del("Accept-Encoding") // net/http then decompresses the answer
 	resp, err := w.base.RoundTrip(r)
 	seen.connected = connected
 	if err != nil {
@@ -202,10 +199,10 @@ func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response
 	return resp, seen, err
 }
 
-// collect reads the answer to its end: the library leaves that out at times, and
-// the connection with it. What comes of an upload is as small as the rest.
+// collect reads the whole answer, since bmclib sometimes does not and the connection would be lost.
+// The answer to an upload is small too.
 func (w *wire) collect(call context.Context, resp *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(heard{call, resp.Body}, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(heardReader{call, resp.Body}, maxBody+1))
 	_ = resp.Body.Close()
 	switch {
 	case err != nil:
@@ -219,14 +216,14 @@ func (w *wire) collect(call context.Context, resp *http.Response) error {
 	return nil
 }
 
-// heard has each piece of an answer be a sign of life: a slow BMC is not silent.
-type heard struct {
-	call context.Context // of the call that reads
+// heardReader reports each piece of an answer to the pool: a slow BMC is not silent.
+type heardReader struct {
+	call context.Context
 	io.Reader
 }
 
 // Read implements io.Reader.
-func (h heard) Read(p []byte) (int, error) {
+func (h heardReader) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	if n > 0 {
 		bmc.Heard(h.call)
@@ -234,17 +231,17 @@ func (h heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close breaks the connection.
+// close closes the connection.
 func (w *wire) close() { w.base.CloseIdleConnections() }
 
-// client is for drivers that take one. The library sets its timeout, and never
-// changes it after: the call's context is what counts.
+// client returns an HTTP client for drivers that accept one. The timeout that bmclib sets in it
+// does not matter, since withoutDeadline makes it long.
 func (w *wire) client() *http.Client {
 	return &http.Client{Transport: w, CheckRedirect: checkRedirect}
 }
 
-// checkRedirect follows a read to another path of the same BMC and nothing else:
-// net/http would turn a redirected POST into a GET.
+// checkRedirect follows a read to another path of the same BMC and nothing else: net/http would
+// turn a redirected POST into a GET.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > 3 || first.Method != http.MethodGet || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {

@@ -15,16 +15,16 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// errWhole ends a call whose answer came to its end.
-var errWhole = errors.New("the answer is whole")
+// errComplete ends a call whose answer was complete.
+var errComplete = errors.New("the answer is whole")
 
-// drops is a body that comes a byte at a time.
-type drops struct {
+// trickle is a body that comes one byte at a time.
+type trickle struct {
 	left  int
 	every time.Duration
 }
 
-func (d *drops) Read(p []byte) (int, error) {
+func (d *trickle) Read(p []byte) (int, error) {
 	if d.left == 0 {
 		return 0, io.EOF
 	}
@@ -34,14 +34,14 @@ func (d *drops) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// TestSlowBodiesAreNotCut: a BMC that sends an answer bit by bit is not silent.
-func TestSlowBodiesAreNotCut(t *testing.T) {
+// TestTricklingBodyIsNotSilent checks that a BMC that sends its answer byte by byte is not silent.
+func TestTricklingBodyIsNotSilent(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		every time.Duration
 		want  error
 	}{
-		{"bit by bit", bmc.DefaultSilence - time.Second, errWhole},
+		{"byte by byte", bmc.DefaultSilence - time.Second, errComplete},
 		{"with long pauses", bmc.DefaultSilence + time.Second, context.DeadlineExceeded},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -51,9 +51,9 @@ func TestSlowBodiesAreNotCut(t *testing.T) {
 						<-ctx.Done()
 						return nil, ctx.Err()
 					}
-					err := (&wire{}).collect(ctx, &http.Response{Header: http.Header{}, Body: io.NopCloser(&drops{10, tc.every})})
+					err := (&wire{}).collect(ctx, &http.Response{Header: http.Header{}, Body: io.NopCloser(&trickle{10, tc.every})})
 					if err == nil {
-						err = errWhole
+						err = errComplete
 					}
 					return nil, errors.Join(ctx.Err(), err)
 				}, bmc.PoolOptions{CallTimeout: time.Hour, Patience: bmc.PatienceOptions{Slow: 1}})
@@ -66,7 +66,7 @@ func TestSlowBodiesAreNotCut(t *testing.T) {
 				}()
 				time.Sleep(bmc.DefaultSilence + time.Second)
 				err := pool.Do(t.Context(), bmc.Target{Address: "slow"}, nothing)
-				if !errors.Is(err, tc.want) || errors.Is(tc.want, errWhole) && errors.Is(err, context.DeadlineExceeded) {
+				if !errors.Is(err, tc.want) || errors.Is(tc.want, errComplete) && errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("error %v, want %v", err, tc.want)
 				}
 				cancel()

@@ -32,26 +32,26 @@ const (
 	wsmanPath = "/wsman"
 )
 
-// errChallenge reports a service that does not ask for Digest authentication.
-var errChallenge = fmt.Errorf("%w: the service asks for no Digest authentication", bmc.ErrProtocol)
+// errChallenge reports a service without Digest authentication.
+var errChallenge = fmt.Errorf("%w: the service does not offer Digest authentication", bmc.ErrProtocol)
 
-// wsman is a client of one WS-Management service with Digest authentication. It is not
-// safe for concurrent use.
+// wsman is a client of one WS-Management service with Digest authentication. It is not safe for
+// concurrent use.
 type wsman struct {
 	client             *http.Client
 	url                string
 	username, password string
 
-	// challenge is the service's last one, and count how often it was answered.
+	// challenge is the last one of the service, and count is how often it was answered.
 	challenge map[string]string
 	count     int
-	// accepted: the service has taken the credentials, so that a later 401 means that the
+	// accepted: the service has accepted the credentials, so a later 401 means that the
 	// challenge has expired.
 	accepted bool
 	messages int
 }
 
-// Open gets a challenge. No credentials are sent before.
+// Open gets a challenge. It sends no credentials.
 func (w *wsman) Open(ctx context.Context) error {
 	resp, err := w.post(ctx, "", "")
 	if err != nil {
@@ -63,7 +63,7 @@ func (w *wsman) Open(ctx context.Context) error {
 	return w.learn(resp)
 }
 
-// Close ends nothing: each request has its own credentials.
+// Close does nothing: each request has its own credentials.
 func (w *wsman) Close(context.Context) error { return nil }
 
 // call sends one message about a resource and returns the body of the answer.
@@ -78,8 +78,8 @@ func (w *wsman) call(ctx context.Context, action, resource, body string) (elemen
 	resp, err := w.post(ctx, message, w.authorization())
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		err = w.learn(resp)
-		// Nothing was carried out. A service that has not taken the credentials yet is not
-		// asked twice: it may lock the account.
+		// Nothing was executed. Credentials that were never accepted are not sent twice,
+		// since the service may lock the account.
 		if err == nil && (w.accepted || strings.EqualFold(w.challenge["stale"], "true")) {
 			resp, err = w.post(ctx, message, w.authorization())
 		}
@@ -97,7 +97,7 @@ func (w *wsman) call(ctx context.Context, action, resource, body string) (elemen
 		return element{}, fmt.Errorf("AMT answered %d %s", resp.StatusCode, answer.first("Text").value())
 	}
 	if parseErr != nil || answer.XMLName.Local != "Envelope" {
-		return element{}, fmt.Errorf("%w: AMT answered no SOAP envelope", bmc.ErrProtocol)
+		return element{}, fmt.Errorf("%w: the answer of AMT is not a SOAP envelope", bmc.ErrProtocol)
 	}
 	w.accepted = true
 	return answer.first("Body"), nil
@@ -115,7 +115,7 @@ func (w *wsman) invoke(ctx context.Context, class, method, parameters string) er
 	case returnedInUse:
 		return fmt.Errorf("%w: AMT answered ReturnValue %s to %s", bmc.ErrBusy, value, method)
 	case "":
-		return fmt.Errorf("%w: AMT answered no ReturnValue to %s", bmc.ErrProtocol, method)
+		return fmt.Errorf("%w: AMT answered %s without ReturnValue", bmc.ErrProtocol, method)
 	default:
 		return fmt.Errorf("%w: AMT answered ReturnValue %s to %s", bmc.ErrNotSupported, value, method)
 	}
@@ -124,7 +124,7 @@ func (w *wsman) invoke(ctx context.Context, class, method, parameters string) er
 // maxPulls bounds how often an enumeration is continued.
 const maxPulls = 8
 
-// instance is the first instance of a class.
+// instance returns the first instance of a class.
 func (w *wsman) instance(ctx context.Context, class string) (element, error) {
 	name := class[strings.LastIndex(class, "/")+1:]
 	body, err := w.call(ctx, actionEnumerate, class, fmt.Sprintf(`<n:Enumerate xmlns:n="%s"/>`, nsEnumeration))
@@ -183,7 +183,7 @@ func (w *wsman) learn(resp *http.Response) error {
 	return errChallenge
 }
 
-// authorization answers the challenge (RFC 7616 section 3.4; without qop RFC 2069).
+// authorization answers the challenge (RFC 7616 section 3.4; without qop: RFC 2069).
 func (w *wsman) authorization() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -216,8 +216,7 @@ type element struct {
 	Text     string     `xml:",chardata"`
 }
 
-// first is the first element of a local name at or below e; the zero element if there is
-// none.
+// first returns the first element with a local name at or below e, or the zero element.
 func (e element) first(name string) element {
 	if e.XMLName.Local == name {
 		return e
@@ -232,7 +231,7 @@ func (e element) first(name string) element {
 
 func (e element) value() string { return strings.TrimSpace(e.Text) }
 
-// reference is a parameter that names an instance of a class by one of its keys.
+// reference returns a parameter that refers to an instance of a class by one of its keys.
 func reference(parameter, class, key, value string) string {
 	return fmt.Sprintf(`<p:%s><a:Address>%s/role/anonymous</a:Address><a:ReferenceParameters><w:ResourceURI>%s</w:ResourceURI>`+
 		`<w:SelectorSet><w:Selector Name="%s">%s</w:Selector></w:SelectorSet></a:ReferenceParameters></p:%s>`,

@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
 )
 
-// impatient is a pool that ends every call at the first silence of so long, its only place
-// for slow calls being taken.
-func impatient(t *testing.T, dial bmc.Dialer, silence time.Duration) *bmc.Pool {
+// newImpatientPool returns a pool that ends every call after this silence, since its only slot for
+// slow calls is taken.
+func newImpatientPool(t *testing.T, dial bmc.Dialer, silence time.Duration) *bmc.Pool {
 	t.Helper()
 	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		if target.Address == "silent-1" || target.Address == "silent-2" {
@@ -33,7 +33,7 @@ func impatient(t *testing.T, dial bmc.Dialer, silence time.Duration) *bmc.Pool {
 	for _, address := range []string{"silent-1", "silent-2"} {
 		go func() { ended <- pool.Do(ctx, bmc.Target{Address: address}, powerState) }()
 	}
-	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) { // the other has the place
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) { // the other call has the slot
 		t.Fatalf("a BMC that says nothing: %v", err)
 	}
 	t.Cleanup(func() {
@@ -51,27 +51,26 @@ func powerState(ctx context.Context, conn bmc.Conn) error {
 	return err
 }
 
-// TestManyShortAnswersAreNotCut: a BMC that answers one request after another is not
-// silent, however long all of them take.
-func TestManyShortAnswersAreNotCut(t *testing.T) {
+// TestManyShortAnswersAreNotSilent checks that a call of many requests is not silent, however long
+// all of them take.
+func TestManyShortAnswersAreNotSilent(t *testing.T) {
 	const silence, latency = 500 * time.Millisecond, 300 * time.Millisecond
 	for _, tc := range []struct {
 		driver string
-		// least is how many requests the longest of the calls takes: more than fit into the
-		// silence.
+		// least is the number of requests of the longest call: more than fit into the silence.
 		least int
 	}{
-		{bmctest.DriverASRockRack, 2}, // the login, and what makes sure of the board
+		{bmctest.DriverASRockRack, 2}, // the login and the check of the board
 		{bmctest.DriverAMT, 2},        // Digest asks twice
 	} {
 		t.Run(tc.driver, func(t *testing.T) {
 			r := newPlain(t, tc.driver, nil)
-			pool := impatient(t, r.driver.Dial, silence)
+			pool := newImpatientPool(t, r.driver.Dial, silence)
 			r.SetFaults(fault.Faults{Latency: latency})
 			defer r.SetFaults()
 			var before int
 			var err error
-			for range 10 { // a machine so slow that an answer is late is no failure
+			for range 10 { // on a very slow machine an answer may be late
 				before = r.Requests()
 				if err = pool.Do(t.Context(), r.target, powerState); err == nil {
 					break

@@ -15,20 +15,20 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// isLogout says whether a request ends a session.
+// isLogout reports whether a request ends a session.
 func isLogout(method, path string) bool {
 	return method == "DELETE" && strings.Contains(path, "/Sessions/")
 }
 
-// TestPushThatNeverBegan: a BMC that does not let our session go, or the library in, was
-// sent no image, though the image was read.
-func TestPushThatNeverBegan(t *testing.T) {
+// TestUnsentPush checks that a push is ErrUnsent if the BMC refuses to end the Redfish session or
+// to let bmclib log in, although the image was read.
+func TestUnsentPush(t *testing.T) {
 	for name, match := range map[string]func(method, path string) bool{
 		"end of our session":     isLogout,
 		"the library's requests": func(method, path string) bool { return !isLogout(method, path) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
+			r := newPersonality(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
 			conn := r.dial(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -37,7 +37,7 @@ func TestPushThatNeverBegan(t *testing.T) {
 				if !hangs(method, path) {
 					return false
 				}
-				cancel() // nobody waits for ever
+				cancel() // bounds the wait
 				return true
 			}})
 			_, err := conn.UpdateFirmware(ctx, image(update.BIOS))
@@ -51,10 +51,10 @@ func TestPushThatNeverBegan(t *testing.T) {
 	}
 }
 
-// TestNothingLingers: a BMC that answers 401 to the end of our session keeps it; with the
-// next end it is ended, also where the library had its turn in between.
-func TestNothingLingers(t *testing.T) {
-	r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
+// TestSessionsEndAfterUnauthorized checks that a session whose logout got 401 is ended by a later
+// logout, also if bmclib was used in between.
+func TestSessionsEndAfterUnauthorized(t *testing.T) {
+	r := newPersonality(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
 	conn := r.dial(t)
 	ended := false
 	r.SetFaults(fault.Faults{Status: 401, Match: func(method, path string) bool {
@@ -71,7 +71,7 @@ func TestNothingLingers(t *testing.T) {
 	}
 	lingerer, can := conn.(bmc.Lingerer)
 	if !can || !lingerer.Lingers() {
-		t.Error("nobody knows of the session that was left")
+		t.Error("the remaining session is unknown")
 	}
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
