@@ -31,17 +31,14 @@ type mediaResource struct {
 }
 
 // MediaSlots implements bmc.Media.
-func (c *conn) MediaSlots(ctx context.Context) ([]bmc.MediaSlot, error) {
+func (c *conn) MediaSlots(ctx context.Context) (slots []bmc.MediaSlot, err error) {
 	c.begin(ctx)
+	defer wrap(&err, "list virtual media")
 	media, err := c.media()
-	if err != nil {
-		return nil, fmt.Errorf("list virtual media: %w", err)
+	for _, m := range media {
+		slots = append(slots, c.slot(m))
 	}
-	slots := make([]bmc.MediaSlot, len(media))
-	for i, m := range media {
-		slots[i] = c.slot(m)
-	}
-	return slots, nil
+	return slots, err
 }
 
 // systemOrManagerMembers returns the members of two collections, one below the system and
