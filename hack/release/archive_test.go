@@ -23,14 +23,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 // The archive contains one image with the released name and version, a non-root user, and the
 // files that the Deployments need.
 func TestArchive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links the manager")
-	}
+	needs.Full(t) // builds and links the manager
 	o := Options{Root: root, Version: testVersion, Out: t.TempDir()}
 	r, err := Write(t.Context(), o)
 	if err != nil {
