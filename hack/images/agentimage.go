@@ -102,7 +102,7 @@ func assembleAgent(ctx context.Context, kernel *kernelPackage, work, dir string)
 		return err
 	}
 	if err := kernel.writeLicense(ctx, tree, dir); err != nil {
-		return fmt.Errorf("licence of the kernel: %w", err)
+		return fmt.Errorf("write the license of the kernel: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "version"), []byte(agentVersion()+"\n"), 0o644); err != nil {
 		return err

@@ -37,7 +37,7 @@ func linkedLicenses(ctx context.Context, root string) ([]file, error) {
 	}
 	goroot, err := goTool(ctx, root, "env", "GOROOT")
 	if err != nil {
-		return nil, fmt.Errorf("find Go's licence: %w", err)
+		return nil, fmt.Errorf("find Go's license: %w", err)
 	}
 	dirs := map[string]string{"go": strings.TrimSpace(string(goroot))}
 	lines := bufio.NewScanner(bytes.NewReader(out))
@@ -50,7 +50,7 @@ func linkedLicenses(ctx context.Context, root string) ([]file, error) {
 	for module, dir := range dirs {
 		found, err := licensesIn(dir, "/usr/share/doc/ingot/linked/"+module)
 		if err != nil {
-			return nil, fmt.Errorf("licence of %s: %w", module, err)
+			return nil, fmt.Errorf("find the license of %s: %w", module, err)
 		}
 		files = append(files, found...)
 	}

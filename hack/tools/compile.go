@@ -62,7 +62,7 @@ func (s *Set) buildGroup(ctx context.Context, log io.Writer, g group) error {
 		return err
 	}
 	defer unlock()
-	if exists(final) { // somebody built it while this process waited
+	if exists(final) { // built while this process waited
 		return nil
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(final), ".build-"+g.name+"-")
