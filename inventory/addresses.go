@@ -15,24 +15,23 @@ import (
 )
 
 var (
-	// ErrAddressesExhausted: every address of the range is taken, reserved or an endpoint.
+	// ErrAddressesExhausted means that no address of the range is free.
 	ErrAddressesExhausted = errors.New("no address is free")
-	// ErrNetworkInvalid: subnet or range of the IngotNetwork do not parse or fit.
+	// ErrNetworkInvalid means that subnet or range of the IngotNetwork are invalid.
 	ErrNetworkInvalid = errors.New("invalid network")
 )
 
-// AllocateAddress finds a free IPv4 address for the NIC with the given MAC address.
-// The search begins where a hash of the MAC address points to and goes upwards round
-// the range: a host that is deleted and registered again most often gets its old
-// address back, and hosts that register together do not all try for the same one.
-// Never given: addresses in taken, which are those recorded for other hosts, those that
-// their systems have, those that other networks reserve and those of control planes'
-// endpoints (internal/ipam), those of routers, relays, DNS and NTP servers, those
-// reserved for others, and the subnet's own and broadcast address. What is reserved for
-// the MAC address itself is given, in the range or beside it, whatever else it is: a
-// host may be the network's DNS server.
+// AllocateAddress returns a free IPv4 address for the NIC with the MAC address. The search starts at
+// a hash of the MAC address: a host that is registered again usually gets its old address, and
+// hosts that register together do not compete for one.
 //
-// It fails with ErrAddressesExhausted, naming the range, or ErrNetworkInvalid.
+// It never returns an address in taken (internal/ipam: recorded for other hosts, used by their
+// systems, reserved by other networks, endpoints of control planes), an address of a router,
+// relay, DNS or NTP server, one that is reserved for another NIC, or the subnet's own and
+// broadcast address. It returns an address that is reserved for the MAC address, inside or outside
+// the range and for any use: a host may be the network's DNS server.
+//
+// It fails with ErrAddressesExhausted or ErrNetworkInvalid.
 func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool, mac string) (netip.Addr, error) {
 	subnet, first, last, err := parseRange(network)
 	if err != nil {
@@ -103,8 +102,8 @@ func fromUint32(n uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// Mix spreads the bits of a hash (the finalizer of MurmurHash3): FNV alone leaves
-// names that differ in their last character close together.
+// Mix spreads the bits of a hash (the finalizer of MurmurHash3). With FNV alone, names that differ
+// in their last character have close hashes.
 func Mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

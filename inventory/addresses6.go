@@ -14,8 +14,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// AllocateIPv6 finds a free IPv6 address, as AllocateAddress does an IPv4 one. Never
-// given besides: the subnet's own address, which is every router's (RFC 4291 §2.6.1).
+// AllocateIPv6 is AllocateAddress for IPv6. It never returns the subnet's own address either, which
+// is that of every router (RFC 4291 section 2.6.1).
 func AllocateIPv6(network infrav1.NetworkIPv6, taken map[netip.Addr]bool, mac string) (netip.Addr, error) {
 	subnet, err := netip.ParsePrefix(network.Subnet)
 	if err != nil || !subnet.Addr().Is6() {
@@ -39,7 +39,7 @@ func AllocateIPv6(network infrav1.NetworkIPv6, taken map[netip.Addr]bool, mac st
 	_, _ = h.Write([]byte(mac))
 	size := distance(first, last)
 	start := Mix(h.Sum64()) % size
-	// So many are not free at most; beyond them the next one is.
+	// At most so many addresses are not free.
 	tries := min(size, uint64(len(taken)+len(reserved))+1)
 	for i := range tries {
 		address := plus(first, (start+i)%size)
@@ -51,8 +51,8 @@ func AllocateIPv6(network infrav1.NetworkIPv6, taken map[netip.Addr]bool, mac st
 		ErrAddressesExhausted, network.Range.Start, network.Range.End)
 }
 
-// distance counts the addresses from first to last, both included; of a range that is
-// larger it is half of what 64 bits count, which no inventory fills.
+// distance returns the number of addresses from first to last inclusive, but at most
+// math.MaxInt64.
 func distance(first, last netip.Addr) uint64 {
 	a, b := first.As16(), last.As16()
 	low, borrow := bits.Sub64(binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(a[8:]), 0)
@@ -63,7 +63,7 @@ func distance(first, last netip.Addr) uint64 {
 	return low + 1
 }
 
-// plus is the address so many after another.
+// plus returns the nth address after another.
 func plus(address netip.Addr, n uint64) netip.Addr {
 	b := address.As16()
 	low, carry := bits.Add64(binary.BigEndian.Uint64(b[8:]), n, 0)

@@ -67,7 +67,7 @@ func TestAllocateIPv6(t *testing.T) {
 	}
 }
 
-// Hosts that register together do not get the same one, nor any address twice.
+// The whole range is used, and no address twice.
 func TestAllocateIPv6FillsTheRange(t *testing.T) {
 	network, taken := ipv6Network("2001:db8::1:0", "2001:db8::1:ff"), map[netip.Addr]bool{}
 	for i := range 256 {

@@ -46,8 +46,7 @@ func TestAllocateAddress(t *testing.T) {
 	}
 }
 
-// What is reserved for a MAC address is given to it, in the range or beside it, and to
-// nobody else.
+// An address that is reserved for a MAC address, inside or outside the range, is only for that one.
 func TestAllocateReservedAddress(t *testing.T) {
 	const mac, other = "52:54:00:00:00:01", "52:54:00:00:00:02"
 	network := infrav1.IngotNetworkSpec{Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.12"},

@@ -17,17 +17,16 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// This file parses the commands that operators give by annotation, and remembers those that
-// were carried out (I24).
+// This file parses the commands that operators give by annotation, and records those that were
+// carried out (I24).
 
 const (
 	// CommandLifetime is how long after its time a command may be carried out.
 	CommandLifetime = time.Hour
 	// CommandSkew is how far the clock of the operator may be ahead of the manager's.
 	CommandSkew = 5 * time.Minute
-	// commandGrace is how long before the manager began to reconcile hosts a command may have
-	// been given: a restart of the manager loses no command, and a command that comes back
-	// with a restored backup is older.
+	// commandGrace is how old a command may be when the manager starts to reconcile hosts: a
+	// restart loses no command, and a command of a restored backup is older.
 	commandGrace = 2 * time.Minute
 )
 
@@ -37,8 +36,8 @@ const (
 	RebootForced   = "Forced"
 )
 
-// maxCommandNote and maxApproved bound what may follow the time of a command. The schema of
-// HostCommand bounds the instances as well.
+// Limits of what may follow the time of a command, in bytes and instances. The schema of HostCommand
+// limits the instances too.
 const (
 	maxCommandNote       = 256
 	MaxApprovedInstances = 32
@@ -48,7 +47,7 @@ const (
 type Command struct {
 	// Name of the annotation, with its prefix.
 	Name string
-	// Time at which it was given, in whole seconds.
+	// Time of the command, in whole seconds.
 	Time time.Time
 	// Arguments follow the time: instances of approve, Graceful or Forced of reboot, or a
 	// note of any other command.
@@ -73,11 +72,10 @@ func CommandLine(host *infrav1.IngotHost, name string, arguments ...string) stri
 	return fmt.Sprintf("kubectl annotate --overwrite -n %s ih %s %s", host.Namespace, host.Name, CommandText(name, arguments...))
 }
 
-// instanceID is how an instance is written in an approval, or the name of a marker that is
-// damaged.
+// instanceID matches an instance in an approval, or the name of a damaged marker.
 var instanceID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|` + agentapi.DamagedMarker + `[0-9a-f]{16})$`)
 
-// ParseCommand reads the value of a command annotation: its time, and what follows.
+// ParseCommand parses the value of a command annotation: its time and arguments.
 func ParseCommand(name, value string) (Command, error) {
 	first, rest, more := strings.Cut(value, ",")
 	given, err := time.Parse(time.RFC3339, strings.TrimSpace(first))
@@ -120,8 +118,8 @@ func parseArguments(name, text string) ([]string, error) {
 	return []string{text}, nil
 }
 
-// CommandDone reports when the last command of that annotation that was carried out or
-// refused was given. Zero: none was.
+// CommandDone returns the time of the annotation's last command that was carried out or refused.
+// Zero: none was.
 func CommandDone(host *infrav1.IngotHost, name string) time.Time {
 	for _, done := range host.Spec.Commands {
 		if done.Name == ShortCommandName(name) {
@@ -131,8 +129,8 @@ func CommandDone(host *infrav1.IngotHost, name string) time.Time {
 	return time.Time{}
 }
 
-// PendingCommand returns the command that an annotation of the host gives, unless it was
-// carried out already, or a later one was. It reports false for a value that is no command.
+// PendingCommand returns the command of an annotation, unless it or a later one was carried out. It
+// reports false for an invalid value.
 func PendingCommand(host *infrav1.IngotHost, name string) (Command, bool) {
 	value, found := host.Annotations[name]
 	if !found {
@@ -142,31 +140,31 @@ func PendingCommand(host *infrav1.IngotHost, name string) (Command, bool) {
 	return c, err == nil && c.Time.After(CommandDone(host, name))
 }
 
-// Ahead reports whether the command's time lies in the future, beyond what clocks differ by.
+// Ahead reports whether the command's time is in the future by more than CommandSkew.
 func (c Command) Ahead(now time.Time) bool { return c.Time.After(now.Add(CommandSkew)) }
 
-// Expired reports whether the command was given too long ago to be carried out.
+// Expired reports whether the command is older than CommandLifetime.
 func (c Command) Expired(now time.Time) bool { return !now.Before(c.Time.Add(CommandLifetime)) }
 
-// Refused says, for people, why the command is not carried out because of its time. since is
-// when the manager began to reconcile hosts; zero: not known. Empty: the time is right.
+// Refused returns why the command's time prevents it. Empty: it does not. since is when the manager
+// started to reconcile hosts. Zero: not known.
 func (c Command) Refused(now, since time.Time) string {
 	switch {
 	case c.Ahead(now):
-		return "its time " + FormatTime(c.Time) + " lies in the future: check the clock"
+		return "its time " + FormatTime(c.Time) + " lies in the future"
 	case c.Expired(now):
-		return "given at " + FormatTime(c.Time) + ", it expired after an hour"
+		return "it expired an hour after " + FormatTime(c.Time)
 	case !since.IsZero() && c.Time.Before(since.Add(-commandGrace)):
-		return "given at " + FormatTime(c.Time) + ", before this manager started"
+		return "its time " + FormatTime(c.Time) + " is before the start of the manager"
 	}
 	return ""
 }
 
-// shortName is the name of a command in spec.commands.
+// ShortCommandName returns the name of a command in spec.commands.
 func ShortCommandName(name string) string { return strings.TrimPrefix(name, infrav1.AnnotationPrefix) }
 
-// TakeCommand removes a command annotation from the host and remembers that its command was
-// carried out, in the persistent state. Nothing is remembered of a value that is no command.
+// TakeCommand removes a command annotation from the host and records its command as carried out. It
+// records nothing for an invalid value.
 func TakeCommand(host *infrav1.IngotHost, name string) {
 	if c, pending := PendingCommand(host, name); pending {
 		RememberCommand(&host.Spec.Commands, host, c)
@@ -174,7 +172,7 @@ func TakeCommand(host *infrav1.IngotHost, name string) {
 	delete(host.Annotations, name)
 }
 
-// remember enters the command into the list of those carried out.
+// RememberCommand adds the command to the list of those that were carried out.
 func RememberCommand(commands *[]infrav1.HostCommand, host *infrav1.IngotHost, c Command) {
 	done := infrav1.HostCommand{Name: ShortCommandName(c.Name), Time: metav1.Time{Time: c.Time}, User: CommandUser(host, c.Name)}
 	for i := range *commands {
@@ -199,20 +197,20 @@ func NewCommands(before, after *infrav1.IngotHost) []infrav1.HostCommand {
 	return out
 }
 
-// givenBy is who gave a command, by its value: another value is another command.
+// givenBy is the user who gave a command. Another value is another command.
 type givenBy struct {
 	Value string `json:"value"`
 	User  string `json:"user"`
 }
 
-// maxUser is the schema's bound on user names, maxCommandValue more than any command has.
+// maxUser is the limit of the schema for user names. No command is as long as maxCommandValue.
 const (
 	maxUser         = 256
 	maxCommandValue = 2048
 )
 
-// CommandUser returns the user who set a command annotation as it is now, as Ingot's webhook
-// recorded. Empty: not known.
+// CommandUser returns the user who set the present value of a command annotation, as recorded by
+// Ingot's webhook. Empty: not known.
 func CommandUser(host *infrav1.IngotHost, name string) string {
 	if given := commandGivers(host)[ShortCommandName(name)]; given.Value == host.Annotations[name] {
 		return Truncate(given.User, maxUser)
@@ -228,9 +226,8 @@ func commandGivers(host *infrav1.IngotHost) map[string]givenBy {
 	return givers
 }
 
-// RecordCommandUsers notes in an annotation of after which user gave each of its commands:
-// user, where the value is another than in before, else who before names. before is nil for
-// a new host.
+// RecordCommandUsers records the user of each command in an annotation of after: user if the value
+// changed since before, else the recorded one. before is nil for a new host.
 func RecordCommandUsers(before, after *infrav1.IngotHost, user string) {
 	givers := map[string]givenBy{}
 	for _, name := range CommandNames() {

@@ -13,32 +13,30 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// MinRootDiskBytes is the least size of a disk that is chosen without being named:
-// smaller ones are boot sticks, SD cards and a BMC's virtual drives. Hints that
-// name a disk (deviceName, hctl, serialNumber, the three of wwn) or give
-// minSizeGigabytes say what is big enough themselves.
+// MinRootDiskBytes is the minimum size of a disk that no hint names. Smaller ones are boot sticks,
+// SD cards and virtual drives of BMCs. It does not apply with hints that name a disk (deviceName,
+// hctl, serialNumber, the wwn hints) or with minSizeGigabytes.
 const MinRootDiskBytes = 4_000_000_000
 
-// BytesPerGB is what disk makers, and the API, mean by a gigabyte.
+// BytesPerGB is a gigabyte as in disk sizes and in the API.
 const BytesPerGB = 1_000_000_000
 
-// Why no root disk was chosen.
+// The errors of SelectRootDisk.
 var (
-	// ErrNoDisk: no disk satisfies every hint.
+	// ErrNoDisk means that no disk meets all hints.
 	ErrNoDisk = errors.New("no disk suits")
-	// ErrDiskAmbiguous: the disk cannot be told from another one after a reboot.
+	// ErrDiskAmbiguous means that the disk cannot be distinguished from another one after a
+	// reboot.
 	ErrDiskAmbiguous = errors.New("disk cannot be told from another")
 )
 
-// SelectRootDisk chooses the disk that an image may be written to (I12): every hint
-// that is set holds; of several disks the smallest that is big enough (see
-// MinRootDiskBytes), then the first by serial number, WWN, path and name. The order
-// of the list does not matter. hints may be nil.
+// SelectRootDisk selects the disk for an image (I12). It must meet all hints. Of several disks it
+// takes the smallest of at least MinRootDiskBytes, then the first by serial number, WWN, path and
+// name. The order of the list does not matter. hints may be nil.
 //
-// It fails with ErrNoDisk when none suits, and with ErrDiskAmbiguous when serial
-// number and WWN (or the path, where a disk has neither) of the disk chosen also
-// name another one, or the place that the hints name is that of several: better no disk
-// than perhaps the wrong one.
+// It fails with ErrNoDisk if no disk suits. It fails with ErrDiskAmbiguous if serial number and
+// WWN (or the path, if a disk has neither) also name another disk, or if the hinted device name
+// does.
 func SelectRootDisk(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) (infrav1.HardwareDisk, error) {
 	var suitable []infrav1.HardwareDisk
 	for _, disk := range disks {
@@ -73,7 +71,7 @@ func diskSize(disk infrav1.HardwareDisk) int64 {
 	return *disk.SizeBytes
 }
 
-// bigEnough applies the least size where the hints do not.
+// bigEnough applies the minimum size unless the hints replace it.
 func bigEnough(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	if diskSize(disk) <= 0 {
 		return false
@@ -85,6 +83,7 @@ func bigEnough(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	return diskSize(disk) >= MinRootDiskBytes
 }
 
+// MatchesHints reports whether a disk meets all hints. Nil hints match any disk.
 func MatchesHints(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	if hints == nil {
 		return true
@@ -100,12 +99,12 @@ func MatchesHints(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) boo
 		(hints.Rotational == nil || disk.Rotational != nil && *disk.Rotational == *hints.Rotational)
 }
 
-// byPath is where udev names disks by their places.
+// byPath is the directory in which udev names disks by their places.
 const byPath = "/dev/disk/by-path/"
 
-// deviceNameHolds compares the kernel's name, or the place that udev names: of SATA and virtio
-// disks it has an older name too. The recorded path is no place: behind SAS its numbers go
-// by the order of discovery.
+// deviceNameHolds compares the kernel's name or udev's name of the place, including the older names
+// of SATA and virtio disks. It does not use the recorded path, whose numbers depend on the order
+// of discovery behind SAS.
 func deviceNameHolds(disk infrav1.HardwareDisk, name string) bool {
 	place, isPlace := strings.CutPrefix(name, byPath)
 	if !isPlace {
@@ -117,8 +116,8 @@ func deviceNameHolds(disk infrav1.HardwareDisk, name string) bool {
 	return place != "" && (place == disk.ByPath || strings.HasPrefix(disk.ByPath, place+".") && strings.Contains(place, "-ata-"))
 }
 
-// placedApart sees to it that a place which a hint names is that of one disk: udev's older
-// name is the same for master and slave of a SATA port.
+// placedApart fails if a hinted place has several disks: udev's older name is the same for master
+// and slave of a SATA port.
 func placedApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) error {
 	if hints == nil || !strings.HasPrefix(hints.DeviceName, byPath) {
 		return nil
@@ -132,9 +131,9 @@ func placedApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk, hint
 	return nil
 }
 
-// wwnHolds compares the three hints about a World Wide Name. A name of NAA format 6
-// (SPC-5 section 7.7.6.6.4) has 32 digits, of which the last 16 are the vendor's
-// extension; udev calls the first 16 ID_WWN.
+// wwnHolds compares the three hints about a World Wide Name. A name of NAA format 6 (SPC-5 section
+// 7.7.6.6.4) has 32 digits. The last 16 are the vendor's extension; udev calls the first 16
+// ID_WWN.
 func wwnHolds(wwn string, hints *infrav1.RootDeviceHints) bool {
 	name, extension := wwn, ""
 	if len(wwn) == len("0x")+32 && strings.HasPrefix(strings.ToLower(wwn), "0x") {
@@ -149,7 +148,7 @@ func containsFold(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// toldApart sees to it that what names the disk names no other.
+// toldApart fails if the reference of the disk also names another one.
 func toldApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk) error {
 	ref := DiskRefOf(chosen)
 	if ref.SerialNumber == "" && ref.WWN == "" && ref.Path == "" {
@@ -164,15 +163,15 @@ func toldApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk) error 
 	return nil
 }
 
-// names says whether the reference, its size aside, names the disk.
+// DiskNames reports whether the reference names the disk. It ignores the size.
 func DiskNames(ref infrav1.DiskReference, disk infrav1.HardwareDisk) bool {
 	return (ref.SerialNumber == "" || ref.SerialNumber == disk.SerialNumber) &&
 		(ref.WWN == "" || ref.WWN == disk.WWN) &&
 		(ref.Path == "" || ref.Path == disk.Path)
 }
 
-// DiskRefOf returns what names the disk over reboots: serial number and WWN, or the
-// path where it has neither, and the size as a guard. It mirrors agentapi.Disk.Ref.
+// DiskRefOf returns the reference of a disk that is stable across reboots: serial number and WWN,
+// or the path if it has neither, and the size as a check. It mirrors agentapi.Disk.Ref.
 func DiskRefOf(disk infrav1.HardwareDisk) infrav1.DiskReference {
 	ref := infrav1.DiskReference{SerialNumber: disk.SerialNumber, WWN: disk.WWN}
 	if ref.SerialNumber == "" && ref.WWN == "" {
@@ -184,10 +183,9 @@ func DiskRefOf(disk infrav1.HardwareDisk) infrav1.DiskReference {
 	return ref
 }
 
-// DiskRefsOf are what names each of a server's disks in an order for all of them. Where
-// serial number and WWN name two, which may be two disks of a maker who does not tell them
-// apart, or two paths to one, the path says which is meant: that holds for one boot, and
-// after it the two may have changed places.
+// DiskRefsOf returns the references of all disks of a server for an order. If serial number and
+// WWN name two disks (equal identities of a vendor, or two paths to one disk), the path
+// distinguishes them. That is valid for one boot only.
 func DiskRefsOf(disks []infrav1.HardwareDisk) []infrav1.DiskReference {
 	var refs []infrav1.DiskReference
 	for _, disk := range disks {

@@ -121,8 +121,7 @@ func randomHints(r *rand.Rand) *infrav1.RootDeviceHints {
 	return h
 }
 
-// TestRootDiskProperties is I12: the disk chosen satisfies every hint, whatever the
-// order of the list, and nothing else on the host has its identity.
+// I12: the selected disk meets every hint in any order of the list, and no other disk has its identity.
 func TestRootDiskProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	chosen, ambiguous := 0, 0

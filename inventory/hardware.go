@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Bounds of the schema of IngotHardware.
+// Limits of the schema of IngotHardware.
 const (
 	maxNICs      = 64
 	MaxDisks     = 256
@@ -31,8 +32,8 @@ const (
 	maxNICAddresses = 16
 )
 
-// Inspected says whether an agent has told of the hardware. Before that there may be an
-// address in it already, which the host needs to boot the agent.
+// Inspected reports whether an agent has reported the hardware. Before that, the IngotHardware may
+// only have an address for the boot of the agent.
 func Inspected(hardware *infrav1.IngotHardware) bool {
 	if hardware == nil {
 		return false
@@ -41,13 +42,11 @@ func Inspected(hardware *infrav1.IngotHardware) bool {
 	return facts.Architecture != "" || len(facts.NICs) > 0 || len(facts.Disks) > 0
 }
 
-// HardwareFromAgent turns what an agent says into facts that the schema of
-// IngotHardware takes, whatever it says: the agent runs on a server that may be
-// broken or hostile. Names for people are cut to their bounds. What identifies
-// something (MAC address, kernel name, serial number, WWN, path) is kept whole or
-// dropped, since half an identity names something else. NICs come sorted by MAC
-// address, disks by name, each key once. The recorded address is not set: it is
-// not the agent's to say.
+// HardwareFromAgent converts an agent's report into facts that the schema of IngotHardware accepts,
+// even from a broken or hostile server. It shortens descriptive texts. It keeps or drops
+// identifiers (MAC address, kernel name, serial number, WWN, path) as a whole, because a shortened
+// one may name something else. NICs are sorted by MAC address and disks by name, without
+// duplicates. The agent cannot set the recorded address.
 func HardwareFromAgent(hardware agentapi.Hardware) infrav1.IngotHardwareSpec {
 	return infrav1.IngotHardwareSpec{
 		System: infrav1.HardwareSystem{
@@ -84,7 +83,7 @@ func controllersFromAgent(devices []agentapi.PCIDevice) []infrav1.HardwareContro
 	return firstByKey(byAddress, maxControllers)
 }
 
-// DescribeControllers names storage controllers for people, six at most.
+// DescribeControllers lists at most six storage controllers for a message.
 func DescribeControllers(controllers []infrav1.HardwareController) string {
 	var list []string
 	for _, c := range controllers {
@@ -93,11 +92,12 @@ func DescribeControllers(controllers []infrav1.HardwareController) string {
 	return ListSome(list, 6)
 }
 
-// BlindRemedy is what can be done about storage that the agent does not see.
-const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), have its driver added to the agent's image, or repair it if it is broken; zoned disks clean yourself (blkzone reset), or take them out"
+// BlindRemedy is what an operator can do about storage that the agent does not see. It has no
+// final period.
+const BlindRemedy = "Set the controller to AHCI or HBA mode, add its driver to the agent's image, or repair it. Clean zoned disks with blkzone reset"
 
-// GlobalAddresses returns the global addresses among the texts, sorted, IPv4 first, each once
-// and at most so many.
+// GlobalAddresses returns at most so many global addresses among the texts, sorted with IPv4 first,
+// without duplicates.
 func GlobalAddresses(texts []string, most int) []string {
 	var addresses []netip.Addr
 	for _, text := range texts {
@@ -164,11 +164,7 @@ func disksFromAgent(disks []agentapi.Disk) []infrav1.HardwareDisk {
 
 // firstByKey returns the first n values in the order of their keys, nil for none.
 func firstByKey[V any](byKey map[string]V, n int) []V {
-	keys := make([]string, 0, len(byKey))
-	for key := range byKey {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
+	keys := slices.Sorted(maps.Keys(byKey))
 	var values []V
 	for _, key := range keys[:min(n, len(keys))] {
 		values = append(values, byKey[key])
@@ -176,12 +172,12 @@ func firstByKey[V any](byKey map[string]V, n int) []V {
 	return values
 }
 
-// cut makes text for people fit: printable, at most n characters.
+// cut returns the printable text, shortened to n characters.
 func cut(text string, n int) string {
 	return Truncate(printable(text), n)
 }
 
-// whole returns the text if it is printable and fits, else nothing.
+// whole returns the text if it is printable and has at most n characters, else "".
 func whole(text string, n int) string {
 	trimmed := strings.TrimSpace(text)
 	if printable(trimmed) != trimmed || Truncate(trimmed, n) != trimmed {
@@ -206,7 +202,7 @@ func oneOf(value string, allowed ...string) string {
 	return ""
 }
 
-// AgentDiskRef writes a disk's reference as the agent reads it.
+// AgentDiskRef converts a disk's reference for the agent.
 func AgentDiskRef(ref infrav1.DiskReference) agentapi.DiskRef {
 	agent := agentapi.DiskRef{Serial: ref.SerialNumber, WWN: ref.WWN, Path: ref.Path}
 	if ref.SizeBytes != nil {
@@ -230,7 +226,7 @@ func Summarize(spec infrav1.IngotHardwareSpec) infrav1.HardwareSummary {
 	}
 }
 
-// SummarizeBooted is what a host shows of the report of its system.
+// SummarizeBooted returns the part of the system's report for the host's status.
 func SummarizeBooted(report infrav1.BootedSystem) *infrav1.BootedStatus {
 	return &infrav1.BootedStatus{
 		InstanceID: report.InstanceID, Hostname: report.Hostname, Time: report.Time,
@@ -238,12 +234,12 @@ func SummarizeBooted(report infrav1.BootedSystem) *infrav1.BootedStatus {
 	}
 }
 
-// MemoryGiB rounds memory in bytes to GiB. Firmware and kernel keep some for
-// themselves: a server with 64 GiB in its slots tells a little less.
+// MemoryGiB rounds memory in bytes to GiB, because firmware and kernel reserve some: a server with
+// 64 GiB reports a little less.
 func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }
 
-// IsDescribed reports whether the facts hold what an inspection finds, and not only what
-// Ingot records for the boot and for the BMC.
+// IsDescribed reports whether the facts have the result of an inspection, and not only Ingot's
+// records about the boot and the BMC.
 func IsDescribed(facts infrav1.IngotHardwareSpec) bool {
 	return facts.System != (infrav1.HardwareSystem{}) || facts.Architecture != "" || len(facts.NICs) > 0 || len(facts.Disks) > 0
 }

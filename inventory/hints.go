@@ -12,20 +12,20 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// maxListed bounds the disks that a message lists.
+// maxListed is how many disks a message lists.
 const maxListed = 6
 
-// UnmetHint is a root device hint that holds for no disk, whatever the others are.
+// UnmetHint is a root device hint that no disk meets.
 type UnmetHint struct {
 	// Field of rootDeviceHints, and its Value: a string, an int64 or a bool.
 	Field string
 	Value any
-	// Disks are those there are, with what they have instead, in words for people.
+	// Disks describes the present disks with their values.
 	Disks string
 }
 
-// UnmetHints lists the hints that hold for none of the disks. There may be none of them,
-// and yet no disk for which all hold.
+// UnmetHints lists the hints that no disk meets. Without any, there may still be no disk that
+// meets all hints.
 func UnmetHints(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) []UnmetHint {
 	var unmet []UnmetHint
 	for _, h := range apart(hints) {
@@ -36,16 +36,16 @@ func UnmetHints(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) []
 	return unmet
 }
 
-// hint is one of several.
+// hint is a single root device hint.
 type hint struct {
 	field string
 	value any
 	alone infrav1.RootDeviceHints
-	// of says for people what a disk has of this kind; nil: its name, which is told anyway.
+	// of describes the value of a disk. Nil: the value is its name.
 	of func(infrav1.HardwareDisk) string
 }
 
-// apart takes hints apart, in the order of the API.
+// apart splits hints into single ones, in the order of the API.
 func apart(hints *infrav1.RootDeviceHints) []hint {
 	if hints == nil {
 		return nil
@@ -113,7 +113,7 @@ func describeHints(hints *infrav1.RootDeviceHints) string {
 
 func describeDisks(disks []infrav1.HardwareDisk) string { return listDisks(disks, gigabytes) }
 
-// listDisks lists some by name, each with what of says; nil: the names alone.
+// listDisks lists some disks by name, each with its value by of. Nil: the names only.
 func listDisks(disks []infrav1.HardwareDisk, of func(infrav1.HardwareDisk) string) string {
 	var list []string
 	for _, disk := range slices.SortedFunc(slices.Values(disks), func(a, b infrav1.HardwareDisk) int { return cmp.Compare(a.Name, b.Name) }) {

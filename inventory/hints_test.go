@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A hint that holds for no disk is told with what the disks have instead.
+// An unmet hint lists the values of the disks.
 func TestUnmetHints(t *testing.T) {
 	a, b := disk("/dev/sda", 500, "S-1"), disk("/dev/sdb", 2000, "")
 	a.Model, a.Vendor, a.WWN, a.HCTL = "FastDisk 9", "ACME", "0x5000c500a1b2c3d4", "0:0:0:0"
@@ -60,8 +60,8 @@ func TestUnmetHints(t *testing.T) {
 	}
 }
 
-// Hints that choose a disk are all met, and where one is not, none is chosen.
-func TestUnmetHintsGoWithTheChoice(t *testing.T) {
+// If a disk is selected, no hint is unmet.
+func TestUnmetHintsAgreeWithSelection(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	seen := 0
 	for range 20000 {

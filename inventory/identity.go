@@ -12,13 +12,13 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// SystemIdentity is what tells one server from another, as its BMC or its firmware
-// says it. Both fields may be empty, or what a maker left in them.
+// SystemIdentity identifies a server by its BMC or firmware. Both fields may be empty or have a
+// vendor's default.
 type SystemIdentity struct {
 	UUID, SerialNumber string
 }
 
-// likeness is the result of a comparison that may be impossible.
+// likeness is the result of a comparison.
 type likeness int
 
 const (
@@ -27,17 +27,16 @@ const (
 	different
 )
 
-// WrongServer says, for people, that the BMC manages another server than the one
-// that was inspected under this host's name: spec.bmc.address leads elsewhere, or the
-// mainboard was replaced. "" when it does not, or when that cannot be known.
+// WrongServer returns how the BMC's server differs from the inspected one: spec.bmc.address is wrong,
+// or the mainboard was replaced. Empty: it does not differ, or that is unknown.
 //
-// BMCs are not believed easily: some tell the serial number of the board (Dell, whose
-// service tag is the SKU), UUIDs in another byte order, or a maker's default. So two
-// things must speak against the server and nothing for it: UUID and serial number, or
-// one of them and a list of NICs without the boot MAC address (macMissing).
+// BMCs are unreliable: some report the serial number of the board (Dell, whose service tag is the
+// SKU), UUIDs in another byte order, or a vendor's default. So two facts must differ and none
+// agree: UUID and serial number, or one of them and a list of NICs without the boot MAC address
+// (macMissing).
 func WrongServer(host *infrav1.IngotHost, inspected, told SystemIdentity, macMissing bool) string {
-	if _, asked := PendingCommand(host, infrav1.InspectAnnotation); host.Spec.Claim == nil && (asked || inspectedAnew(host)) {
-		return "" // a person wants it known anew
+	if _, asked := PendingCommand(host, infrav1.InspectAnnotation); host.Spec.Claim == nil && (asked || inspectionRequested(host)) {
+		return "" // an operator requested an inspection
 	}
 	uuids, serials := likeUUIDs(inspected.UUID, told.UUID), likeSerials(inspected.SerialNumber, told.SerialNumber)
 	against := 0
@@ -49,13 +48,13 @@ func WrongServer(host *infrav1.IngotHost, inspected, told SystemIdentity, macMis
 	if uuids == same || serials == same || against < 2 || uuids != different && serials != different {
 		return ""
 	}
-	return fmt.Sprintf("UUID %s, serial number %s, where UUID %s, serial number %s was inspected",
+	return fmt.Sprintf("UUID %s, serial number %s, but UUID %s, serial number %s was inspected",
 		orNone(told.UUID), orNone(told.SerialNumber), orNone(inspected.UUID), orNone(inspected.SerialNumber))
 }
 
-// inspectedAnew: the inspection under way was asked for. One that Ingot orders by itself,
-// for settings or firmware, gives no leave to take another server for the host's.
-func inspectedAnew(host *infrav1.IngotHost) bool {
+// inspectionRequested reports whether an operator requested the running inspection. One for settings
+// or firmware does not permit another server.
+func inspectionRequested(host *infrav1.IngotHost) bool {
 	order, record := host.Spec.Order, host.Spec.Record
 	if order == nil || order.Kind != infrav1.OrderInspect {
 		return false
@@ -70,9 +69,9 @@ func orNone(text string) string {
 	return Truncate(text, 64)
 }
 
-// likeUUIDs compares two UUIDs in any case and in the byte orders that firmware and
-// BMCs disagree on: as written, the first three fields swapped (SMBIOS 2.6 and its
-// forerunners), all bytes reversed (IPMI v2.0 §20.8).
+// likeUUIDs compares two UUIDs without case, and in the byte orders that firmware and BMCs use: as
+// written, the first three fields swapped (SMBIOS 2.6 and earlier), all bytes reversed (IPMI v2.0
+// section 20.8).
 func likeUUIDs(a, b string) likeness {
 	x, y := UUIDBytes(a), UUIDBytes(b)
 	if x == nil || y == nil {
@@ -92,8 +91,8 @@ func likeUUIDs(a, b string) likeness {
 	return different
 }
 
-// uuidBytes is nil for what is no UUID, or one that many servers have: of one byte
-// over and over (zeroes, ff), or counted up (00020003-0004-0005-0006-000700080009).
+// UUIDBytes parses a UUID. It returns nil for an invalid UUID or a vendor's default: one repeated
+// byte (zeroes, ff), or a sequence (00020003-0004-0005-0006-000700080009).
 func UUIDBytes(text string) []byte {
 	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(text), "-", ""))
 	if err != nil || len(raw) != 16 {
@@ -108,9 +107,8 @@ func UUIDBytes(text string) []byte {
 	return raw
 }
 
-// IsDistinct says whether a UUID and a serial number, as firmware tells them, tell one
-// server from another: at least one of the two is not what a maker leaves in all of a
-// board.
+// IsDistinct reports whether a UUID and a serial number identify a server: both are set, and at
+// least one is not a vendor's default.
 func IsDistinct(uuid, serial string) bool {
 	return uuid != "" && serial != "" && (UUIDBytes(uuid) != nil || usableSerial(serial) != "")
 }
@@ -127,7 +125,7 @@ func likeSerials(a, b string) likeness {
 	}
 }
 
-// usableSerial is "" for what makers write where they write nothing.
+// usableSerial returns the normalized serial number. Empty: it is a vendor's default.
 func usableSerial(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	switch text {

@@ -13,27 +13,25 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// ErrNoImage: the catalogue has no image that was asked for.
+// ErrNoImage means that no IngotImage matches.
 var ErrNoImage = errors.New("no IngotImage")
 
-// ErrSeveralOS: the catalogue has images of several operating systems, and nobody said
-// which.
+// ErrSeveralOS means that images of several operating systems match.
 var ErrSeveralOS = errors.New("IngotImages of several operating systems")
 
-// ImageQuery asks the catalogue for an image.
+// ImageQuery has the requirements for an image.
 type ImageQuery struct {
 	// KubernetesVersion, as in Cluster.spec.topology.version.
 	KubernetesVersion string
-	// Architecture in Go's terms.
+	// Architecture as GOARCH.
 	Architecture string
-	// OS of the image; empty: any.
+	// OS of the image. Empty: any.
 	OS string
 }
 
-// ChooseImage finds the image for a Kubernetes version and an architecture. Of several
-// of one operating system it takes the first by name, whether it is reachable just now
-// or not: a choice that changed by itself would roll out machines. Between operating
-// systems it does not choose: it fails with ErrSeveralOS, or with ErrNoImage.
+// ChooseImage returns the image for a Kubernetes version and an architecture. Of several images of
+// one operating system it takes the first by name, even if it is unreachable at present, because
+// another choice would roll out machines. It fails with ErrNoImage or ErrSeveralOS.
 func ChooseImage(images []infrav1.IngotImage, query ImageQuery) (*infrav1.IngotImage, error) {
 	var chosen *infrav1.IngotImage
 	var systems []string
@@ -62,7 +60,7 @@ func ChooseImage(images []infrav1.IngotImage, query ImageQuery) (*infrav1.IngotI
 	return chosen, nil
 }
 
-// maxSystems bounds the operating systems that an error names, in characters.
+// maxSystems limits the list of operating systems in an error, in characters.
 const maxSystems = 240
 
 func (q ImageQuery) suits(image *infrav1.IngotImage) bool {
@@ -70,9 +68,8 @@ func (q ImageQuery) suits(image *infrav1.IngotImage) bool {
 		image.Spec.Architecture == q.Architecture && (q.OS == "" || image.Spec.OS == q.OS)
 }
 
-// ImageInUse names the image that machine templates of one group name and that still suits
-// the query; empty where none does. Of several templates the newest counts, and of equally
-// old ones the first by name.
+// ImageInUse returns the image of the newest machine template whose image still matches the query.
+// Of equally old templates the first by name counts. Empty: none matches.
 func ImageInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, query ImageQuery) string {
 	var newest *infrav1.IngotMachineTemplate
 	for i := range templates {
@@ -91,8 +88,8 @@ func ImageInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.Ingot
 	return newest.Spec.Template.Spec.ImageRef.Name
 }
 
-// OSInUse is the operating system of the images that machine templates name; empty where
-// they name none that is in the catalogue, or images of several systems.
+// OSInUse returns the operating system of the images of machine templates. Empty: there are no such
+// images, or they are of several systems.
 func OSInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage) string {
 	found := ""
 	for i := range templates {

@@ -45,8 +45,7 @@ func TestChooseImage(t *testing.T) {
 	}
 }
 
-// The operating system of a Cluster's machines is that of the images which its templates
-// name, old and new, as long as they agree.
+// The operating system of a Cluster is that of the images of its templates, if they agree.
 func TestOSInUse(t *testing.T) {
 	image := func(name, os string) infrav1.IngotImage {
 		i := infrav1.IngotImage{Spec: infrav1.IngotImageSpec{OS: os}}

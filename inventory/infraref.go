@@ -11,18 +11,16 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// RefersTo says whether a Machine means this IngotMachine as its infrastructure. Only then
-// the one is the other's: who may create an IngotMachine writes its owner references, and
-// one that names a Machine of another would get that Machine's name and bootstrap data.
-// What a Machine refers to takes the right to write Machines. The UID of the owner is
-// not compared: after a restore it is another, until Cluster API has corrected it.
+// RefersTo reports whether the infrastructureRef of a Machine names the IngotMachine. The owner
+// reference of the IngotMachine does not suffice: its author could name another tenant's Machine
+// and get that Machine's name and bootstrap data. RefersTo ignores the UID of the owner, which
+// changes in a restore until Cluster API has corrected it.
 func RefersTo(above *clusterv1.Machine, machine *infrav1.IngotMachine) bool {
 	ref := above.Spec.InfrastructureRef
 	return above.Namespace == machine.Namespace && ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == "IngotMachine" && ref.Name == machine.Name
 }
 
-// FindOwner returns a copy of the first owner of a kind, of whatever API version, since that
-// changes with Cluster API; nil: there is none.
+// FindOwner returns a copy of the first owner of a kind, of any API version. Nil: there is none.
 func FindOwner(object metav1.Object, kind schema.GroupKind) *metav1.OwnerReference {
 	for _, ref := range object.GetOwnerReferences() {
 		if IsOwner(ref, kind) {

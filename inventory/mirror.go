@@ -11,13 +11,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// SelectRootDisks chooses what an image may be written to (I12): one disk as
-// SelectRootDisk does, or the two of a mirror. With hints of its members the first pair,
-// by size and then by name, whose disks each satisfy theirs; without, of those disks that
-// hints choose, the two smallest of the same size and make of medium, and where there are
-// no such two, the two smallest. raid and hints may be nil.
+// SelectRootDisks selects the disks for an image (I12): one disk as SelectRootDisk does, or the two
+// of a mirror. With raid.Members it takes the first pair, by size and name, whose disks meet the
+// hints of each member. Without members it takes, of the disks that meet hints, the two smallest
+// of equal size and medium, or else the two smallest. raid and hints may be nil.
 //
-// It fails as SelectRootDisk does; each disk has to be told from every other.
+// It fails as SelectRootDisk does.
 func SelectRootDisks(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints, raid *infrav1.SoftwareRAID) ([]infrav1.HardwareDisk, error) {
 	if raid == nil {
 		disk, err := SelectRootDisk(disks, hints)
@@ -59,7 +58,7 @@ func memberDisks(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints, r
 	return alike(all), nil
 }
 
-// suitable disks for hints, the one to prefer first.
+// suitable returns the disks that meet the hints, the preferred one first.
 func suitable(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) []infrav1.HardwareDisk {
 	var all []infrav1.HardwareDisk
 	for _, disk := range disks {
@@ -71,7 +70,7 @@ func suitable(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) []in
 	return all
 }
 
-// alike takes two of at least two disks that are sorted by size.
+// alike returns two of at least two disks that are sorted by size.
 func alike(sorted []infrav1.HardwareDisk) []infrav1.HardwareDisk {
 	for i, a := range sorted {
 		for _, b := range sorted[i+1:] {
@@ -88,8 +87,8 @@ func alike(sorted []infrav1.HardwareDisk) []infrav1.HardwareDisk {
 
 func spins(disk infrav1.HardwareDisk) bool { return disk.Rotational != nil && *disk.Rotational }
 
-// RootBytes is how large a disk is that disks chosen for a root make together: of a
-// mirror the smallest counts. It leaves out the little that the array itself needs.
+// RootBytes returns the size of the root disk that the selected disks form: that of the smallest. It
+// ignores the metadata of the array.
 func RootBytes(chosen []infrav1.HardwareDisk) int64 {
 	if len(chosen) == 0 {
 		return 0

@@ -72,8 +72,8 @@ func TestSelectRootDisks(t *testing.T) {
 	}
 }
 
-// I12 of mirrors: both disks satisfy their hints, they are two, and neither can be taken
-// for another, whatever the order of the list.
+// I12 of mirrors: both disks meet their hints in any order of the list, and neither has the identity of
+// another disk.
 func TestMirrorProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 5))
 	chosen := 0

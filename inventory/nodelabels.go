@@ -12,9 +12,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// NodeLabels are the labels that the host of a machine gives its Node: its rack, as it
-// is now, and what the cluster chose of its labels. The rack of the claim is frozen
-// (I11); where the server stands is what schedulers have to know.
+// NodeLabels returns the labels that a Node gets from its host: the host's present rack, and the
+// labels that the cluster selects. The failure domain of the claim does not change (I11), but
+// schedulers need the real place of the server.
 func NodeLabels(host *infrav1.IngotHost, cluster *infrav1.IngotCluster) map[string]string {
 	labels := map[string]string{}
 	for key, value := range host.Labels {
@@ -28,13 +28,13 @@ func NodeLabels(host *infrav1.IngotHost, cluster *infrav1.IngotCluster) map[stri
 	return labels
 }
 
-// controlPlaneRole: by these labels Cluster API and others find control planes, so that no
-// note in the inventory may put one on a Node, or take it away.
+// controlPlaneRole reports whether the label marks control planes for Cluster API and others. The
+// inventory must not set or remove it.
 func controlPlaneRole(key string) bool {
 	return key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master"
 }
 
-// chooses says whether an entry of spec.nodeLabels means the key: it is the key, or its
+// chooses reports whether an entry of spec.nodeLabels selects the key: it is the key, or its
 // domain with /*.
 func chooses(chosen, key string) bool {
 	if domain, all := strings.CutSuffix(chosen, "/*"); all {
@@ -44,36 +44,35 @@ func chooses(chosen, key string) bool {
 	return chosen == key
 }
 
-// LabelledNode is what a Node shows of its labels.
+// LabelledNode has the labels of a Node and their writers.
 type LabelledNode struct {
 	Labels map[string]string
-	// Written are the keys that Ingot has written.
+	// Written has the keys that Ingot wrote.
 	Written []string
-	// Synced are the keys that Cluster API takes from the Machine. It puts its value back
-	// whenever another stands there, as Ingot does, so that they are its alone.
+	// Synced has the keys that Cluster API copies from the Machine. It restores its values, so
+	// Ingot does not write them.
 	Synced []string
 }
 
-// LabelChange is what a Node lacks of the labels of its host.
+// LabelChange is the change that a Node needs to have the labels of its host.
 type LabelChange struct {
-	// Set are labels to be set, Remove those to be taken away.
+	// Set has labels to set, and Remove keys to remove.
 	Set    map[string]string
 	Remove []string
-	// Written are the keys that Ingot has written once that is done, sorted: what has to
-	// be remembered on the Node, so that a label which the host loses is taken away, and
-	// no label that somebody else set. Relist: the Node remembers others.
+	// Written has the sorted keys that Ingot wrote, after the change. The Node stores them, so
+	// that Ingot removes only its own labels. Relist: the stored keys differ.
 	Written []string
 	Relist  bool
-	// ZoneKept: the zone is not the host's rack, and somebody else wrote it.
+	// ZoneKept: the zone differs from the host's rack, and Ingot did not write it.
 	ZoneKept bool
 }
 
-// Empty says that there is nothing to write.
+// Empty reports whether there is nothing to write.
 func (c LabelChange) Empty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 && !c.Relist }
 
-// CompareLabels says what to change of a Node's labels, given what it should have. A
-// label that somebody else has set as it should be stays theirs, and so does a zone,
-// whatever it is: volumes may be bound to it.
+// CompareLabels returns the change from a Node's labels to the wanted ones. A label that already
+// has the wanted value keeps its writer. A zone of another writer stays, because volumes may
+// depend on it.
 func CompareLabels(wanted map[string]string, node LabelledNode) LabelChange {
 	change := LabelChange{Set: map[string]string{}}
 	for key, value := range wanted {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// This file finds the Node of a machine whose kubelet was not told its provider ID.
+// This file finds the Node of a machine whose kubelet has no provider ID.
 
-// System is what a Node and a machine tell of the server that they are.
+// System identifies the server of a Node or a machine.
 type System struct {
-	// UUID as firmware tells it.
+	// UUID as firmware reports it.
 	UUID string
 	// Name of the host in the network, and Addresses.
 	Name      string
@@ -24,31 +24,30 @@ type System struct {
 // NamelessNode is a Node without a provider ID.
 type NamelessNode struct {
 	System
-	// Heard is when its kubelet reported last; zero: its cluster does not hear it.
+	// Heard is when its kubelet last reported. Zero: it does not report.
 	Heard time.Time
 }
 
-// InstalledSystem is the machine that looks for its Node.
+// InstalledSystem is a machine without a Node.
 type InstalledSystem struct {
 	System
-	// Since when it is installed: a Node that was not heard since is of an earlier life of
-	// the server, and provider IDs are for ever.
+	// Since is when it was installed. A Node that has not reported since then is of an earlier
+	// system of the server, and a provider ID cannot be changed.
 	Since time.Time
 }
 
-// WhichNode says which of the Nodes without a provider ID is the machine's, by its
-// place; -1: none is for certain. It is the one of the machine's UUID, where
-// that tells one server from another and is that of no other of the inventory's uuids,
-// where the name or an address agrees as well, and where the Node lives. Where none is and a
-// Node has the UUID, or agrees otherwise and its UUID cannot be known for the machine's, why
-// says what does not fit.
+// WhichNode returns the index of the machine's Node among the Nodes without a provider ID. -1:
+// no Node is certain, and why explains that if one comes close. The Node must have:
+//   - the machine's UUID, which must be a real one and unique among uuids of the inventory;
+//   - the machine's name or one of its addresses;
+//   - a kubelet that has reported since the install.
 func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (at int, why string) {
 	var fit []int
 	var misfits []string
 	for i, node := range nodes {
 		switch {
 		case likeUUIDs(machine.UUID, node.UUID) == unknowable:
-			// One that is not heard may be of an earlier life: if it lives it will be heard.
+			// A Node that does not report may be of an earlier system.
 			if machine.Alike(node.System) && machine.hears(node) {
 				misfits = append(misfits, fmt.Sprintf("Node %s has the machine's name or an address of it, but %s: tell the kubelet its provider ID by the template", node.Name, whyUnknowable(machine.UUID, node.UUID)))
 			}
@@ -62,7 +61,7 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 			fit = append(fit, i)
 		}
 	}
-	slices.Sort(misfits) // the same words for the same Nodes, in whatever order they come
+	slices.Sort(misfits) // the text must not depend on the order of the Nodes
 	switch count := countUUID(machine.UUID, uuids); {
 	case len(fit)+len(misfits) == 0:
 		return -1, ""
@@ -80,12 +79,12 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 	return fit[0], ""
 }
 
-// hears says whether the Node's kubelet has reported since the machine is installed.
+// hears reports whether the Node's kubelet has reported since the install.
 func (s InstalledSystem) hears(node NamelessNode) bool {
 	return !node.Heard.IsZero() && !node.Heard.Before(s.Since)
 }
 
-// whyUnknowable says whose UUID tells nothing: that of the machine's server, or the Node's.
+// whyUnknowable describes which UUID is not a real one: the server's or the Node's.
 func whyUnknowable(machine, node string) string {
 	if UUIDBytes(machine) == nil {
 		return "its server has no UUID of its own, by its inspection " + orNone(machine)
@@ -93,7 +92,7 @@ func whyUnknowable(machine, node string) string {
 	return fmt.Sprintf("tells no UUID of its own, %s, where its server has %s", orNone(node), orNone(machine))
 }
 
-// Alike says whether two systems have the name or an address in common.
+// Alike reports whether two systems have the name or an address in common.
 func (s System) Alike(other System) bool {
 	return s.Name != "" && s.Name == other.Name ||
 		slices.ContainsFunc(other.Addresses, func(a string) bool { return a != "" && slices.Contains(s.Addresses, a) })

@@ -14,23 +14,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxNamed bounds how many hosts, or clusters, one message names.
+// maxNamed is how many hosts or clusters a message names.
 const maxNamed = 3
 
-// ListHosts names other hosts to whoever reads the objects of a namespace: those of the
-// same namespace by name; of those in others, which may be other tenants', it tells
-// only that there are some. The same hosts give the same text, in whatever order they
-// come and however often. Of none it says nothing.
+// ListHosts lists hosts for readers of a namespace. It names the hosts of the same namespace, and
+// only mentions those of other namespaces, which may be of other tenants. Order and duplicates do
+// not matter. Without hosts the text is empty.
 func ListHosts(namespace string, hosts []types.NamespacedName) string {
 	return listOthers(namespace, hosts, "IngotHost", "a host of another namespace", "hosts of other namespaces")
 }
 
-// ListClusters does the same with IngotClusters.
+// ListClusters is ListHosts for IngotClusters.
 func ListClusters(namespace string, clusters []types.NamespacedName) string {
 	return listOthers(namespace, clusters, "IngotCluster", "a cluster of another namespace", "clusters of other namespaces")
 }
 
-// listOthers says kind before names, and one or several of those that are not named.
+// listOthers puts kind before names, and adds one or several for the objects without names.
 func listOthers(namespace string, objects []types.NamespacedName, kind, one, several string) string {
 	var own, foreign []string
 	for _, object := range objects {
@@ -58,8 +57,8 @@ func listOthers(namespace string, objects []types.NamespacedName, kind, one, sev
 	return strings.Join(parts, " and ")
 }
 
-// Truncate returns the text as valid UTF-8 of at most n characters, which is how
-// an OpenAPI schema counts maxLength. What was cut shows as an ellipsis.
+// Truncate returns the text as valid UTF-8 of at most n characters, as an OpenAPI schema counts
+// maxLength. A shortened text ends with an ellipsis.
 func Truncate(text string, n int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if utf8.RuneCountInString(text) <= n {
@@ -69,8 +68,8 @@ func Truncate(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// TruncateBytes returns the text as valid UTF-8 of at most n bytes, which is how the API
-// server counts the note of an Event. What was cut shows as an ellipsis.
+// TruncateBytes returns the text as valid UTF-8 of at most n bytes, as the API server counts the
+// note of an Event. A shortened text ends with an ellipsis.
 func TruncateBytes(text string, n int) string {
 	const ellipsis = "…"
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -84,7 +83,26 @@ func TruncateBytes(text string, n int) string {
 	return text[:end] + ellipsis
 }
 
-// listSome joins at most n of the words, for people.
+// MaxText is the maximum length, in characters, of a message in a condition or an event.
+const MaxText = 200
+
+// minDetail is how many characters WithDetail keeps of a detail that does not fit.
+const minDetail = 16
+
+// WithDetail returns before, detail and after as one message. It shortens only detail, in the
+// middle, to keep the message within MaxText: the end of an error is its cause. It drops a period
+// at the end of detail.
+func WithDetail(before, detail, after string) string {
+	detail = strings.TrimRight(strings.Join(strings.Fields(strings.ToValidUTF8(detail, "\uFFFD")), " "), ".")
+	room := max(MaxText-utf8.RuneCountInString(before+after), minDetail)
+	if runes := []rune(detail); len(runes) > room {
+		head := room / 2
+		detail = string(runes[:head]) + "…" + string(runes[len(runes)-(room-head-1):])
+	}
+	return before + detail + after
+}
+
+// ListSome joins at most n of the words by commas, and counts the rest.
 func ListSome(words []string, n int) string {
 	switch {
 	case len(words) == 0:
@@ -96,26 +114,26 @@ func ListSome(words []string, n int) string {
 	}
 }
 
-// clock returns a time as RFC 3339 in UTC, as messages show times.
+// FormatTime returns a time as RFC 3339 in UTC, for messages.
 func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// maxMessage is how many characters the schema allows a message in the spec of a host.
+// maxMessage is the limit of the schema for a message in the spec of a host, in characters.
 const maxMessage = 1024
 
-// clip cuts a message to what the schema allows in the spec of a host.
+// ClipMessage shortens a message to the limit of the schema in the spec of a host.
 func ClipMessage(message string) string { return Truncate(message, maxMessage) }
 
-// is returns a condition with status True.
+// TrueCondition returns a condition with status True.
 func TrueCondition(name, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: name, Status: metav1.ConditionTrue, Reason: reason, Message: message}
 }
 
-// isNot returns a condition with status False.
+// FalseCondition returns a condition with status False.
 func FalseCondition(name, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// unknown returns a condition with status Unknown.
+// UnknownCondition returns a condition with status Unknown.
 func UnknownCondition(name, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: name, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Who may read one namespace learns no name of another.
+// Readers of a namespace get no names of other namespaces.
 func TestListHosts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hosts string // namespace/name, by spaces
@@ -45,7 +46,6 @@ func TestListHosts(t *testing.T) {
 	}
 }
 
-// Clusters are told of as hosts are.
 func TestListClusters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		clusters []types.NamespacedName
@@ -84,5 +84,19 @@ func TestTruncateBytes(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestWithDetail(t *testing.T) {
+	if got := WithDetail("Cannot reach the BMC: ", "no route\nto host.", ". Ingot retries."); got != "Cannot reach the BMC: no route to host. Ingot retries." {
+		t.Error(got)
+	}
+	long := strings.Repeat("BMC 10.0.0.1: ", 30) + "no route to host.\n"
+	got := WithDetail("Cannot reach the BMC: ", long, ".")
+	if utf8.RuneCountInString(got) != MaxText || !strings.HasPrefix(got, "Cannot reach the BMC: BMC 10.0.0.1: ") || !strings.HasSuffix(got, "no route to host.") {
+		t.Errorf("%d characters, want %d and both ends of the detail: %s", utf8.RuneCountInString(got), MaxText, got)
+	}
+	if got := WithDetail(strings.Repeat("b", 150), long, strings.Repeat("a", 60)); !strings.Contains(got, "bBMC 10.0…to hosta") {
+		t.Errorf("without room the detail is %s", got)
 	}
 }

@@ -37,7 +37,7 @@ func testNetworkSilent(t *testing.T, on *ground) {
 		y.clock.Step(time.Minute)
 		host := y.until("h", "given up", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Spec.Order.Result != nil })
 		reason = host.Spec.Order.Result.Reason
-		if reason == infrav1.ReasonNetworkSilent && !strings.Contains(host.Spec.Order.Result.Message, y.ns+" for 15m0s, for which 2 other hosts wait too") {
+		if reason == infrav1.ReasonNetworkSilent && !strings.Contains(host.Spec.Order.Result.Message, y.ns+" have been silent for 15m0s, on 2 other hosts too") {
 			t.Errorf("message %q", host.Spec.Order.Result.Message)
 		}
 		y.step("h")

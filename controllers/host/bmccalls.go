@@ -111,7 +111,7 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known bmcState, err error, 
 func (o *observation) setBMC(host *infrav1.IngotHost, known bmcState) {
 	o.known = known
 	o.BMC, o.BMCMessage, o.RetryAt = known.problem, known.message, known.retryAt
-	o.Failures, o.FailingSince = known.failures, known.since
+	o.FailingSince = known.since
 	o.BootTakenAt = known.boots.of(host.Spec.Order)
 	o.Health, o.HealthDetail = known.health.state, known.health.detail
 	if known.problem != lifecycle.BMCOK {

@@ -59,7 +59,7 @@ func testFirstUse(t *testing.T, on *ground) {
 		m.tick()
 	}
 	message := m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonCertificateChanged).Message
-	for _, want := range []string{m.presents(), first, "spec.bmc.certificateFingerprint", "in place of spec.bmc.trustOnFirstUse"} {
+	for _, want := range []string{m.presents(), "spec.bmc.certificateFingerprint", "drop trustOnFirstUse"} {
 		if !strings.Contains(message, want) {
 			t.Errorf("message %q does not name %s", message, want)
 		}

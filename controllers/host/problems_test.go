@@ -53,7 +53,7 @@ func testBMCErrors(t *testing.T, on *ground) {
 		bmc.ErrUnauthorized:   {infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected, "Secret bmc"},
 		bmc.ErrPasswordChange: {infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonPasswordChangeRequired, "rotate-credentials"},
 		bmc.ErrNotSupported:   {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnsupported, "firmware"},
-		bmc.ErrProtocol:       {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's own log"},
+		bmc.ErrProtocol:       {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's log"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			y := newYard(t, on)

@@ -121,7 +121,7 @@ func testFirmwarePush(t *testing.T, on *ground) {
 	}
 	told := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware).Message
 	host := m.get("h")
-	if !strings.Contains(told, "pushes the image") || !strings.Contains(told, "50 %") || !strings.Contains(told, "asks the BMC nothing else") || strings.Contains(told, "secret") {
+	if !strings.Contains(told, "is sending") || !strings.Contains(told, "50 %") || !strings.Contains(told, "sends no other request") || strings.Contains(told, "secret") {
 		t.Errorf("message %q", told)
 	}
 	if o := host.Status.Operation; o == nil || o.Kind != infrav1.OperationUpdate || ptr.Deref(o.Percent, -1) != 50 {

@@ -205,7 +205,7 @@ func (r *Reconciler) logDecision(ctx context.Context, host *infrav1.IngotHost, d
 }
 
 func logWith(ctx context.Context, phrase string, decision lifecycle.Decision) {
-	ctrl.LoggerFrom(ctx).Info(phrase, "rule", decision.Rule, "reason", decision.Reason, "message", decision.Message)
+	ctrl.LoggerFrom(ctx).Info(phrase, "rule", decision.Rule, "reason", decision.Reason, "message", decision.Message, "detail", decision.Detail)
 }
 
 func stepPhrase(step lifecycle.Step) string {

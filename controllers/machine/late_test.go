@@ -61,7 +61,7 @@ func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 				m.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: elsewhere.MatchLabels}
 			}, want: "not selected by hostSelector of the IngotMachine"},
 		"a verified boot": {
-			change: cluster(func(c *infrav1.IngotClusterSpec) { c.BootTrust = infrav1.BootTrustVerified }), want: "not booted in a verified way"},
+			change: cluster(func(c *infrav1.IngotClusterSpec) { c.BootTrust = infrav1.BootTrustVerified }), want: "no verified boot"},
 		"too little memory": {machine: small, want: "0 GiB memory of 64"},
 		"memory was added": {
 			machine: small, change: hardware(func(h *infrav1.IngotHardwareSpec) { h.MemoryBytes = 64 << 30 })},

@@ -37,7 +37,7 @@ func testBusyInventory(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.editHost("h2", maintained)
 	s.machine("user", inDomain("b"))
 	s.provision("user")
-	says := map[string]string{"waits-b": "the hosts that suit are claimed, busy or reserved", "waits-c": "nearest miss: h2 (in maintenance)"}
+	says := map[string]string{"waits-b": "All suitable hosts are claimed, busy or reserved", "waits-c": "Nearest miss: h2 (in maintenance)"}
 	before := map[string]*infrav1.IngotMachine{}
 	for name, text := range says {
 		s.machine(name, inDomain(strings.TrimPrefix(name, "waits-")))

@@ -41,7 +41,7 @@ func testPromises(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.promise("other", 1)
 	s.machine("m1")
 	s.settle("m1")
-	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonNoMatchingHost, "the hosts that suit are claimed, busy or reserved")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonNoMatchingHost, "All suitable hosts are claimed, busy or reserved")
 	s.host("h2", "")
 	if hosts := s.settleOn("m1"); len(hosts) != 1 {
 		t.Errorf("one of two is left, and m1 has %v", hosts)

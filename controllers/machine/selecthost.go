@@ -51,7 +51,7 @@ func (r *Reconciler) selectHost(ctx context.Context, s *scope) (outcome, error) 
 	if selection.Host == nil {
 		if s.notClaimed(selection.Reason, selection.Message) {
 			s.log.Info("No host matches the machine", "reason", selection.Counts)
-			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, selection.Reason, action, "%s", inventory.Truncate(selection.Message+"; "+selection.Counts, allocation.MaxExplanation))
+			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, selection.Reason, action, "%s", inventory.Truncate(selection.Message+" "+selection.Counts, allocation.MaxExplanation))
 		}
 		return r.retryLater(), nil
 	}

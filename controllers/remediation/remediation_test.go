@@ -470,7 +470,7 @@ func testInVain(s *site) {
 	})
 	s.wants(infrav1.ReasonHandedOver)
 	handed := conditions.GetMessage(s.machine(), clusterv1.MachineOwnerRemediatedCondition)
-	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil || !strings.Contains(handed, "in 2 tries, the last time with ImageInvalid: no partition table") {
+	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil || !strings.Contains(handed, "last with ImageInvalid: no partition table") {
 		s.t.Errorf("cycled %+v, held against the host: %+v; the Machine says %q", claim.PowerCycle, claim.Quarantine, handed)
 	}
 }

@@ -57,7 +57,7 @@ func TestOnAny(t *testing.T) {
 	}
 }
 
-// A host that has an address in several ways is one, and itself no other.
+// A host that has an address in several ways counts once, and not as another host.
 func TestHolders(t *testing.T) {
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "n", Name: name} }
 	holders := Holders{}
@@ -97,9 +97,9 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// A system has its addresses until its host is confirmed off, however long the cleaning
-// takes, and whoever has let it go before.
-func TestInLedger(t *testing.T) {
+// A system keeps its addresses until its host is confirmed off, also during the cleaning and after a
+// forced release.
+func TestAddressesStayUntilPowerOff(t *testing.T) {
 	addresses := []string{"10.10.0.10"}
 	quarantined := func(addresses ...string) *infrav1.HostRecord {
 		return &infrav1.HostRecord{Quarantine: &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced, Addresses: addresses}}

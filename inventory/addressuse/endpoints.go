@@ -13,12 +13,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Endpoints are the addresses by which control planes are reached, with the IngotClusters
-// that say so: several may, where a load balancer has a port for each. Most are virtual
-// addresses, which are recorded for nobody. Make it with Endpoints{}.
+// Endpoints has the addresses of control planes and their IngotClusters. Several clusters may
+// share a load balancer's address with different ports. Most addresses are virtual and not
+// recorded for a host. Create it with Endpoints{}.
 type Endpoints map[netip.Addr][]types.NamespacedName
 
-// ParseEndpoint reads the host of an endpoint; not valid: it is a name, or none yet.
+// ParseEndpoint parses the host of an endpoint. Invalid: it is a name or empty.
 func ParseEndpoint(host string) netip.Addr {
 	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if err != nil {
@@ -27,7 +27,7 @@ func ParseEndpoint(host string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
-// EndpointOf is ParseEndpoint of what a cluster says.
+// EndpointOf is ParseEndpoint of a cluster's endpoint.
 func EndpointOf(cluster *infrav1.IngotCluster) netip.Addr {
 	return ParseEndpoint(cluster.Spec.ControlPlaneEndpoint.Host)
 }
@@ -39,9 +39,9 @@ func (e Endpoints) Add(address netip.Addr, cluster types.NamespacedName) {
 	}
 }
 
-// Kept are those that a network gives to nobody with these MAC addresses: all but what it
-// reserves for one of them. A control plane of one server may be reached by that server's
-// own address, and to reserve it is to say so.
+// Kept returns the endpoints that a network may not assign to these MAC addresses: all except
+// those that it reserves for one of them. A control plane of one server may use that server's
+// address as its endpoint, if it is reserved.
 func (e Endpoints) Kept(network infrav1.IngotNetworkSpec, macs ...string) map[netip.Addr]bool {
 	kept := map[netip.Addr]bool{}
 	for address := range e {

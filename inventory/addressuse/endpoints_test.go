@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Hosts of endpoints are compared as addresses, however they are written.
+// Endpoints are compared as addresses, in any notation.
 func TestEndpointOf(t *testing.T) {
 	for host, want := range map[string]string{
 		"10.10.0.5": "10.10.0.5", "2001:DB8:0::0005": "2001:db8::5", "[2001:db8::5]": "2001:db8::5", "::ffff:10.10.0.5": "10.10.0.5",

@@ -16,13 +16,12 @@ import (
 type Holder struct {
 	// Host by namespace and name.
 	Host types.NamespacedName
-	// MAC is the address of the boot NIC that the address is recorded for; empty: the
-	// claim of the host has given it to the system installed there, which keeps it until
-	// the host is confirmed off, whatever is recorded or reserved meanwhile.
+	// MAC is the boot NIC for which the address is recorded. Empty: the claim assigned it to
+	// the installed system, which keeps it until the host is confirmed off.
 	MAC string
 }
 
-// Holders are those that are known, by address. Make it with Holders{}.
+// Holders has the known holders by address. Create it with Holders{}.
 type Holders map[netip.Addr][]Holder
 
 // Recorded adds the addresses that are recorded for a host.
@@ -34,18 +33,17 @@ func (h Holders) Recorded(hardware *infrav1.IngotHardware) {
 	}
 }
 
-// Claimed adds the addresses that a host's claim has given to its system.
+// Claimed adds the addresses of the system that a host's claim installed.
 func (h Holders) Claimed(host *infrav1.IngotHost) {
 	for _, ip := range InLedger(host) {
 		h.add(ip, Holder{Host: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}})
 	}
 }
 
-// InLedger lists the addresses that the system on a host may be using, as its claim says.
-// They end when the host is confirmed off (I7) and not with the claim, which stays until
-// the disks are cleaned: by then pools have given them to the machine that follows. A host
-// that a person released without that is taken to run: the quarantine keeps what the claim
-// had, and ends when the host is confirmed off.
+// InLedger lists the addresses that the installed system of a host may use. They are free once
+// the host is confirmed off (I7). The claim itself stays until the disks are cleaned, when pools
+// may have assigned the addresses to the next machine. After a forced release the quarantine
+// keeps the addresses until the host is confirmed off.
 func InLedger(host *infrav1.IngotHost) []string {
 	claim, record := host.Spec.Claim, host.Spec.Record
 	switch {
@@ -65,7 +63,7 @@ func (h Holders) add(ip string, holder Holder) {
 	}
 }
 
-// Besides lists the hosts, other than self, that have an address; each once.
+// Besides lists the hosts other than self that have an address, without duplicates.
 func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, holder := range h[address] {
@@ -76,12 +74,12 @@ func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.
 	return out
 }
 
-// Has says whether a host has an address.
+// Has reports whether a host has an address.
 func (h Holders) Has(address netip.Addr, host types.NamespacedName) bool {
 	return slices.ContainsFunc(h[address], func(holder Holder) bool { return holder.Host == host })
 }
 
-// Taken is what nobody but self may be given.
+// Taken returns the addresses that hosts other than self have.
 func (h Holders) Taken(self types.NamespacedName) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for address, holders := range h {

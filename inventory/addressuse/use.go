@@ -15,22 +15,22 @@ type Use int
 
 // The uses.
 const (
-	// None: it keeps it for nothing, or it is no address of the network.
+	// None: the network does not keep the address, or does not contain it.
 	None Use = iota
-	// Router: the gateway, that of a route, a relay, or an address that no interface can
-	// have, such as the broadcast address.
+	// Router: the gateway of the network or of a route, a relay, or an address that no
+	// interface can have, such as the broadcast address.
 	Router
 	// Server: a DNS or NTP server. A machine may be one.
 	Server
 	// Reserved for an interface (spec.reservations).
 	Reserved
-	// Ranged: it lies in a range that is given to hosts by and by.
+	// Ranged: in the range from which hosts get addresses.
 	Ranged
-	// Lent: it lies in the range that is lent to unknown machines.
+	// Lent: in the range for unknown clients.
 	Lent
 )
 
-// String says it for people, after "is".
+// String describes the use, to follow "is".
 func (u Use) String() string {
 	return map[Use]string{
 		Router:   "the address of a router or relay, or of no interface,",
@@ -41,12 +41,12 @@ func (u Use) String() string {
 	}[u]
 }
 
-// Contains says whether an address is one of a network's subnets.
+// Contains reports whether an address is in a subnet of the network.
 func Contains(network infrav1.IngotNetworkSpec, address netip.Addr) bool {
 	return contains(network.Subnet, address) || network.IPv6 != nil && contains(network.IPv6.Subnet, address)
 }
 
-// OnAny says whether an address is one of any of the networks.
+// OnAny reports whether an address is in a subnet of any of the networks.
 func OnAny(networks map[string]infrav1.IngotNetworkSpec, address netip.Addr) bool {
 	for _, network := range networks {
 		if Contains(network, address) {
@@ -61,8 +61,8 @@ func contains(subnet string, address netip.Addr) bool {
 	return err == nil && prefix.Contains(address)
 }
 
-// Of says what a network keeps an address for. What is reserved for one of the given MAC
-// addresses is not kept from them, whatever else it is.
+// Of returns what a network keeps an address for. An address that is reserved for one of the MAC
+// addresses is free for them.
 func Of(network infrav1.IngotNetworkSpec, address netip.Addr, macs ...string) Use {
 	for _, r := range network.Reservations {
 		if !is(r.IP, address) {

@@ -14,29 +14,27 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// SameAvailability says whether a host after a change is the same as before to the failure domains
-// of any cluster (see FailureDomains), and to those who ask which addresses are in use
-// (addressuse.Holders). Of the ledger, which Ingot itself writes a dozen times between one
-// claim and the next, it compares what the functions there make of it; of the rest of the
-// spec, which people write, everything: it may be asked for tomorrow. Status and
-// generation are nothing to either.
+// SameAvailability reports whether a change of a host leaves the failure domains of all clusters
+// (FailureDomains) and the addresses in use (addressuse.Holders) unchanged. Of the ledger, which
+// Ingot writes often, it compares the results of these functions; of the rest of the spec,
+// everything. It ignores status and generation.
 func SameAvailability(before, after *infrav1.IngotHost) bool {
 	return availabilityOf(before) == availabilityOf(after) && maps.Equal(before.Labels, after.Labels) &&
 		slices.Equal(addressuse.InLedger(before), addressuse.InLedger(after)) &&
 		SameDesiredSettings(before, after)
 }
 
-// SameDesiredSettings says whether people want the same of a host as before, labels aside.
+// SameDesiredSettings reports whether the spec without the ledger is unchanged. It ignores labels.
 func SameDesiredSettings(before, after *infrav1.IngotHost) bool {
 	return equality.Semantic.DeepEqual(desiredSettings(before), desiredSettings(after))
 }
 
-// availability is what the ledger comes to.
+// availability is the part of the ledger on which failure domains depend.
 type availability struct {
 	free, returning bool
-	// claimed is by whom, and domain what the claim froze.
+	// claimed is the cluster of the claim, and domain the failure domain that the claim fixes.
 	claimed, domain string
-	// data is whose the host holds.
+	// data is the cluster whose data the host has.
 	data string
 }
 
@@ -52,15 +50,15 @@ func availabilityOf(host *infrav1.IngotHost) availability {
 	return o
 }
 
-// desiredSettings are the spec without the ledger and the order of the moment.
+// desiredSettings returns the spec without the ledger.
 func desiredSettings(host *infrav1.IngotHost) infrav1.IngotHostSpec {
 	spec := host.Spec
 	spec.Claim, spec.Record, spec.Order, spec.Commands = nil, nil, nil, nil
 	return spec
 }
 
-// SameFacts is SameAvailability of a host's hardware: all counts but what the system installed
-// there says of itself, once for each installation, and how the BMC is known.
+// SameFacts is SameAvailability for a host's hardware. It ignores the report of the installed
+// system and the facts about the BMC.
 func SameFacts(before, after *infrav1.IngotHardware) bool {
 	return equality.Semantic.DeepEqual(factsOf(before), factsOf(after))
 }

@@ -191,9 +191,8 @@ func standing() map[string]Candidate {
 	}
 }
 
-// Whatever changes what is made of a host is not the same availability; and of the ledger nothing
-// else is another one.
-func TestSameOffer(t *testing.T) {
+// Only changes of the ledger that change its results change the availability.
+func TestSameAvailability(t *testing.T) {
 	looking := views()
 	counts, wakes := map[string]bool{}, map[string]bool{}
 	for name, c := range standing() {

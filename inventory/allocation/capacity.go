@@ -7,21 +7,19 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Capacity is what the smallest Node that a template can make has.
+// Capacity is that of the smallest Node that a template can create.
 type Capacity struct {
-	// CPUs counts logical processors, as a Node does; MemoryBytes is usable memory.
+	// CPUs is the number of logical processors. MemoryBytes is the usable memory.
 	CPUs        int64
 	MemoryBytes int64
-	// Architecture in Go's terms; empty when hosts of several architectures suit.
+	// Architecture as GOARCH. Empty: hosts of several architectures suit.
 	Architecture string
 }
 
-// TemplateCapacity returns the capacity that any host which a template can select
-// has at least: each figure is the least among the hosts whose place and hardware
-// suit, whether they are free just now or not, so that the cluster autoscaler can
-// count on it and it does not change with every claim (contract rule M65). Hosts
-// that have no hardware facts yet do not count; ok is false when none does. image is
-// what the template's imageRef names, whose architecture machines ask for; nil: any.
+// TemplateCapacity returns the least CPUs and memory of the hosts that a template can select, for
+// the cluster autoscaler (contract rule M65). It includes hosts that are in use, so that the
+// result does not change with each claim, and omits hosts without hardware facts. ok is false if
+// no host is left. image is the template's image, whose architecture counts. Nil: any.
 //
 // It fails with ErrSelectorInvalid.
 func TemplateCapacity(template *infrav1.IngotMachineTemplate, cluster *infrav1.IngotCluster, image *infrav1.IngotImage, candidates []Candidate) (capacity Capacity, ok bool, err error) {
@@ -53,7 +51,7 @@ func TemplateCapacity(template *infrav1.IngotMachineTemplate, cluster *infrav1.I
 	return capacity, ok, nil
 }
 
-// suits says whether place and hardware suit, whatever the host does now.
+// suits reports whether place and hardware suit. It ignores the state of the host.
 func (c *criteria) suits(candidate Candidate) bool {
 	j := judgement{Candidate: candidate}
 	c.judgePlace(&j)

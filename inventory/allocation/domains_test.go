@@ -154,9 +154,8 @@ func TestFailureDomains(t *testing.T) {
 	}
 }
 
-// I11: no control plane is sent to a rack whose free hosts are promised, to its own
-// workers even: it would wait there.
-func TestFailureDomainsKeepPromises(t *testing.T) {
+// I11: no control plane is sent to a rack whose free hosts are reserved, even for its own workers.
+func TestFailureDomainsKeepReservations(t *testing.T) {
 	controlPlane := func(count int32) infrav1.ReservedGroup {
 		return infrav1.ReservedGroup{Name: "cp", ControlPlane: new(true), Count: count}
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,16 +19,16 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// MaxFailureDomains is how many a Cluster's status can hold (Cluster API v1.14:
-// MaxItems of Cluster.status.failureDomains).
+// MaxFailureDomains is the limit of a Cluster (Cluster API v1.14: MaxItems of
+// Cluster.status.failureDomains).
 const MaxFailureDomains = 100
 
-// ErrTooManyFailureDomains: the label has more values than a Cluster can hold.
+// ErrTooManyFailureDomains means that the label has more than MaxFailureDomains values.
 var ErrTooManyFailureDomains = errors.New("too many failure domains")
 
-// FailureDomainOf returns the failure domain of a host in the eyes of a cluster: the
-// one frozen with the cluster's own claim (I11), else the value of the label; empty:
-// none. Another cluster's claim may have frozen the value of another label.
+// FailureDomainOf returns the failure domain of a host for a cluster: the one that the cluster's
+// own claim fixes (I11), else the value of the label. Empty: none. It ignores other clusters'
+// claims, which may be of another label.
 func FailureDomainOf(host *infrav1.IngotHost, label, clusterName string) string {
 	if claim := host.Spec.Claim; claim != nil && claim.ClusterName == clusterName && claim.FailureDomain != "" {
 		return claim.FailureDomain
@@ -35,24 +36,24 @@ func FailureDomainOf(host *infrav1.IngotHost, label, clusterName string) string 
 	return host.Labels[label]
 }
 
-// DomainRequest is what the failure domains of a cluster depend on, beside the hosts.
+// DomainRequest is what the failure domains of a cluster depend on, in addition to the hosts.
 type DomainRequest struct {
 	Cluster *infrav1.IngotCluster
 	// ClusterName is the name of the Cluster API Cluster.
 	ClusterName string
-	// ControlPlane holds the IngotMachines of the cluster's control plane.
+	// ControlPlane has the IngotMachines of the cluster's control plane.
 	ControlPlane []*infrav1.IngotMachine
-	// Architecture of the image that the newest of them names (see Newest); empty: any.
+	// Architecture of the image of the newest of them (see Newest). Empty: any.
 	Architecture string
-	// Networks by their names. They are not looked at where the newest has no networkData.
+	// Networks by name. Unused if the newest machine has no networkData.
 	Networks map[string]infrav1.IngotNetworkSpec
-	// Promises to Clusters that are outstanding.
+	// Promises are the outstanding reservations.
 	Promises []Promise
-	// Named holds the hosts that machines have chosen.
+	// Named has the hosts that machines have selected.
 	Named map[string]bool
 }
 
-// DomainsOf asks for the failure domains of a Cluster by what there is in its namespace.
+// DomainsOf returns the request for a Cluster with the objects of its namespace.
 func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, snapshot Snapshot) DomainRequest {
 	request := DomainRequest{Cluster: cluster, ClusterName: clusterName,
 		Promises: Outstanding(snapshot, HoldsHost), Named: named(snapshot.Machines, HoldsHost)}
@@ -66,8 +67,8 @@ func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, snapshot Snaps
 	return request
 }
 
-// Newest is the machine of the control plane that was made last: the next one will ask
-// for the same. nil: there is none.
+// Newest returns the newest machine of the control plane, because the next one will have the same
+// requirements. Nil: there is none.
 func (r DomainRequest) Newest() *infrav1.IngotMachine {
 	if len(r.ControlPlane) == 0 {
 		return nil
@@ -77,20 +78,19 @@ func (r DomainRequest) Newest() *infrav1.IngotMachine {
 	})
 }
 
-// FailureDomains lists the failure domains of a cluster by name: those of the hosts
-// that its hostSelector admits. A domain is for control planes while a machine of the
-// control plane sent there would get a host: one that controlPlaneSelector admits too,
-// that has what the newest machine of the control plane asks for, and that is free or
-// on its way back from this cluster; so that no control plane is sent to where it
-// cannot be served, and waits there for ever (decision 0095). "Free" goes by
-// the ledger, what people asked for and what other machines have chosen, not by conditions: a BMC that is away for a
-// minute must not move a control plane. A host that the machine would not be given for
-// the sake of a promise, of another group of its own Cluster even, serves no better
-// than one in use. Before the first machine of a control plane nothing but
-// controlPlaneSelector, and what its Cluster was promised, says what it will ask for.
+// FailureDomains lists the failure domains of the hosts that a cluster's hostSelector selects,
+// sorted by name. A domain is for control planes if a control plane machine would get a host
+// there, so that Cluster API sends none where it would wait forever. Such a host:
+//   - matches controlPlaneSelector;
+//   - meets the requirements of the newest control plane machine. Before the first one, those
+//     of the cluster's reservation count;
+//   - is free, or returns from this cluster. That is decided by its spec and by the selections
+//     of other machines, not by conditions: a BMC that does not answer for a minute must not
+//     move a control plane;
+//   - is not reserved for other machines, including those of the same Cluster.
 //
-// It fails with ErrSelectorInvalid, or with ErrTooManyFailureDomains when there are
-// more than MaxFailureDomains; then none are to be published.
+// It fails with ErrSelectorInvalid or, if there are more than MaxFailureDomains, with
+// ErrTooManyFailureDomains. Then none are to be published.
 func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.FailureDomain, error) {
 	admitted, err := parseSelector("hostSelector of the IngotCluster", request.Cluster.Spec.HostSelector)
 	if err != nil {
@@ -109,7 +109,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 		back := lifecycle.Returning(host, request.ClusterName)
 		name := FailureDomainOf(host, label, request.ClusterName)
 		if back {
-			name = host.Labels[label] // what it was frozen as ends with the claim (I11)
+			name = host.Labels[label] // the claim's failure domain ends with the claim (I11)
 		}
 		if name == "" || host.Namespace != request.Cluster.Namespace || !admitted.Matches(set) {
 			continue
@@ -124,20 +124,19 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 	return listDomains(serves), nil
 }
 
-// fewerDomains says what a person can do against too many failure domains: the label of
-// a cluster that is provisioned cannot be changed any more (I11).
+// fewerDomains is what the operator can do about too many failure domains. The label of a
+// provisioned cluster cannot change (I11).
 func fewerDomains(cluster *infrav1.IngotCluster) string {
 	if provisioned := cluster.Status.Initialization.Provisioned; provisioned != nil && *provisioned {
-		return "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"
+		return "narrow spec.hostSelector (spec.failureDomainLabel of a provisioned cluster cannot change)"
 	}
 	return "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"
 }
 
-// suitsNewest says of a host whether the newest machine of the control plane could
-// be on it: the next one will ask for the same. That counts what the host and networks
-// have for it to be reached by, not what pools may give. While there is none, what was promised
-// to the control plane tells. Any host will do while that is not known either, or while
-// the selector is wrong, which the machine itself says.
+// suitsNewest returns whether a host meets the requirements of the newest control plane machine,
+// including its network but not addresses of pools. Without a machine, those of the reservation
+// count. Without a reservation, or with an invalid selector, which the machine reports, any host
+// suits.
 func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	whatever := func(Candidate) bool { return true }
 	newest := r.Newest()
@@ -157,7 +156,7 @@ func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	}
 }
 
-// promised is what the control plane was promised and does not have yet; nil: nothing.
+// promised returns the reserved group of the control plane that has no hosts yet. Nil: none.
 func (r DomainRequest) promised() *group {
 	for _, p := range r.Promises {
 		if p.Namespace != r.Cluster.Namespace || p.ClusterName != r.ClusterName {
@@ -172,8 +171,8 @@ func (r DomainRequest) promised() *group {
 	return nil
 }
 
-// guard looks at the claim of the next machine of the control plane as Select will,
-// but for what "free" means: what is on its way back counts, and conditions do not.
+// guard checks the next control plane machine's claim as Select will, except that returning hosts
+// are free and conditions do not count.
 func (r DomainRequest) guard(candidates []Candidate) *reservationGuard {
 	next := &infrav1.IngotMachine{}
 	next.Namespace, next.Labels = r.Cluster.Namespace, map[string]string{clusterv1.MachineControlPlaneLabel: ""}
@@ -184,13 +183,8 @@ func (r DomainRequest) guard(candidates []Candidate) *reservationGuard {
 }
 
 func listDomains(serves map[string]bool) []clusterv1.FailureDomain {
-	names := make([]string, 0, len(serves))
-	for name := range serves {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	domains := make([]clusterv1.FailureDomain, 0, len(names))
-	for _, name := range names {
+	domains := make([]clusterv1.FailureDomain, 0, len(serves))
+	for _, name := range slices.Sorted(maps.Keys(serves)) {
 		controlPlane := serves[name]
 		domains = append(domains, clusterv1.FailureDomain{Name: name, ControlPlane: &controlPlane})
 	}

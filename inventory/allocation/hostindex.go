@@ -4,7 +4,6 @@
 package allocation
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,11 +12,11 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// maxSorted bounds the sets of groups that a HostIndex keeps its hosts sorted by.
+// maxSorted limits the sets of groups by which a HostIndex keeps its hosts sorted.
 const maxSorted = 8
 
-// HostIndex holds the hosts of one namespace as they were at one moment, and keeps them
-// sorted by the groups that plans ask about. It may be used by several goroutines at once.
+// HostIndex has the hosts of one namespace at one moment, sorted by the groups of plans. It is
+// safe for concurrent use.
 type HostIndex struct {
 	namespace  string
 	candidates []Candidate
@@ -35,7 +34,7 @@ type profiledHosts struct {
 	at       []int
 }
 
-// NewHostIndex indexes the hosts of a namespace. The objects must not be changed afterwards.
+// NewHostIndex indexes the hosts of a namespace. The objects must not change afterwards.
 func NewHostIndex(namespace string, candidates []Candidate) *HostIndex {
 	x := &HostIndex{namespace: namespace, candidates: candidates, claimable: map[string]int{}, sorted: map[string]profiledHosts{}}
 	for i, candidate := range candidates {
@@ -46,13 +45,14 @@ func NewHostIndex(namespace string, candidates []Candidate) *HostIndex {
 	return x
 }
 
-// sort returns the hosts by their profiles. A chosen host is not free.
+// sort returns the hosts by their profiles. Hosts in chosen are not free.
 func (x *HostIndex) sort(groups []group, chosen map[string]bool) []profileHosts {
-	classes := map[string]bool{}
+	var classes []string
 	for i := range groups {
-		classes[groups[i].class] = true
+		classes = append(classes, groups[i].class)
 	}
-	key := strings.Join(slices.Sorted(maps.Keys(classes)), "\x00")
+	slices.Sort(classes)
+	key := strings.Join(slices.Compact(classes), "\x00")
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	sorted, ok := x.sorted[key]

@@ -14,9 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// Whatever was asked before, plans that share an index are those of the list, and what the
-// index keeps is bounded.
-func TestHostIndexPlansAsTheList(t *testing.T) {
+// Plans with a shared index equal plans from the list, and the index is bounded.
+func TestHostIndexPlansLikeTheList(t *testing.T) {
 	satisfied, blocked := 0, 0
 	for seed := range needs.Sample(400) {
 		r := rand.New(rand.NewPCG(seed, 9))

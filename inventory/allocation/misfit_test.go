@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A host that was chosen is judged as Select judges it, but for who has chosen it.
+// A selected host is judged as in Select, except for other machines.
 func TestMisfit(t *testing.T) {
 	host := func(change func(Candidate)) Candidate {
 		c := candidate("h1", "r1")
@@ -33,7 +33,7 @@ func TestMisfit(t *testing.T) {
 		"without hardware":       {func(*SelectionRequest) {}, Candidate{Host: candidate("h1", "r1").Host}, "its IngotHardware does not exist"},
 		"claimed":                {func(*SelectionRequest) {}, host(func(c Candidate) { c.Host.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }), "claimed"},
 		"it has the endpoint by now": {endpoint("192.0.2.7", false), recorded("h1", "192.0.2.7", ""),
-			"recorded with 192.0.2.7, by which the cluster's control plane is reached: delete the IngotHost and register it again, to give it another address"},
+			"recorded with 192.0.2.7, the endpoint of the cluster. Delete the IngotHost and register it again to change its address"},
 		"several, in Select's order": {func(r *SelectionRequest) {
 			r.FailureDomain = "r2"
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: &memory}}

@@ -13,86 +13,83 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Snapshot is the inventory of one namespace, as it was seen at one moment. Objects of
-// other namespaces in it are left out of account.
+// Snapshot is the inventory of one namespace at one moment. Objects of other namespaces are ignored.
 type Snapshot struct {
 	Candidates []Candidate
-	// Index of the Candidates, which several plans share; nil: each plan makes its own.
+	// Index of the Candidates, which several plans share. Nil: each plan creates one.
 	Index        *HostIndex
 	Machines     []infrav1.IngotMachine
 	Reservations []infrav1.IngotReservation
-	// Now ends promises.
+	// Now decides which reservations are expired.
 	Now time.Time
 }
 
-// Demand is what one Cluster asks for: groups of equal machines.
+// Demand has the machines of one Cluster, as groups of equal machines.
 type Demand struct{ Groups []DemandGroup }
 
 // DemandGroup is a number of equal machines.
 type DemandGroup struct {
-	// Name is the MachineDeployment's in the topology; of control planes any.
+	// Name of the MachineDeployment in the topology. For a control plane, any.
 	Name         string
 	ControlPlane bool
-	// Count of machines, those included that have their host already.
+	// Count of machines, including those with a host.
 	Count int
-	// FailureDomains in one of which each machine must be placed; empty: any.
+	// FailureDomains in which a machine may be placed. Empty: any.
 	FailureDomains []string
-	// Template of the machines. Its hostSelector, rootDeviceHints, softwareRAID and the
-	// interfaces that its networkData asks for count.
+	// Template of the machines. Only hostSelector, rootDeviceHints, softwareRAID and the
+	// interfaces of networkData count.
 	Template infrav1.IngotMachineSpec
-	// Architecture of the image that the template names; empty: any.
+	// Architecture of the template's image. Empty: any.
 	Architecture string
 }
 
-// PromiseRequest asks for the hosts of one Cluster.
+// PromiseRequest is a request for the hosts of one Cluster.
 type PromiseRequest struct {
-	// Namespace and ClusterName of the Cluster. What it was promised before, the demand
-	// takes the place of; machines of it that hold hosts are part of the demand.
+	// Namespace and ClusterName of the Cluster. The demand replaces the Cluster's reservation,
+	// and includes its machines that have hosts.
 	Namespace, ClusterName string
-	// Cluster is the spec of the IngotCluster as it is to be: selectors, failure domains.
+	// Cluster is the future spec of the IngotCluster: selectors, failure domains.
 	Cluster infrav1.IngotClusterSpec
 	Demand  Demand
-	// Surge: the demand is on top of what the Cluster has, and of what it was promised.
+	// Surge: the demand is in addition to the Cluster's machines and reservation.
 	Surge bool
-	// Purpose of the promise; empty: Creation.
+	// Purpose of the reservation. Empty: Creation.
 	Purpose infrav1.ReservationPurpose
 }
 
-// Shortfall says how many machines of a group cannot have a host, and why.
+// Shortfall has the number of machines of a group without a host, and why.
 type Shortfall struct {
-	// Group by its name, and the failure domains that it asked for.
+	// Group has the name of the group.
 	Group          string
 	ControlPlane   bool
 	FailureDomains []string
-	// Needed counts the hosts that the group still needs, Missing those that are not there.
+	// Needed is the number of hosts that the group still needs; Missing, of those it cannot get.
 	Needed, Missing int
-	// Suiting hosts there are in all, Free ones among them.
+	// Suiting is the number of suitable hosts; Free, of those among them that are free.
 	Suiting, Free int
-	// Message for people: the same for the same inventory.
+	// Message explains the shortfall. It is the same for the same inventory.
 	Message string
 }
 
-// PromisePlan is the answer to a PromiseRequest.
+// PromisePlan is the result of a PromiseRequest.
 type PromisePlan struct {
-	// Satisfied: there is a host for every machine, and what was promised to other
-	// Clusters can be kept no worse than without.
+	// Satisfied: there is a host for every machine without harm to other reservations.
 	Satisfied bool
-	// Missing is in the order of the demand.
+	// Missing has the shortfalls in the order of the demand.
 	Missing []Shortfall
-	// Message sums up what is missing, in at most MaxExplanation characters; empty when
-	// nothing is. It names no other Cluster.
+	// Message sums up the shortfalls in at most MaxExplanation characters. Empty: none. It names
+	// no other Cluster.
 	Message string
-	// Reservation is what to promise.
+	// Reservation is the spec for the demand.
 	Reservation infrav1.IngotReservationSpec
 }
 
-// PlanPromise says whether every machine of a demand can have a host of its own that
-// suits it, while the promises to other Clusters stay as good as they are. It is pure:
-// the same request and snapshot, in any order, give the same plan.
+// PlanPromise reports whether every machine of a demand can have a suitable host without harm to the
+// reservations of other Clusters. It is pure, and the order of the objects does not matter.
 //
-// It is a matching in a bipartite graph: machines on one side, free hosts on the other.
-// Equal machines are one node, of whichever other Clusters they are, and so are hosts that
-// suit the same groups, so that its size depends on the number of kinds, not of hosts.
+// It computes a matching in a bipartite graph: machines on one side, free hosts on the other. Equal
+// machines are one node, and so are hosts that suit the same groups, so that its size depends on
+// the number of kinds, not of hosts.
 //
 // It fails with ErrSelectorInvalid.
 func PlanPromise(request PromiseRequest, snapshot Snapshot) (PromisePlan, error) {
@@ -133,7 +130,7 @@ func PlanPromise(request PromiseRequest, snapshot Snapshot) (PromisePlan, error)
 	return plan, nil
 }
 
-// ClaimedBy are the hosts of a namespace whose claims name the Cluster, by their names.
+// ClaimedBy returns the hosts of a namespace with a claim of the Cluster, sorted by name.
 func (s Snapshot) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost {
 	var hosts []*infrav1.IngotHost
 	for _, c := range s.Candidates {
@@ -145,7 +142,7 @@ func (s Snapshot) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost 
 	return hosts
 }
 
-// reservation is what to promise if the plan can be met.
+// reservation returns the spec for the demand.
 func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 	spec := infrav1.IngotReservationSpec{
 		HostSelector:         r.Cluster.HostSelector.DeepCopy(),
@@ -163,7 +160,7 @@ func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 	return spec
 }
 
-// needs counts, for each group of the reservation, the machines without a host.
+// needs returns the number of machines without a host for each group of the reservation.
 func (r PromiseRequest) needs(snapshot Snapshot) []int {
 	spec := r.reservation()
 	if r.Surge {
@@ -189,7 +186,7 @@ func (g *group) shortfall(m *matching, i int) Shortfall {
 	return s
 }
 
-// explainShort says what a group lacks.
+// explainShort describes a shortfall.
 func (g *group) explainShort(s Shortfall) string {
 	var b strings.Builder
 	if s.ControlPlane {
@@ -215,10 +212,10 @@ func (g *group) explainShort(s Shortfall) string {
 	return inventory.Truncate(b.String(), maxShortfall)
 }
 
-// maxShortfall bounds Shortfall.Message, in characters.
+// maxShortfall is the maximum length of Shortfall.Message, in characters.
 const maxShortfall = 500
 
-// sumUp makes one message of all shortfalls. What does not fit is counted.
+// sumUp joins the messages of all shortfalls, and counts those that do not fit.
 func sumUp(missing []Shortfall) string {
 	if len(missing) == 0 {
 		return ""

@@ -9,22 +9,21 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// reservationGuard says which hosts a machine may have while the promises to Clusters, its own
-// among them, stay as good as they are. nil allows all.
+// reservationGuard decides which hosts a machine may have without harm to the reservations of
+// Clusters, including its own. Nil allows all.
 type reservationGuard struct{ rules []guardRule }
 
-// guardRule is what one class of promises allows.
+// guardRule is the decision for one class of reservations.
 type guardRule struct {
-	// of is the kind of each candidate, by its place; -1: of another namespace.
+	// of is the kind of each candidate, by its index. -1: of another namespace.
 	of      []int
 	allowed []bool
 }
 
-// newReservationGuard looks at the machine's claim twice: first as if there were promises for
-// upgrades only, so that a host which a Cluster gave up comes back to it, whoever else is
-// short; then with all promises. Both have to allow a host. Where the machine's own group
-// can have a host at all there is one that both allow: a greatest matching of the first
-// class can be extended to a greatest of all.
+// newReservationGuard checks the machine's claim twice: against the reservations for upgrades only, so
+// that a Cluster gets the hosts back that it released for its upgrade, and against all
+// reservations. Both must allow a host. If the machine's own group can have a host at all, both
+// allow one: a maximum matching of the first class can be extended to a maximum one of all.
 func newReservationGuard(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost) bool) *reservationGuard {
 	all, own := c.promised()
 	first, ownFirst := ofUpgrades(all, own)
@@ -43,8 +42,8 @@ func newReservationGuard(c *criteria, candidates []Candidate, free func(*infrav1
 	return k
 }
 
-// ofUpgrades are the groups that are promised for upgrades, and which of them is own;
-// none where all are, since those say it already.
+// ofUpgrades returns the groups of reservations for upgrades, and the index of own among them. It
+// returns none if all groups are, because the check of all groups covers them.
 func ofUpgrades(all []group, own int) (first []group, ownFirst int) {
 	ownFirst = -1
 	for i := range all {
@@ -62,10 +61,9 @@ func ofUpgrades(all []group, own int) (first []group, ownFirst int) {
 	return first, ownFirst
 }
 
-// newGuardRule looks at the machine's claim as the next of all: the promise of its own
-// Cluster is one host smaller then. A host may be taken if, without it, no more machines
-// of promises go without than now. free says which hosts there are to give; not ok: any
-// may be taken.
+// newGuardRule checks the machine's claim as the next one: the reservation of its own Cluster then
+// needs one host less. The machine may take a host if, without it, no more reserved machines lack
+// a host than now. free reports which hosts are free. Not ok: the machine may take any.
 func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, free func(*infrav1.IngotHost) bool) (rule guardRule, ok bool) {
 	left := 0
 	for i := range now {
@@ -75,7 +73,7 @@ func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, fre
 		left--
 	}
 	if left <= 0 {
-		return rule, false // nothing is promised but what the machine takes
+		return rule, false // only the machine's own host is reserved
 	}
 	profiles, at := groupByProfile(c.Machine.Namespace, candidates, free, now)
 	sides := joinProfiles(now, profiles, func(group int) bool { return group == own })
@@ -86,7 +84,7 @@ func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, fre
 	after := newMatching(then, sides.kinds)
 	after.fill()
 	if own >= 0 {
-		// One machine fewer to serve. Had it gone without, nobody loses by its claim.
+		// If the machine would have got no host, its claim harms no other machine.
 		before := newMatching(sides.groups, sides.kinds)
 		before.fill()
 		if before.total() == after.total() {
@@ -102,8 +100,7 @@ func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, fre
 	return rule, true
 }
 
-// promised lists the groups of all promises, and says which of them the machine is one
-// of; -1: of none.
+// promised returns the groups of all reservations, and the index of the machine's group. -1: none.
 func (c *criteria) promised() (groups []group, own int) {
 	own = -1
 	asks := asking{}
@@ -125,7 +122,7 @@ func (c *criteria) promised() (groups []group, own int) {
 	return groups, own
 }
 
-// allows says whether the host, by its place among the candidates, may be taken.
+// allows reports whether the machine may take the candidate, by its index.
 func (k *reservationGuard) allows(candidate int) bool {
 	if k == nil {
 		return true
@@ -136,8 +133,8 @@ func (k *reservationGuard) allows(candidate int) bool {
 	})
 }
 
-// KeepsPromises says whether the machine of the request may have the host: what Select
-// decides, once more, when more is known. A host that is no candidate may not.
+// KeepsPromises reports whether the reservations allow the machine to have the host, as Select decides.
+// It is false for a host that is no candidate.
 //
 // It fails with ErrSelectorInvalid.
 func KeepsPromises(request SelectionRequest, candidates []Candidate, host string) (bool, error) {

@@ -11,23 +11,22 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// group is a number of equal machines that need hosts: of a demand, or of what is
-// outstanding of a promise.
+// group is a number of equal machines of a demand or a reservation that need hosts.
 type group struct {
 	reserved infrav1.ReservedGroup
 	criteria *criteria
 	need     int
-	// upgrade: the hosts are promised for an upgrade.
+	// upgrade: the hosts are reserved for an upgrade.
 	upgrade bool
-	// class is all that is asked of a host, as text: groups of one class suit the same
-	// hosts, but for those that hold the data of a Cluster.
+	// class is the text of all requirements. Groups of one class suit the same hosts, except
+	// hosts with the data of a Cluster.
 	class string
 }
 
-// asking is what has been parsed, by class: groups of one class ask for the same.
+// asking caches parsed criteria by class.
 type asking map[string]*criteria
 
-// group of a Cluster, of which need machines have no host yet.
+// group returns the group of a Cluster with need machines without a host.
 func (a asking) group(clusterName string, spec *infrav1.IngotReservationSpec, reserved infrav1.ReservedGroup, need int) (group, error) {
 	g := group{reserved: reserved, need: need, upgrade: spec.Purpose == infrav1.ReservationUpgrade}
 	asked := reserved
@@ -37,7 +36,7 @@ func (a asking) group(clusterName string, spec *infrav1.IngotReservationSpec, re
 		Group   infrav1.ReservedGroup
 	}{clusterOf(spec), asked})
 	if err != nil {
-		return g, fmt.Errorf("write down what group %s asks for: %w", reserved.Name, err)
+		return g, fmt.Errorf("encode requirements of group %s: %w", reserved.Name, err)
 	}
 	g.class = string(class)
 	parsed := a[g.class]
@@ -58,8 +57,7 @@ func (a asking) group(clusterName string, spec *infrav1.IngotReservationSpec, re
 	return g, nil
 }
 
-// clusterOf is what a reservation has of the IngotCluster: all of it that says which
-// hosts machines may have.
+// clusterOf returns the fields of the IngotCluster in a reservation: those that select hosts.
 func clusterOf(spec *infrav1.IngotReservationSpec) infrav1.IngotClusterSpec {
 	return infrav1.IngotClusterSpec{
 		HostSelector: spec.HostSelector, ControlPlaneSelector: spec.ControlPlaneSelector,
@@ -67,7 +65,7 @@ func clusterOf(spec *infrav1.IngotReservationSpec) infrav1.IngotClusterSpec {
 	}
 }
 
-// machineOf is what a reservation has of the machines of a group.
+// machineOf returns the fields of the machines in a reserved group.
 func machineOf(reserved infrav1.ReservedGroup) infrav1.IngotMachineSpec {
 	spec := infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints,
 		SoftwareRAID: reserved.SoftwareRAID}
@@ -80,7 +78,7 @@ func machineOf(reserved infrav1.ReservedGroup) infrav1.IngotMachineSpec {
 	return spec
 }
 
-// reservedGroup is what to promise to a group of a demand.
+// reservedGroup returns the reservation of a group of a demand.
 func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
 	reserved := infrav1.ReservedGroup{
 		Name: g.Name, Count: int32(min(g.Count, 1<<30)), FailureDomains: slices.Compact(slices.Sorted(slices.Values(g.FailureDomains))),
@@ -100,8 +98,8 @@ func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
 	return reserved
 }
 
-// saidOf is a copy without what says nothing, such as the empty matchLabels of a class's
-// variable: the schema wants something said where there is a selector.
+// saidOf returns a copy without empty parts, such as the empty matchLabels of a class's variable. The
+// schema requires that a selector has content.
 func saidOf(selector *infrav1.HostSelector) *infrav1.HostSelector {
 	said := selector.DeepCopy()
 	switch {
@@ -116,8 +114,8 @@ func saidOf(selector *infrav1.HostSelector) *infrav1.HostSelector {
 	return said
 }
 
-// groups of a promise that need hosts. Selectors that do not parse select no host, and
-// nothing is kept for them.
+// groups returns the groups of a reservation that need hosts. It omits groups with invalid selectors,
+// which select no host.
 func (p Promise) groups(a asking) []group {
 	var groups []group
 	for i, reserved := range p.Spec.Groups {
@@ -135,41 +133,40 @@ func (g *group) controlPlane() bool {
 	return g.reserved.ControlPlane != nil && *g.reserved.ControlPlane
 }
 
-// suits says whether a machine of the group could be on the host, were it free.
+// suits reports whether the host suits the group, even if it is in use.
 func (g *group) suits(candidate Candidate) bool {
 	return g.asksFor(candidate) && !foreignData(candidate.Host, g.criteria.ClusterName)
 }
 
-// asksFor is suits, whatever data the host holds: it is the same for groups of one class.
+// asksFor is suits without the check of data on the host. It is equal for groups of one class.
 func (g *group) asksFor(candidate Candidate) bool {
 	return (len(g.reserved.FailureDomains) == 0 || slices.Contains(g.reserved.FailureDomains, g.criteria.domain(candidate.Host))) &&
 		g.criteria.suits(candidate)
 }
 
-// kind is a number of hosts that suit the same groups.
+// kind is a set of hosts that suit the same groups.
 type kind struct {
-	// suits says so of each group.
+	// suits has the result for each group.
 	suits []bool
-	// total counts the hosts, free those that can be claimed now.
+	// total is the number of hosts; free, of those that can be claimed now.
 	total, free int
 }
 
-// sorted are groups and kinds of hosts: the two sides of a matching.
+// sorted has groups and kinds of hosts: the two sides of a matching.
 type sorted struct {
 	groups []group
-	// at is where each of the groups that were asked about is among them.
+	// at has the index of each original group in groups.
 	at    []int
 	kinds []kind
-	// of is the kind of each profile.
+	// of has the kind of each profile.
 	of []int
 }
 
-// joinProfiles sorts hosts, by their profiles, into kinds; and joins groups
-// that suit the same hosts into one that needs as many, but for those that are to stand
-// apart. So the matching depends on how many different things are asked for and how many
-// different hosts there are, not on how many Clusters ask.
+// joinProfiles groups hosts into kinds by their profiles, and joins groups that suit the same hosts,
+// except those for which apart is true. So the size of the matching does not depend on the number
+// of Clusters.
 func joinProfiles(groups []group, profiles []profileHosts, apart func(group int) bool) sorted {
-	holding := map[string]bool{} // Clusters whose data some hosts hold
+	holding := map[string]bool{} // Clusters whose data is on some hosts
 	for i := range profiles {
 		if record := profiles[i].Host.Spec.Record; record != nil && record.LastClusterName != "" {
 			holding[record.LastClusterName] = true
@@ -204,7 +201,7 @@ func joinProfiles(groups []group, profiles []profileHosts, apart func(group int)
 	return s
 }
 
-// add returns the kind of hosts that look like this one.
+// add returns the kind of the candidate.
 func (s *sorted) add(candidate Candidate, bySuits map[string]int) int {
 	suits, signature := make([]bool, len(s.groups)), make([]byte, len(s.groups))
 	asks := map[string]bool{}

@@ -3,16 +3,19 @@
 
 package allocation
 
-// matching gives free hosts to machines: groups of equal machines on one side, kinds of
-// equal hosts on the other. Every augmenting path leaves the groups before at what they
-// have, so that which group goes short depends on the order of the groups alone, not on
-// that of the hosts (the sets of machines that can be served are a transversal matroid).
+import "slices"
+
+// matching assigns free hosts to machines: groups of equal machines on one side, kinds of equal
+// hosts on the other. An augmenting path never takes a host from an earlier group, so that the
+// order of the groups alone decides which group lacks hosts (the sets of machines that can be
+// served are a transversal matroid).
 type matching struct {
 	groups []group
 	kinds  []kind
-	// fits lists the kinds that suit a group.
+	// fits has the kinds that suit each group.
 	fits [][]int
-	// given counts the hosts of a kind that a group has; room those that nobody has.
+	// given is the number of hosts of a kind that a group has. room is the number of unassigned
+	// ones.
 	given [][]int
 	room  []int
 	met   []int
@@ -39,7 +42,7 @@ func newMatching(groups []group, kinds []kind) *matching {
 
 func (m *matching) unmet(g int) int { return m.groups[g].need - m.met[g] }
 
-// total counts the machines that have a host.
+// total returns the number of machines with a host.
 func (m *matching) total() int {
 	total := 0
 	for _, n := range m.met {
@@ -48,10 +51,10 @@ func (m *matching) total() int {
 	return total
 }
 
-// fill gives hosts to the groups in their order, as many as there are.
+// fill assigns hosts to the groups in order.
 func (m *matching) fill() {
 	for g := range m.groups {
-		for _, k := range m.fits[g] { // what is to be had without asking anybody
+		for _, k := range m.fits[g] { // without a change for other groups
 			n := min(m.room[k], m.unmet(g))
 			m.give(g, k, n)
 			m.met[g] += n
@@ -66,11 +69,11 @@ func (m *matching) give(g, k, n int) {
 	m.given[g][k] += n
 }
 
-// augment finds a host for one more machine of the group, others making room for it:
-// a shortest path from the group to a kind with room, breadth first.
+// augment finds a host for one more machine of the group by reassigning hosts of others: a shortest
+// path from the group to a kind with room, breadth first.
 func (m *matching) augment(from int) bool {
-	// reached is by whom a kind was reached, left where a group came from.
-	reached, left := filled(len(m.kinds), -1), filled(len(m.groups), -1)
+	// reached is the group from which a kind was reached; left, the kind from which a group was.
+	reached, left := slices.Repeat([]int{-1}, len(m.kinds)), slices.Repeat([]int{-1}, len(m.groups))
 	seen := make([]bool, len(m.groups))
 	seen[from] = true
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
@@ -109,9 +112,8 @@ func (m *matching) shift(k int, reached, left []int) {
 	}
 }
 
-// spare says of each kind whether the matching, which is a greatest one, could be as
-// great without one of its free hosts: one is unused, or a group that has one can have
-// another instead.
+// spare reports for each kind whether the maximum matching keeps its size without one free host of
+// the kind: one is unused, or a group that has one can have another host instead.
 func (m *matching) spare() []bool {
 	spare := make([]bool, len(m.kinds))
 	var queue []int
@@ -135,12 +137,4 @@ func (m *matching) spare() []bool {
 		}
 	}
 	return spare
-}
-
-func filled(n, value int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = value
-	}
-	return list
 }

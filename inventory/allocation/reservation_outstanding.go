@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -13,15 +14,15 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Promise is what is outstanding of one reservation.
+// Promise is the outstanding part of a reservation.
 type Promise struct {
 	Namespace, ClusterName string
 	Spec                   *infrav1.IngotReservationSpec
-	// Needs counts, for each group of the spec, the machines that have no host yet.
+	// Needs has the number of machines without a host for each group of the spec.
 	Needs []int
 }
 
-// Left counts the hosts that the promise still keeps for its Cluster.
+// Left returns the number of hosts that are still reserved.
 func (p Promise) Left() int {
 	left := 0
 	for _, need := range p.Needs {
@@ -30,16 +31,15 @@ func (p Promise) Left() int {
 	return left
 }
 
-// HoldsHost says whether a machine has chosen its host: from then on it counts as the
-// machine's, and as part of what its Cluster was promised.
+// HoldsHost returns the host that a machine has selected. The host then counts as the machine's, and
+// towards the reservation of its Cluster.
 func HoldsHost(machine *infrav1.IngotMachine) (host string, ok bool) {
 	id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
 	return id.Host, err == nil
 }
 
-// ClaimedHost says of machines whether they have their host for good: it carries their
-// claim. What a machine has only chosen it may have to give back (see HoldsHost), so that
-// a promise may not end by it.
+// ClaimedHost returns a function that returns the host with a machine's claim. A machine may lose a
+// host that it has only selected (see HoldsHost), so that a reservation must not end with it.
 func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host string, ok bool) {
 	claims := map[string]*infrav1.HostClaim{}
 	for _, c := range candidates {
@@ -57,10 +57,9 @@ func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host strin
 	}
 }
 
-// Outstanding derives from the machines what is left of each reservation, so that
-// nothing has to be counted when a claim is made. What has expired, or is met, or is
-// being deleted, is left out. holds says which machines have their host. The promises
-// are in the order of their namespaces and Clusters.
+// Outstanding derives the outstanding part of each reservation from the machines, so that a claim
+// needs no counter. It omits reservations that are expired, satisfied or being deleted. holds
+// reports which machines have a host. The result is sorted by namespace and Cluster.
 func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, bool)) []Promise {
 	var promises []Promise
 	clusterMachines := clusterMachines(snapshot.Machines)
@@ -76,31 +75,27 @@ func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, b
 		}
 	}
 	slices.SortFunc(promises, func(a, b Promise) int {
-		if by := strings.Compare(a.Namespace, b.Namespace); by != 0 {
-			return by
-		}
-		return strings.Compare(a.ClusterName, b.ClusterName)
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.ClusterName, b.ClusterName))
 	})
 	return promises
 }
 
-// Stands says whether a reservation still binds: it is not being deleted and has not
-// expired.
+// Stands reports whether a reservation is in force: neither expired nor being deleted.
 func Stands(r *infrav1.IngotReservation, now time.Time) bool {
 	return r.DeletionTimestamp.IsZero() && (r.Spec.ExpiresAt.IsZero() || now.Before(r.Spec.ExpiresAt.Time))
 }
 
-// Left counts the machines of a reservation that have no host yet, whether it still
-// binds or not. holds says which have one.
+// Left returns the number of machines of a reservation without a host, even if it is not in force.
+// holds reports which machines have one.
 func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) int {
 	return Promise{Needs: outstanding(&r.Spec, clusterMachines(machines)[clusterKey{r.Namespace, r.Name}], holds)}.Left()
 }
 
-// clusterKey names the machines of one Cluster.
+// clusterKey identifies a Cluster.
 type clusterKey struct{ namespace, clusterName string }
 
-// clusterMachines sorts machines by their Clusters, so that many promises are counted in one pass.
-// Those that are being deleted are left out: the host of one is another's soon.
+// clusterMachines groups machines by Cluster. It omits those that are being deleted, whose hosts other
+// machines will get.
 func clusterMachines(machines []infrav1.IngotMachine) map[clusterKey][]*infrav1.IngotMachine {
 	clusterMachines := map[clusterKey][]*infrav1.IngotMachine{}
 	for i := range machines {
@@ -113,7 +108,7 @@ func clusterMachines(machines []infrav1.IngotMachine) map[clusterKey][]*infrav1.
 	return clusterMachines
 }
 
-// outstanding counts what is left for the machines of one Cluster.
+// outstanding returns the number of machines without a host for each group of one Cluster.
 func outstanding(spec *infrav1.IngotReservationSpec, machines []*infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) []int {
 	needs := make([]int, len(spec.Groups))
 	for i, g := range spec.Groups {
@@ -129,9 +124,9 @@ func outstanding(spec *infrav1.IngotReservationSpec, machines []*infrav1.IngotMa
 	return needs
 }
 
-// Holding counts, for each group of a demand, the machines of the Cluster that have chosen
-// their host and are not being deleted; those too of a group that asks for none, which an
-// autoscaler may have made.
+// Holding returns, for each group of a demand, the number of the Cluster's machines that have selected a
+// host and are not being deleted. It includes groups with count 0, to which an autoscaler may add
+// machines.
 func Holding(namespace, clusterName string, demand Demand, machines []infrav1.IngotMachine) []int {
 	spec := infrav1.IngotReservationSpec{}
 	for _, g := range demand.Groups {
@@ -148,8 +143,7 @@ func Holding(namespace, clusterName string, demand Demand, machines []infrav1.In
 	return holding
 }
 
-// groupOf finds the group that a machine of the reservation's Cluster belongs to, by the
-// labels that Cluster API gives it; -1: none.
+// groupOf returns the index of a machine's group by the labels of Cluster API. -1: none.
 func groupOf(spec *infrav1.IngotReservationSpec, labels map[string]string) int {
 	_, controlPlane := labels[clusterv1.MachineControlPlaneLabel]
 	topology, deployment := labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], labels[clusterv1.MachineDeploymentNameLabel]
@@ -162,7 +156,7 @@ func groupOf(spec *infrav1.IngotReservationSpec, labels map[string]string) int {
 	})
 }
 
-// named holds the hosts that machines have chosen.
+// named returns the hosts that machines have selected.
 func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) map[string]bool {
 	names := map[string]bool{}
 	for i := range machines {
@@ -173,8 +167,8 @@ func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (s
 	return names
 }
 
-// RequestOf asks for what a reservation promises, so that PlanPromise says whether the
-// hosts for it are still there.
+// RequestOf returns the request for the hosts of a reservation, so that PlanPromise reports whether they
+// still exist.
 func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
 	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: clusterOf(&r.Spec), Purpose: r.Spec.Purpose}
 	for _, g := range r.Spec.Groups {
@@ -186,10 +180,9 @@ func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
 	return request
 }
 
-// Lowered returns the groups of a reservation as far as a topology asks for them still:
-// without MachineDeployments that are gone, and with no more machines than it says. It
-// never raises a count, and leaves one alone where the topology does not say how many:
-// then an autoscaler does. An upgrade has one machine more than that for its surge.
+// Lowered returns the groups of a reservation that a topology still needs: without removed
+// MachineDeployments, and with at most the replicas of the topology. It never raises a count, and
+// keeps one whose replicas an autoscaler sets. An upgrade has one more machine for its surge.
 func Lowered(spec infrav1.IngotReservationSpec, topology clusterv1.Topology) []infrav1.ReservedGroup {
 	most := map[string]*int32{}
 	for i := range topology.Workers.MachineDeployments {

@@ -16,16 +16,15 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// profileHosts is a number of hosts that look the same: a specimen, how many there are, and
-// how many of them can be claimed now.
+// profileHosts is a set of hosts with equal profiles: one of them, their number, and the number of those
+// that can be claimed now.
 type profileHosts struct {
 	Candidate
 	total, free int
 }
 
-// groupByProfile sorts the hosts of a namespace by their profiles. at is the profile
-// of each candidate, by its place; -1: of another namespace. free says which can be
-// claimed.
+// groupByProfile groups the hosts of a namespace by profile. at has the profile of each candidate, by its
+// index. -1: of another namespace. free reports which hosts can be claimed.
 func groupByProfile(namespace string, candidates []Candidate, free func(*infrav1.IngotHost) bool, groups []group) (profiles []profileHosts, at []int) {
 	profile := newProfile(groups)
 	byText := map[string]int{}
@@ -51,7 +50,7 @@ func groupByProfile(namespace string, candidates []Candidate, free func(*infrav1
 	return profiles, at
 }
 
-// claimableBut says that a host can be claimed, and none of the machines has chosen it.
+// claimableBut reports whether a host can be claimed and no machine has selected it.
 func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
 	return func(host *infrav1.IngotHost) bool {
 		ok, _ := lifecycle.Claimable(host)
@@ -59,20 +58,20 @@ func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
 	}
 }
 
-// profile lists what groups ask about hosts. Hosts whose text at returns is equal suit the
-// same groups.
+// profile has the properties of hosts on which groups depend. Hosts with equal texts of at suit the same
+// groups.
 type profile struct {
 	keys []string
-	// disks are what is asked of those to install to.
+	// disks has the requirements for root disks.
 	disks []*diskRequirement
-	// networks are what is asked of the interfaces.
+	// networks has the requirements for interfaces.
 	networks []*infrav1.NetworkData
-	// trust: a group demands verified boots.
+	// trust: a group requires verified boots.
 	trust bool
 	text  []byte
 }
 
-// diskRequirement is what a machine says of the disks to install to.
+// diskRequirement is a machine's requirement for root disks.
 type diskRequirement struct {
 	Hints *infrav1.RootDeviceHints
 	RAID  *infrav1.SoftwareRAID
@@ -92,7 +91,7 @@ func newProfile(groups []group) *profile {
 	return p
 }
 
-// ask adds what one group sees.
+// ask adds the requirements of one group.
 func (p *profile) ask(c *criteria) {
 	p.keys = append(p.keys, c.label)
 	p.trust = p.trust || c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified
@@ -115,7 +114,7 @@ func addNew[T any](list []*T, one *T) []*T {
 	return append(list, one)
 }
 
-// at writes down what is seen of a host; the text is good until the next.
+// at returns the profile of a host as text, which is valid until the next call.
 func (p *profile) at(candidate Candidate) []byte {
 	p.text = p.text[:0]
 	for _, key := range p.keys {
@@ -139,7 +138,7 @@ func (p *profile) at(candidate Candidate) []byte {
 	return p.text
 }
 
-// hardware writes down what is built in.
+// hardware adds the hardware to the text.
 func (p *profile) hardware(candidate Candidate) {
 	spec := &candidate.Hardware.Spec
 	p.word(spec.Architecture)

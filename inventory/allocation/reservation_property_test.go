@@ -128,7 +128,7 @@ func allGroups(t *testing.T, l lot, needs []int, spec *infrav1.IngotReservationS
 	return others, own
 }
 
-// The plan is the one that trying everything finds, whatever order the hosts come in.
+// The plan equals that of a brute-force search, in any order of the hosts.
 func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 	satisfied, blocked := 0, 0
 	for seed := range needs.Sample(1500) {
@@ -186,9 +186,9 @@ func goWithout(groups []group, own, h int, candidates []Candidate) (before, afte
 	return before, len(rest) - most(rest, taken)
 }
 
-// A host is refused exactly when, without it, more machines of promises go without: of all
-// promises, or of those for upgrades.
-func TestKeeperAgainstBruteForce(t *testing.T) {
+// The guard refuses a host exactly if more reserved machines lack a host without it: of all
+// reservations, or of those for upgrades.
+func TestReservationGuardAgainstBruteForce(t *testing.T) {
 	allowed, refused, forUpgrades := 0, 0, 0
 	for seed := range needs.Sample(1500) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -254,8 +254,7 @@ func goWithoutAny(groups []group, candidates []Candidate) (without, of int) {
 	return len(all) - most(all, make([]bool, len(candidates))), len(all)
 }
 
-// What hosts look like to groups is all that decides: hosts of one kind suit the same.
-func TestKindsSuitAlike(t *testing.T) {
+func TestHostsOfOneKindSuitTheSameGroups(t *testing.T) {
 	for seed := range needs.Sample(500) {
 		l := randomLot(rand.New(rand.NewPCG(seed, 3)))
 		l.snapshot.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}

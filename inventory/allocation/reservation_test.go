@@ -124,7 +124,7 @@ func TestPlanPromise(t *testing.T) {
 		{"chosen by a machine", demand(md(3)), Snapshot{Candidates: held, Machines: []infrav1.IngotMachine{worker("rival", "md", "h2")}}, []string{"lacks 1 of 3 hosts; of 3 hosts that suit 2 are free"}},
 		{"of another namespace", demand(md(1)), Snapshot{Candidates: []Candidate{elsewhere}}, []string{"no host suits"}},
 		{"a surge is on top", surge, Snapshot{Candidates: hostsIn("r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("mine", workers("md", 2))}}, []string{"lacks 1 of 1"}},
-		{"another part of the inventory", picky, Snapshot{Candidates: hostsIn("r1")}, []string{"hosts of the cluster with kind=storage; no host suits"}},
+		{"another part of the inventory", picky, Snapshot{Candidates: hostsIn("r1")}, []string{"cluster labels kind=storage; no host suits"}},
 		{"of another architecture", demand(DemandGroup{Name: "md", Count: 1, Architecture: "arm64"}), Snapshot{Candidates: hostsIn("r1")}, []string{"asked for arm64; no host suits"}},
 		{"by network only, where a verified boot is demanded", trusting, Snapshot{Candidates: append(hostsIn("r1", "r1"), verified("v1"))}, []string{"lacks 1 of 2 hosts; asked for a verified boot; of 1 hosts that suit 1 are free"}},
 		{"verified boots, of hosts that look alike", trusting, Snapshot{Candidates: append(hostsIn("r1", "r1"), verified("v1"), verified("v2"))}, nil},
@@ -152,7 +152,7 @@ func TestPlanPromise(t *testing.T) {
 	}
 }
 
-// What is promised is what was asked for, in a form that does not depend on order.
+// The reservation has the requirements of the demand, in a canonical order.
 func TestPlanPromiseWritesTheReservation(t *testing.T) {
 	request := demand(
 		DemandGroup{Name: "cp", ControlPlane: true, Count: 3, FailureDomains: []string{"r2", "r1", "r2"}, Architecture: "amd64"},
@@ -182,7 +182,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 	}
 }
 
-func TestPlanPromiseExplainsBriefly(t *testing.T) {
+func TestPlanPromiseExplanationIsBounded(t *testing.T) {
 	var groups []DemandGroup
 	for i := range 60 {
 		groups = append(groups, DemandGroup{Name: strings.Repeat("n", 200) + fmt.Sprint(i), Count: 7, FailureDomains: []string{strings.Repeat("ü", 256)}})
@@ -211,7 +211,6 @@ func TestPlanPromiseRefusesSelectors(t *testing.T) {
 	}
 }
 
-// Which machine belongs to which group.
 func TestOutstanding(t *testing.T) {
 	deleting := worker("c", "md", "h1")
 	deleting.DeletionTimestamp = &metav1.Time{Time: promisedAt}
@@ -249,7 +248,7 @@ func TestOutstanding(t *testing.T) {
 	}
 }
 
-func TestSelectHonoursPromises(t *testing.T) {
+func TestSelectHonorsReservations(t *testing.T) {
 	promised := func(groups ...infrav1.ReservedGroup) func(*SelectionRequest) {
 		return func(r *SelectionRequest) {
 			r.Promises = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("other", groups...)}, Now: promisedAt}, HoldsHost)
@@ -265,10 +264,10 @@ func TestSelectHonoursPromises(t *testing.T) {
 		hosts  []Candidate
 		want   string
 	}{
-		{"none is left", promised(workers("md", 2)), hostsIn("r1", "r1"), "of 2 hosts 2 promised to others"},
+		{"none is left", promised(workers("md", 2)), hostsIn("r1", "r1"), "Of 2 hosts: 2 reserved for others."},
 		{"one is left", promised(workers("md", 1, "r2")), hostsIn("r2", "r2", "r2")[:2], "h"},
 		{"not the one that others need", promised(workers("md", 1, "r1")), hostsIn("r1", "r2"), "h2"},
-		{"a broken promise keeps what there is", promised(workers("md", 3)), hostsIn("r1"), "1 promised to others"},
+		{"a broken promise keeps what there is", promised(workers("md", 3)), hostsIn("r1"), "1 reserved for others"},
 		{"not a verified boot that others need", func(r *SelectionRequest) {
 			promised(workers("md", 1))(r)
 			r.Promises[0].Spec.BootTrust = infrav1.BootTrustVerified
@@ -289,8 +288,7 @@ func TestSelectHonoursPromises(t *testing.T) {
 	}
 }
 
-// Hosts are counted by the interfaces that networkData asks for, of who asks and of those
-// who were promised hosts.
+// The interfaces of networkData count for the demand and for reservations.
 func TestPlanPromiseByInterfaces(t *testing.T) {
 	fast := workers("md", 3)
 	fast.Ethernets = []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}
@@ -307,7 +305,7 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 		want     string // a part of the message; empty: satisfied
 	}{
 		"that enough hosts have":                     {asks(3), nil, ""},
-		"that too few hosts have":                    {asks(4), nil, "lacks 1 of 4 hosts; asked for 1 ethernets by networkData; of 3 hosts that suit 3 are free"},
+		"that too few hosts have":                    {asks(4), nil, "lacks 1 of 4 hosts; asked for 1 ethernets in networkData; of 3 hosts that suit 3 are free"},
 		"beside hosts whose interfaces are promised": {whatever(3), promised, ""},
 		"of hosts whose interfaces are promised":     {whatever(4), promised, "lacks 1 of 4 hosts; of 6 hosts that suit 6 are free, but 3 of these are promised"},
 	} {
@@ -321,9 +319,8 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 	}
 }
 
-// A promise says by which interfaces it was made, and is kept by them: another Cluster's
-// machine, which could be on any host, gets none of those.
-func TestPromisesKeepInterfaces(t *testing.T) {
+// A reservation by interfaces keeps such hosts from machines of other Clusters without networkData.
+func TestReservationsKeepInterfaces(t *testing.T) {
 	cards := append(carded("mlx5_core", "f1", "f2"), carded("igb", "s1")...)
 	mine := demand(DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
 		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: new(int32(0))}}}}}})

@@ -19,8 +19,7 @@ func upgrading(cluster string, groups ...infrav1.ReservedGroup) infrav1.IngotRes
 	return r
 }
 
-// A host that a Cluster gave up in its upgrade comes back to it, whoever else was promised
-// one and is short.
+// A Cluster gets back the host that it released for its upgrade, even if other reservations lack hosts.
 func TestUpgradesComeFirst(t *testing.T) {
 	short := reservation("short", workers("md", 1))
 	asks := func(cluster, group string) SelectionRequest {
@@ -63,7 +62,7 @@ func TestUpgradesComeFirst(t *testing.T) {
 	}
 }
 
-// A machine has its host when the host carries its claim, not when it has chosen it.
+// A machine has a host if the host carries its claim. A selection does not suffice.
 func TestClaimedHost(t *testing.T) {
 	m := worker("c", "md", "h1")
 	id, err := infrav1.ParseProviderID(m.Spec.ProviderID)
@@ -98,7 +97,7 @@ func TestClaimedHost(t *testing.T) {
 	}
 }
 
-// What a Cluster has is counted by group, whatever it was promised.
+// Machines with hosts are counted by group, with or without a reservation.
 func TestHolding(t *testing.T) {
 	going := worker("c", "md", "h9")
 	going.DeletionTimestamp = &metav1.Time{Time: promisedAt}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,11 +21,10 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// ErrSelectorInvalid: a label selector of the cluster or the machine does not parse.
+// ErrSelectorInvalid means that a label selector of the cluster or the machine does not parse.
 var ErrSelectorInvalid = errors.New("invalid selector")
 
-// Candidate is a host with the facts of its hardware; Hardware is nil where there
-// are none yet.
+// Candidate is a host with its hardware. Hardware is nil before the inspection.
 type Candidate struct {
 	Host     *infrav1.IngotHost
 	Hardware *infrav1.IngotHardware
@@ -43,70 +43,69 @@ func Candidates(hosts []infrav1.IngotHost, hardware []infrav1.IngotHardware) []C
 	return candidates
 }
 
-// SelectionRequest is what a machine asks for.
+// SelectionRequest has the requirements of a machine.
 type SelectionRequest struct {
-	// Machine that needs a host, and the IngotCluster it belongs to.
+	// Machine that needs a host, and its IngotCluster.
 	Machine *infrav1.IngotMachine
 	Cluster *infrav1.IngotCluster
 	// ClusterName is the name of the Cluster API Cluster (I12).
 	ClusterName string
-	// ControlPlane: the machine is to be a control plane.
+	// ControlPlane: the machine is a control plane.
 	ControlPlane bool
-	// FailureDomain that was asked for; empty: any, and hosts in none (I11).
+	// FailureDomain that the machine needs. Empty: any, or none (I11).
 	FailureDomain string
-	// Named holds the names of the hosts, in the machine's namespace, that the
-	// providerID of any IngotMachine names (I1).
+	// Named has the hosts in the machine's namespace that the providerID of any IngotMachine
+	// names (I1).
 	Named map[string]bool
 	// DomainUse counts, per failure domain, the machines of the same MachineSet or control
-	// plane. Machines that are being deleted are not counted: they leave the domain.
+	// plane that are not being deleted.
 	DomainUse map[string]int
 	// DeploymentUse counts, per failure domain, the machines of the same MachineDeployment
-	// that are not being deleted. It decides only where DomainUse is equal: during a rollout
-	// it includes the machines of the old MachineSet, all of which go.
+	// that are not being deleted. It only decides if DomainUse is equal: during a rollout it
+	// includes the machines of the old MachineSet, all of which will be deleted.
 	DeploymentUse map[string]int
-	// Architecture of the image that the machine names; empty: any.
+	// Architecture of the machine's image. Empty: any.
 	Architecture string
-	// Checksums of the image, or of the live system's files, that the machine names.
+	// Checksums of the machine's image, or of the files of its live system.
 	Checksums []string
-	// Promises that are outstanding, the machine's own Cluster's among them (see
-	// Outstanding): no host is taken without which they were worse off.
+	// Promises are the outstanding reservations, including those of the machine's Cluster (see
+	// Outstanding). Select takes no host that one of them needs.
 	Promises []Promise
-	// Around is what networkData needs beside the host. It is not looked at where the
-	// machine has none.
+	// Around is what networkData needs in addition to the host. Unused without networkData.
 	Around networkdata.Surroundings
 }
 
-// Selection is the pick, or why there is none.
+// Selection is the selected host, or why there is none.
 type Selection struct {
-	// Host is nil when no host suits.
+	// Host is nil if no host suits.
 	Host *infrav1.IngotHost
-	// FailureDomain of the host, to be frozen with the claim (I11); may be empty.
+	// FailureDomain of the host, which the claim fixes (I11). It may be empty.
 	FailureDomain string
-	// RootDeviceHints in force (the machine's, else the host's), to be frozen with
-	// the claim, and the disk that they choose by the facts known now; with softwareRAID
-	// the first of the two.
+	// RootDeviceHints in force (the machine's, else the host's), which the claim fixes, and the
+	// disk that they select by the present hardware. With softwareRAID it is the first of two.
 	RootDeviceHints *infrav1.RootDeviceHints
 	RootDisk        infrav1.HardwareDisk
-	// Reason and Message say why there is none: ReasonNoMatchingHost or
-	// ReasonSelectorInvalid; the message has at most MaxExplanation characters, and is the
-	// same whichever hosts other machines use.
+	// Reason and Message explain why there is none: ReasonNoMatchingHost or
+	// ReasonSelectorInvalid. The message has at most inventory.MaxText characters, and does not
+	// depend on the hosts that other machines use.
 	Reason  string
 	Message string
-	// Counts says how many hosts miss which criterion at this moment; empty: there are none.
+	// Counts has the number of hosts per criterion that they miss at present. Empty: no hosts.
 	Counts string
 }
 
-// Select picks a host for a machine, or says why there is none. It is pure: the same
-// request and candidates, in any order, give the same pick. Of the hosts that suit it takes
-// one that is not known to refuse what the machine names, of those one in the failure domain
-// that the MachineSet or control plane uses least, then the one that the MachineDeployment
-// uses least, then one that is not critically ill, then the one with the
-// least to spare, then one by a hash of machine and host, so that many machines that choose
-// at once do not all want the same host.
+// Select selects a host for a machine, or explains why there is none. It is pure: the order of
+// the candidates does not matter. Of the suitable hosts it takes, in this order:
+//   - one that has not refused the machine's image;
+//   - one in the failure domain that the MachineSet or control plane uses least;
+//   - one in the failure domain that the MachineDeployment uses least;
+//   - one that is not in critical health;
+//   - the one with the least spare capacity;
+//   - one by a hash of machine and host, so that machines that select at once differ.
 func Select(request SelectionRequest, candidates []Candidate) Selection {
 	criteria, err := newCriteria(request)
 	if err != nil {
-		return Selection{Reason: infrav1.ReasonSelectorInvalid, Message: inventory.Truncate(err.Error(), MaxExplanation)}
+		return Selection{Reason: infrav1.ReasonSelectorInvalid, Message: inventory.WithDetail("A selector is invalid: ", err.Error(), ".")}
 	}
 	var best *judgement
 	var refused []judgement
@@ -117,7 +116,7 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 		}
 		judged := criteria.judge(candidate)
 		if len(judged.misses) == 0 && !guard.allows(i) {
-			judged.missForNow("promised to others", "free, but kept for a Cluster that was promised hosts")
+			judged.missForNow("reserved for others", "free, but reserved for a Cluster")
 		}
 		switch {
 		case len(judged.misses) > 0:
@@ -138,7 +137,7 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 	}
 }
 
-// criteria is a request with its selectors parsed.
+// criteria is a request with parsed selectors.
 type criteria struct {
 	SelectionRequest
 	label        string
@@ -169,13 +168,9 @@ func newCriteria(request SelectionRequest) (*criteria, error) {
 	return c, err
 }
 
-// Misfit says what the request asks for and the host does not have any more, as Select
-// judges it; empty: nothing. It is for a choice that was made, and that inventory or
-// cluster may have left behind since. It does not look at what only the whole inventory
-// tells (who else has chosen the host, promises), nor at addresses of networkData, which
-// are given out with the claim.
-//
-// It fails with ErrSelectorInvalid.
+// Misfit returns which requirements a selected host no longer meets, as Select judges them.
+// Empty: it meets all. It ignores other machines, reservations, and the addresses of networkData,
+// which the claim assigns. It fails with ErrSelectorInvalid.
 func Misfit(request SelectionRequest, candidate Candidate) (string, error) {
 	request.Named = nil
 	criteria, err := newCriteria(request)
@@ -190,9 +185,8 @@ func Misfit(request SelectionRequest, candidate Candidate) (string, error) {
 	return inventory.Truncate(joinDetails(j.misses), MaxExplanation), nil
 }
 
-// SelectsLabels says whether the labels of a host meet a machine's selector: what can
-// be told without hardware, state and cluster. A selector that does not parse admits
-// any, so that Select gets to say so.
+// SelectsLabels reports whether the labels of a host match a machine's selector. An invalid
+// selector matches any, so that Select reports it.
 func SelectsLabels(selector *infrav1.HostSelector, set map[string]string) bool {
 	if selector == nil {
 		return true
@@ -201,7 +195,7 @@ func SelectsLabels(selector *infrav1.HostSelector, set map[string]string) bool {
 	return err != nil || parsed.Matches(labels.Set(set))
 }
 
-// parseSelector reads a selector; unset, it selects everything.
+// parseSelector parses a selector. Nil selects everything.
 func parseSelector(name string, selector *metav1.LabelSelector) (labels.Selector, error) {
 	if selector == nil {
 		return labels.Everything(), nil
@@ -215,7 +209,7 @@ func parseSelector(name string, selector *metav1.LabelSelector) (labels.Selector
 
 func (c *criteria) domain(host *infrav1.IngotHost) string { return host.Labels[c.label] }
 
-// hints in force: the machine's win over the host's.
+// hints returns the hints in force: the machine's override the host's.
 func (c *criteria) hints(host *infrav1.IngotHost) *infrav1.RootDeviceHints {
 	if c.Machine.Spec.RootDeviceHints != nil {
 		return c.Machine.Spec.RootDeviceHints
@@ -223,26 +217,25 @@ func (c *criteria) hints(host *infrav1.IngotHost) *infrav1.RootDeviceHints {
 	return host.Spec.RootDeviceHints
 }
 
-// miss is one criterion that a host fails.
+// miss is one criterion that a host does not meet.
 type miss struct {
-	// kind is the same text for every host, so that hosts can be counted by it. detail has
-	// the figures of this host.
+	// kind is equal for all hosts, to count them by it. detail has the values of this host.
 	kind, detail string
-	// passing: the miss passes without a change to hosts or selectors, for example when
-	// another machine releases the host. The nearest miss does not depend on it.
+	// passing: the miss ends without a change to hosts or selectors, for example when another
+	// machine releases the host. The nearest miss does not depend on it.
 	passing bool
 }
 
-// judgement is a candidate held against the criteria.
+// judgement is a candidate with the criteria that it misses.
 type judgement struct {
 	Candidate
 	misses []miss
-	// rootDisks are one disk, or the members of a mirror.
+	// rootDisks has one disk, or the members of a mirror.
 	rootDisks []infrav1.HardwareDisk
 	rank      rank
 }
 
-// rank orders the hosts that suit; less is better.
+// rank orders the suitable hosts. Less is better.
 type rank struct {
 	refused, domainUse, deploymentUse, ailing int
 
@@ -254,7 +247,7 @@ type rank struct {
 func (j *judgement) compare(other *judgement) int {
 	a, b := j.rank, other.rank
 	return cmp.Or(
-		cmp.Compare(a.refused, b.refused), // an install there fails, in whatever domain it is
+		cmp.Compare(a.refused, b.refused), // first, since an install there fails in any domain
 		cmp.Compare(a.domainUse, b.domainUse),
 		cmp.Compare(a.deploymentUse, b.deploymentUse),
 		cmp.Compare(a.ailing, b.ailing),
@@ -291,7 +284,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	return j
 }
 
-// judgePlace: the part of the inventory and the failure domain asked for (I11).
+// judgePlace checks labels, failure domain (I11) and boot trust.
 func (c *criteria) judgePlace(j *judgement) {
 	set := labels.Set(j.Host.Labels)
 	if !c.cluster.Matches(set) {
@@ -304,14 +297,14 @@ func (c *criteria) judgePlace(j *judgement) {
 		j.miss("in another failure domain", fmt.Sprintf("in failure domain %q", c.domain(j.Host)))
 	}
 	if trust, _, why := lifecycle.BootTrustOf(j.Host); c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified && trust != infrav1.BootTrustVerified {
-		j.miss("without a verified boot", "not booted in a verified way, as bootTrust of the IngotCluster demands: "+why)
+		j.miss("without a verified boot", "no verified boot, which the IngotCluster requires: "+strings.TrimSuffix(why, "."))
 	}
 	if !c.machine.Matches(set) {
 		j.miss("without the labels asked for", "not selected by hostSelector of the IngotMachine")
 	}
 }
 
-// judgeHardware: what is built into the host.
+// judgeHardware checks the hardware.
 func (c *criteria) judgeHardware(j *judgement) {
 	if j.Hardware == nil {
 		j.miss("without hardware facts", "its IngotHardware does not exist")
@@ -342,8 +335,8 @@ func (c *criteria) judgeHardware(j *judgement) {
 // withoutNetwork is the miss of a host that networkData of the machine does not fit.
 const withoutNetwork = "without the network asked for"
 
-// judgeInterfaces: whether the host has the interfaces that networkData asks for. It is
-// what can be told of a machine that is not there yet.
+// judgeInterfaces checks that the host has the interfaces of networkData. That is all that can be
+// checked for a machine that does not exist yet.
 func (c *criteria) judgeInterfaces(j *judgement) {
 	host := networkdata.Host{BootMAC: j.Host.Spec.BootMACAddress, NICs: j.Hardware.Spec.NICs}
 	if err := networkdata.Fit(c.Machine.Spec.NetworkData, host); err != nil {
@@ -351,8 +344,8 @@ func (c *criteria) judgeInterfaces(j *judgement) {
 	}
 }
 
-// judgeEndpoint: whether a worker would find itself where it looks for its control plane.
-// That a control plane's host has the endpoint may be meant, and nobody else can tell.
+// judgeEndpoint checks that a worker's host does not have the address of the control plane. The
+// host of a control plane may have it on purpose.
 func (c *criteria) judgeEndpoint(j *judgement) {
 	endpoint := addressuse.EndpointOf(c.Cluster)
 	if c.ControlPlane || j.Hardware == nil || !endpoint.IsValid() {
@@ -363,15 +356,14 @@ func (c *criteria) judgeEndpoint(j *judgement) {
 			continue
 		}
 		if address, err := netip.ParseAddr(entry.IP); err == nil && address == endpoint {
-			j.miss("with the endpoint of the cluster", fmt.Sprintf("recorded with %s, by which the cluster's control plane is reached: delete the IngotHost and register it again, to give it another address", endpoint))
+			j.miss("with the endpoint of the cluster", fmt.Sprintf("recorded with %s, the endpoint of the cluster. Delete the IngotHost and register it again to change its address", endpoint))
 			return
 		}
 	}
 }
 
-// judgeAddresses: whether all of networkData can be had on the host, once what pools give
-// is known. That takes longest, and most hosts of a large inventory are in use: it is asked
-// of those only against which nothing else speaks.
+// judgeAddresses checks that networkData resolves on the host. It takes longest, so it only checks
+// hosts that meet all other criteria.
 func (c *criteria) judgeAddresses(j *judgement) {
 	data := c.Machine.Spec.NetworkData
 	if data == nil || j.Hardware == nil || len(j.misses) > 0 {
@@ -382,7 +374,7 @@ func (c *criteria) judgeAddresses(j *judgement) {
 	}
 }
 
-// judgeState: whether the host can be claimed now, and by this cluster (I1, I12).
+// judgeState checks that this cluster can claim the host now (I1, I12).
 func (c *criteria) judgeState(j *judgement) {
 	claimable, why := lifecycle.Claimable(j.Host)
 	switch {
@@ -400,7 +392,7 @@ func (c *criteria) judgeState(j *judgement) {
 	}
 }
 
-// foreignData says whether the host was not cleaned since it served another cluster (I12).
+// foreignData reports whether the host was not cleaned since another cluster used it (I12).
 func foreignData(host *infrav1.IngotHost, clusterName string) bool {
 	record := host.Spec.Record
 	return record != nil && record.LastClusterName != "" && record.LastClusterName != clusterName
@@ -410,7 +402,7 @@ func (j *judgement) miss(kind, detail string) {
 	j.misses = append(j.misses, miss{kind: kind, detail: detail})
 }
 
-// missForNow adds a miss that passes by itself.
+// missForNow adds a miss that ends without a change.
 func (j *judgement) missForNow(kind, detail string) {
 	j.misses = append(j.misses, miss{kind: kind, detail: detail, passing: true})
 }

@@ -6,6 +6,7 @@ package allocation
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,37 +17,37 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// MaxExplanation bounds Selection.Message, in characters.
+// MaxExplanation is the maximum length, in characters, of the texts of Misfit and PromisePlan.
 const MaxExplanation = 1000
 
-// explain says why no host suits. message has where one was looked for, what was asked for and
-// the nearest miss; it does not depend on which hosts other machines use, so that machines
-// that wait are not written each time one is claimed. counts has how many hosts miss which
-// criterion at this moment.
+// explain returns why no host suits. message has the nearest miss and the requirements. It does
+// not depend on which hosts other machines use, so that waiting machines are not written at
+// each claim. counts has the number of hosts per criterion that they miss at present.
 func (c *criteria) explain(refused []judgement) (message, counts string) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "no host for IngotMachine %s", c.Machine.Name)
+	where := ""
 	if c.FailureDomain != "" {
-		fmt.Fprintf(&b, " in failure domain %q (label %s)", c.FailureDomain, c.label)
-	}
-	if asked := c.asked(); asked != "" {
-		b.WriteString("; asked for " + asked)
+		where = fmt.Sprintf(" in failure domain %q", inventory.Truncate(c.FailureDomain, 40))
 	}
 	if len(refused) == 0 {
-		fmt.Fprintf(&b, "; namespace %s has no IngotHost; register one", c.Machine.Namespace)
-		return inventory.Truncate(b.String(), MaxExplanation), ""
+		return fmt.Sprintf("No host suits: namespace %s has no IngotHost. Register one.", c.Machine.Namespace), ""
 	}
 	near, suits := nearest(refused)
+	message = "No host suits" + where
 	if suits {
-		b.WriteString("; the hosts that suit are claimed, busy or reserved")
+		message = "All suitable hosts are claimed, busy or reserved" + where
 	}
-	if near != nil {
-		fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, inventory.Truncate(joinDetails(near.lasting()), 250))
+	if near == nil {
+		message += "."
+	} else {
+		message = inventory.WithDetail(message+". Nearest miss: "+near.Host.Name+" (", joinDetails(near.lasting()), ").")
 	}
-	return inventory.Truncate(b.String(), MaxExplanation), fmt.Sprintf("of %d hosts %s", len(refused), countMisses(refused))
+	if asked := c.asked(); asked != "" && len(message) < inventory.MaxText-40 {
+		message = inventory.WithDetail(message+" Requirements: ", asked, ".")
+	}
+	return message, fmt.Sprintf("Of %d hosts: %s.", len(refused), countMisses(refused))
 }
 
-// asked describes the selectors and minima in a few words.
+// asked lists the selectors and minima.
 func (c *criteria) asked() string {
 	var words []string
 	say := func(name string, selector *metav1.LabelSelector) {
@@ -54,9 +55,9 @@ func (c *criteria) asked() string {
 			words = append(words, name+" "+inventory.Truncate(metav1.FormatLabelSelector(selector), 120))
 		}
 	}
-	say("hosts of the cluster with", c.Cluster.Spec.HostSelector)
+	say("cluster labels", c.Cluster.Spec.HostSelector)
 	if c.ControlPlane {
-		say("control planes with", c.Cluster.Spec.ControlPlaneSelector)
+		say("control plane labels", c.Cluster.Spec.ControlPlaneSelector)
 	}
 	say("labels", &metav1.LabelSelector{MatchLabels: c.want.MatchLabels, MatchExpressions: c.want.MatchExpressions})
 	if c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified {
@@ -75,14 +76,13 @@ func (c *criteria) asked() string {
 		words = append(words, fmt.Sprintf("a root disk of %d GB", *n))
 	}
 	if data := c.Machine.Spec.NetworkData; data != nil {
-		words = append(words, fmt.Sprintf("%d ethernets by networkData", len(data.Ethernets)))
+		words = append(words, fmt.Sprintf("%d ethernets in networkData", len(data.Ethernets)))
 	}
 	return strings.Join(words, ", ")
 }
 
-// nearest returns the host with the fewest lasting misses, of equal ones one that is out of
-// service, then the oldest; and whether some hosts have none: these suit, and are in use.
-// nil: all hosts suit.
+// nearest returns the host with the fewest lasting misses, and whether some hosts have none.
+// Among equals it prefers one that is out of service, then the oldest. Nil: all hosts suit.
 func nearest(refused []judgement) (near *judgement, suits bool) {
 	least := 0
 	for i := range refused {
@@ -93,7 +93,7 @@ func nearest(refused []judgement) (near *judgement, suits bool) {
 			continue
 		}
 		if lifecycle.OutOfService(j.Host) {
-			n-- // a person can return it to service at once
+			n-- // an operator can return it to service at once
 		}
 		if near == nil || cmp.Or(cmp.Compare(n, least), j.Host.CreationTimestamp.Compare(near.Host.CreationTimestamp.Time), cmp.Compare(j.Host.Name, near.Host.Name)) < 0 {
 			near, least = j, n
@@ -102,7 +102,7 @@ func nearest(refused []judgement) (near *judgement, suits bool) {
 	return near, suits
 }
 
-// lasting returns the misses that do not pass by themselves.
+// lasting returns the misses that do not pass without a change.
 func (j *judgement) lasting() []miss {
 	return slices.DeleteFunc(slices.Clone(j.misses), func(m miss) bool { return m.passing })
 }
@@ -115,8 +115,8 @@ func joinDetails(misses []miss) string {
 	return strings.Join(details, "; ")
 }
 
-// countMisses counts the hosts per criterion failed, the most frequent first. A host
-// counts under each criterion that it fails.
+// countMisses counts the hosts per missed criterion, the most frequent first. A host counts under
+// each criterion that it misses.
 func countMisses(refused []judgement) string {
 	counts := map[string]int{}
 	for _, j := range refused {
@@ -124,10 +124,7 @@ func countMisses(refused []judgement) string {
 			counts[m.kind]++
 		}
 	}
-	kinds := make([]string, 0, len(counts))
-	for kind := range counts {
-		kinds = append(kinds, kind)
-	}
+	kinds := slices.Collect(maps.Keys(counts))
 	slices.SortFunc(kinds, func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
-// A host whose interfaces or addresses do not fit networkData is not chosen, and the
-// message says why.
+// Select skips a host whose interfaces or addresses do not fit networkData, and explains that.
 func TestSelectByNetwork(t *testing.T) {
 	fits := candidate("fits", "r1")
 	fits.Hardware.Spec.MemoryBytes = 512 << 30 // so that the others would be taken first
@@ -34,11 +34,11 @@ func TestSelectByNetwork(t *testing.T) {
 		host Candidate
 		want string
 	}{
-		{bare, "bare (the network asked for does not fit the host: networkData.ethernets[0].nic of uplink0: none of 0 interfaces boot the host); of 1 hosts 1 without the network asked for"},
+		{bare, "bare (the network asked for does not fit the host: networkData.ethernets[0].nic of uplink0: none of 0 interfaces boot the host). Of 1 hosts: 1 without the network asked for."},
 		{unrecorded, "no IPv4 address is recorded for the host"},
 	} {
 		got := Select(networked, []Candidate{tc.host})
-		if got.Host != nil || got.Reason != infrav1.ReasonNoMatchingHost || !strings.Contains(got.Message+"; "+got.Counts, tc.want) || !strings.Contains(got.Message, "asked for 1 ethernets by networkData") {
+		if got.Host != nil || got.Reason != infrav1.ReasonNoMatchingHost || !strings.Contains(got.Message+" "+got.Counts, tc.want) || len(got.Message) > inventory.MaxText {
 			t.Errorf("%s: %+v, want %q", tc.host.Host.Name, got, tc.want)
 		}
 	}

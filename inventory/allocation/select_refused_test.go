@@ -11,8 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// A host that was found not to take an image is taken for it when no other will do: it
-// would be the best fit again, and the cluster would never come up.
+// A host that refused the image is selected last. As the best fit it would be selected forever.
 func TestSelectRefusingLast(t *testing.T) {
 	small, large, elsewhere := candidate("small", "r1"), candidate("large", "r1"), candidate("elsewhere", "r2")
 	small.Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 32, "a"), disk("/dev/sdb", 400, "b")}

@@ -94,11 +94,11 @@ func TestSelect(t *testing.T) {
 		{"best fit", func(*SelectionRequest) {}, []Candidate{large, candidate("small", "r1")}, "small"},
 		{"least used rack before best fit", func(r *SelectionRequest) { r.DomainUse = map[string]int{"r1": 2, "r2": 1} }, []Candidate{large, candidate("small", "r1")}, "large"},
 		{"strict failure domain", func(r *SelectionRequest) { r.FailureDomain = "r3" }, []Candidate{large},
-			`in failure domain "r3" (label ` + infrav1.RackLabel + `); nearest miss: large (in failure domain "r2")`},
+			`in failure domain "r3". Nearest miss: large (in failure domain "r2")`},
 		{"a free host is nearer than one in use", func(r *SelectionRequest) { r.FailureDomain = "r1" },
-			[]Candidate{with("a", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }), large}, `nearest miss: large (in failure domain "r2")`},
+			[]Candidate{with("a", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }), large}, `Nearest miss: large (in failure domain "r2")`},
 		{"a free host is nearer than one about to be in use", func(r *SelectionRequest) { r.FailureDomain, r.Named = "r1", map[string]bool{"a": true} },
-			[]Candidate{candidate("a", "r1"), large}, `nearest miss: large (in failure domain "r2")`},
+			[]Candidate{candidate("a", "r1"), large}, `Nearest miss: large (in failure domain "r2")`},
 		{"minimum", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
 		}, []Candidate{large, candidate("small", "r1")}, "large"},
@@ -123,7 +123,7 @@ func TestSelect(t *testing.T) {
 		}, []Candidate{large}, "hostSelector of the IngotCluster"},
 		{"dirty for another cluster", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c2" })}, "not cleaned since it served cluster c2"},
 		{"dirty for its own", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c1" })}, "d"},
-		{"named by another machine", func(r *SelectionRequest) { r.Named = map[string]bool{"large": true} }, []Candidate{large}, "the hosts that suit are claimed, busy or reserved; of 1 hosts 1 chosen by another machine"},
+		{"named by another machine", func(r *SelectionRequest) { r.Named = map[string]bool{"large": true} }, []Candidate{large}, "All suitable hosts are claimed, busy or reserved. Of 1 hosts: 1 chosen by another machine."},
 		{"claimed", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) })}, "1 claimed"},
 		{"kept off", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })}, "kept off"},
 		{"maintenance", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })}, "in maintenance"},
@@ -150,7 +150,7 @@ func TestSelect(t *testing.T) {
 				}
 				return
 			}
-			if text := got.Message + "; " + got.Counts; !strings.Contains(text, tc.want) || got.Reason == "" {
+			if text := got.Message + " " + got.Counts; !strings.Contains(text, tc.want) || got.Reason == "" {
 				t.Errorf("message %q does not say %q", text, tc.want)
 			}
 		})
@@ -177,7 +177,7 @@ func TestSelectSpreadsAndIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestSelectExplainsBriefly(t *testing.T) {
+func TestSelectExplanationIsBounded(t *testing.T) {
 	var hosts []Candidate
 	for i := range 300 {
 		c := candidate(strings.Repeat("x", 60)+fmt.Sprint(i), strings.Repeat("r", 63))
@@ -192,12 +192,12 @@ func TestSelectExplainsBriefly(t *testing.T) {
 		r.FailureDomain = strings.Repeat("f", 256)
 		r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: selector, Arch: "arm64"}
 	}), hosts)
-	if n := utf8.RuneCountInString(got.Message); n > MaxExplanation || !strings.Contains(got.Message, "nearest miss") || got.Counts != "of 300 hosts 300 claimed, 300 in another failure domain, 300 of another architecture, 300 without the labels asked for" {
+	if n := utf8.RuneCountInString(got.Message); n > inventory.MaxText || !strings.Contains(got.Message, "Nearest miss") || got.Counts != "Of 300 hosts: 300 claimed, 300 in another failure domain, 300 of another architecture, 300 without the labels asked for." {
 		t.Errorf("%d characters: %s", n, got.Message)
 	}
 }
 
-// A host that has one disk only is not picked, and the message says what it lacks.
+// Select skips a host with one disk for a mirror, and explains that.
 func TestSelectWithMirror(t *testing.T) {
 	one, two := candidate("one", "r1"), candidate("two", "r1")
 	two.Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 240, "B")}
@@ -218,8 +218,8 @@ func TestSelectWithMirror(t *testing.T) {
 	}
 }
 
-// A host that is critically ill is claimable, and taken when no other will do.
-func TestSelectAilingLast(t *testing.T) {
+// A host in critical health is claimable, but selected last.
+func TestSelectCriticalHealthLast(t *testing.T) {
 	ill := func(name, reason string) Candidate {
 		c := candidate(name, "r1")
 		c.Host.Status.Conditions = append(c.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostHealthyCondition, Status: metav1.ConditionFalse, Reason: reason})

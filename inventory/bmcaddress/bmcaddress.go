@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// Scheme says how a BMC is spoken to: one of the constants, or VendorPrefix and the
-// name of a driver.
+// Scheme is the protocol of a BMC: one of the constants, or VendorPrefix and the name of a
+// driver.
 type Scheme string
 
 // The schemes.
 const (
-	// Bare is that of a host alone: Redfish is looked for, then IPMI.
+	// Bare is that of a host alone. Ingot tries Redfish, then IPMI.
 	Bare Scheme = ""
-	// Redfish speaks HTTPS.
+	// Redfish uses HTTPS.
 	Redfish Scheme = "redfish"
-	// RedfishHTTP speaks HTTP in clear.
+	// RedfishHTTP uses HTTP without TLS.
 	RedfishHTTP Scheme = "redfish+http"
 	// IPMI is IPMI v2.0 over RMCP+.
 	IPMI Scheme = "ipmi"
 )
 
-// VendorPrefix begins the schemes of the makers' own ways, such as vendor+dell.
+// VendorPrefix begins the schemes of vendor drivers, such as vendor+dell.
 const VendorPrefix = "vendor+"
 
 // Address is a BMC's address in canonical form, so that equal ones compare equal.
@@ -36,13 +36,13 @@ type Address struct {
 	// Host is a DNS name in lower case without a final dot, or an IP address in its
 	// shortest form, IPv6 without brackets.
 	Host string
-	// Port is 0 where none is written, or the scheme's own.
+	// Port is 0 for none or the scheme's default.
 	Port int
-	// System is the path of the system; empty: the only one that the BMC has.
+	// System is the path of the System. Empty: the only one of the BMC.
 	System string
 }
 
-// String is the canonical text; Parse reads it.
+// String returns the canonical text, which Parse accepts.
 func (a Address) String() string {
 	var out strings.Builder
 	if a.Scheme != Bare {
@@ -60,13 +60,11 @@ func (a Address) String() string {
 	return out.String()
 }
 
-// TLS says whether a certificate of the BMC may be looked at: not by IPMI, and not
-// in clear.
+// TLS reports whether the protocol may use TLS.
 func (a Address) TLS() bool { return a.Scheme != IPMI && a.Scheme != RedfishHTTP }
 
-// Key is equal for all addresses that SameSystem may call the same: the host, with
-// the port where that is not one on which BMCs are found by themselves. Another port
-// is another BMC: several are then reached through one address.
+// Key is equal for all addresses that SameSystem may consider equal: the host, with the port if
+// it is not a default one. Another port is another BMC behind one address.
 func (a Address) Key() string {
 	if a.Port == 0 || slices.Contains(ownPorts(a.Scheme), a.Port) {
 		return a.Host
@@ -74,9 +72,9 @@ func (a Address) Key() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
 }
 
-// SameSystem reports whether two addresses can lead to the same system, by whatever
-// protocol. An address without a path takes whatever system the BMC has. On a port
-// that was chosen by somebody, TCP and UDP are different places.
+// SameSystem reports whether two addresses may lead to the same system, by any protocol. An
+// address without a path matches any system of the BMC. On a port that is not a default one, TCP
+// and UDP differ.
 func (a Address) SameSystem(b Address) bool {
 	switch {
 	case a.Key() != b.Key():
@@ -87,9 +85,8 @@ func (a Address) SameSystem(b Address) bool {
 	return a.System == b.System || a.System == "" || b.System == ""
 }
 
-// ownPorts are those on which a scheme's BMCs listen by themselves: HTTPS, HTTP, and
-// the primary RMCP port (IPMI v2.0 §13.1.2). The first is that of addresses without
-// one; a bare address and a maker's way have none, because either may be meant.
+// ownPorts returns the default ports of a scheme: HTTPS, HTTP, and the primary RMCP port (IPMI
+// v2.0 section 13.1.2). A bare address and a vendor driver may use either of two.
 func ownPorts(s Scheme) []int {
 	switch s {
 	case Redfish:
@@ -102,7 +99,7 @@ func ownPorts(s Scheme) []int {
 	return []int{443, 623}
 }
 
-// overlap says whether two schemes may use the same transport.
+// overlap reports whether two schemes may use the same transport.
 func overlap(a, b Scheme) bool {
 	tcp := func(s Scheme) bool { return s != IPMI }
 	udp := func(s Scheme) bool { return s != Redfish && s != RedfishHTTP }

@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefuses: each refusal says what to write, and none repeats a password.
+// Each refusal has a remedy, and none repeats a password.
 func TestParseRefuses(t *testing.T) {
 	tests := []struct{ name, address, want string }{
 		{"HTTPS", "https://10.0.0.9", "write redfish://"},

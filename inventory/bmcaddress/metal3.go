@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// metal3 are the schemes of Metal3's BMC addresses that Ingot does not have, without their
-// "+http" or "+https", and what to write instead of each. %s is the scheme of Redfish.
+// metal3 maps the schemes of Metal3's BMC addresses, without "+http" or "+https", to Ingot's. %s is
+// the scheme of Redfish.
 var metal3 = map[string]string{
 	"idrac":                "%s://",
 	"idrac-redfish":        "%s://",
@@ -26,7 +26,7 @@ var metal3 = map[string]string{
 	"libvirt":              "ipmi://",
 }
 
-// ofMetal3 refuses a scheme of Metal3's with what to write instead. Nil: it is none.
+// ofMetal3 refuses a scheme of Metal3 and suggests another. Nil: it is none.
 func (s Scheme) ofMetal3() error {
 	name, transport, _ := strings.Cut(string(s), "+")
 	remedy, known := metal3[name]

@@ -20,16 +20,16 @@ const (
 	forms       = "redfish://, redfish+http://, ipmi:// or vendor+<driver>://, or a host alone"
 )
 
-// What is never written to: DNS names in lower case (RFC 1123, section 2.1), schemes
-// (RFC 3986, section 3.1) and the names of drivers.
+// DNS names in lower case (RFC 1123, section 2.1), schemes (RFC 3986, section 3.1) and the names
+// of drivers.
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
 	schemePattern = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
 	driverPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 )
 
-// Parse reads an address in any of the package's forms. Errors say what is wrong and
-// what to write, and never repeat a user name or password.
+// Parse parses an address in any of the package's forms. Errors have a remedy, and never repeat a
+// user name or password.
 func Parse(address string) (Address, error) {
 	switch {
 	case strings.Contains(address, "@"):
@@ -69,7 +69,7 @@ func Parse(address string) (Address, error) {
 	return a, nil
 }
 
-// parseBare reads host, host:port, IPv6, [IPv6] and [IPv6]:port.
+// parseBare parses host, host:port, IPv6, [IPv6] and [IPv6]:port.
 func parseBare(address string) (Address, error) {
 	if strings.Contains(address, "/") {
 		return Address{}, errors.New("must name its protocol where a path follows; write redfish://host" + systemsPath + "<id>")
@@ -92,13 +92,13 @@ func parseBare(address string) (Address, error) {
 	return a, nil
 }
 
-// known says whether the scheme has an address form of its own.
+// known reports whether the scheme is one of the package's forms.
 func (s Scheme) known() bool {
 	driver, vendor := strings.CutPrefix(string(s), VendorPrefix)
 	return s == Redfish || s == RedfishHTTP || s == IPMI || vendor && driverPattern.MatchString(driver)
 }
 
-// check refuses a scheme that has no form, and tells what was probably meant.
+// check refuses an unknown scheme and suggests another.
 func (s Scheme) check(rest string) error {
 	switch {
 	case s.known():
@@ -117,7 +117,7 @@ func (s Scheme) check(rest string) error {
 	return errors.New("is no address of a BMC; write " + forms)
 }
 
-// splitPort splits host[:port]; an IPv6 address loses its brackets.
+// splitPort splits host[:port], and removes the brackets of an IPv6 address.
 func splitPort(authority string) (host, port string, _ error) {
 	if inner, ok := strings.CutPrefix(authority, "["); ok {
 		host, after, closed := strings.Cut(inner, "]")
@@ -137,7 +137,7 @@ func splitPort(authority string) (host, port string, _ error) {
 	return authority, "", nil
 }
 
-// port reads a port; the scheme's own is 0.
+// port parses a port. The scheme's default is 0.
 func (s Scheme) port(text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -147,7 +147,7 @@ func (s Scheme) port(text string) (int, error) {
 		others = fmt.Sprintf("; leave it out for %d", own[0])
 	}
 	for _, r := range text {
-		if r < '0' || r > '9' { // not repeated: it may be a password
+		if r < '0' || r > '9' { // the error omits the text, which may be a password
 			return 0, fmt.Errorf("must have a port of 1 to 65535 in digits after the last colon%s", others)
 		}
 	}
@@ -161,7 +161,7 @@ func (s Scheme) port(text string) (int, error) {
 	return port, nil
 }
 
-// system reads the path of a System. Errors do not repeat it.
+// system parses the path of a System. Errors do not repeat it.
 func (s Scheme) system(path string) (string, error) {
 	if strings.Trim(path, "/") == "" {
 		return "", nil
@@ -202,8 +202,8 @@ func canonicalHost(host string) (string, error) {
 	return name, nil
 }
 
-// looksLikeIPv4 reports names whose last label is a number: no such top-level
-// domain exists (RFC 3696, section 2), so it is an address with a slip.
+// looksLikeIPv4 reports whether the last label of a name is a number. No such top-level domain
+// exists (RFC 3696, section 2), so the name is a mistyped address.
 func looksLikeIPv4(name string) bool {
 	_, err := strconv.Atoi(name[strings.LastIndex(name, ".")+1:])
 	return err == nil

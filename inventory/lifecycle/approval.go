@@ -5,18 +5,18 @@ package lifecycle
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// enrolledLadder stands before the ladder of a host's life: nothing is done to a host
-// that Ingot made itself, for a machine that it found, before a person wants it. It
-// decides nothing about any other host.
-func enrolledLadder() ladder {
-	return ladder{
-		{Name: "enrolled", When: when{(*input).enrolled}, Rules: ladder{
+// enrolledRules precede hostRules. They prevent any step on a host that Ingot registered for a
+// discovered server, until an operator approves it. They decide about no other host.
+func enrolledRules() ruleTable {
+	return ruleTable{
+		{Name: "enrolled", When: when{(*input).enrolled}, Rules: ruleTable{
 			{Name: "enrolled/wanted", When: when{(*input).approved, (*input).managed}, Then: acceptEnrolled},
 			{Name: "enrolled/approved", When: when{(*input).approved}, Then: sayBMCWanted},
 			{Name: "enrolled/waits", Then: sayApprovalWanted},
@@ -24,8 +24,8 @@ func enrolledLadder() ladder {
 	}
 }
 
-// enrolled: Ingot found the machine, and nothing was ever done to it. A host that is in
-// the ledger lives on, whoever labels it.
+// enrolled reports whether Ingot discovered the server and has done nothing to it. The label
+// has no effect on a host with a ledger.
 func (in *input) enrolled() bool {
 	_, labelled := in.host.Labels[infrav1.EnrolledLabel]
 	return labelled && in.claim == nil && in.record == nil && in.order == nil && !in.deleting() && !in.duplicate()
@@ -34,31 +34,29 @@ func (in *input) enrolled() bool {
 func (in *input) managed() bool { return !in.unmanaged() }
 
 func sayApprovalWanted(in *input) Decision {
-	missing := "give it spec.bmc, "
-	if in.managed() {
-		missing = ""
+	remedy := ". Delete the host, or to let Ingot shut it down and use it "
+	if !in.managed() {
+		remedy = ". Delete the host, or to use it set spec.bmc and "
 	}
-	return idle(infrav1.ReasonWaitingForApproval, "Ingot found this machine on network "+in.host.Spec.NetworkRef.Name+
-		" and does nothing to it before a person wants it: "+missing+"set the annotation "+inventory.CommandText(infrav1.ApproveAnnotation)+
-		" to let Ingot take it over (it is shut down then, if it is on), or delete the host")
+	return idle(infrav1.ReasonWaitingForApproval, inventory.WithDetail("Ingot found this server on IngotNetwork ", in.host.Spec.NetworkRef.Name,
+		remedy+annotate(infrav1.ApproveAnnotation)+"."))
 }
 
 func sayBMCWanted(*input) Decision {
-	return idle(infrav1.ReasonWaitingForApproval, "the machine that Ingot found is approved, and waits for its BMC: give spec.bmc")
+	return idle(infrav1.ReasonWaitingForApproval, "The discovered server is approved, but has no BMC. Set spec.bmc.")
 }
 
-// acceptEnrolled leaves the approval: it also lets Ingot shut the machine down (I8).
+// acceptEnrolled keeps the approval, which also lets Ingot shut the server down (I8).
 func acceptEnrolled(in *input) Decision {
 	step := in.save(in.ledger())
 	step.RemoveLabels = []string{infrav1.EnrolledLabel}
 	return Decision{Step: step, Event: "Normal", Reason: infrav1.ReasonEnrolled,
-		Message: "approved: Ingot takes the machine over as any registered host, and inspects it first"}
+		Message: "The discovered server is approved. Ingot inspects it next."}
 }
 
-// EnrolledNames are names for the IngotHost of a machine that was found, the best first:
-// by its UUID, and, for when that name is another machine's, by its lowest MAC address.
-// Whichever NIC it booted by, they are the same. None: it says nothing by which to
-// know it.
+// EnrolledNames returns names for the IngotHost of a discovered server, the best first: by its
+// UUID and, if another server has that name, by its lowest MAC address. They do not depend on
+// the NIC that it booted from. Empty: the server has no identity.
 func EnrolledNames(facts infrav1.IngotHardwareSpec) []string {
 	var names []string
 	if raw := inventory.UUIDBytes(facts.System.UUID); raw != nil {
@@ -71,17 +69,9 @@ func EnrolledNames(facts infrav1.IngotHardwareSpec) []string {
 	return names
 }
 
-// SharesNIC says whether two descriptions have a NIC in common: then they are of one
-// machine.
+// SharesNIC reports whether two descriptions have a NIC in common, and so are of one server.
 func SharesNIC(a, b infrav1.IngotHardwareSpec) bool {
-	macs := map[string]bool{}
-	for _, nic := range a.NICs {
-		macs[nic.MAC] = true
-	}
-	for _, nic := range b.NICs {
-		if macs[nic.MAC] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.NICs, func(nic infrav1.HardwareNIC) bool {
+		return slices.ContainsFunc(b.NICs, func(other infrav1.HardwareNIC) bool { return nic.MAC == other.MAC })
+	})
 }

@@ -15,8 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What is done to a host that Ingot made itself.
-func TestEnrolled(t *testing.T) {
+func TestEnrolledHostWaitsForApproval(t *testing.T) {
 	base := func() (*infrav1.IngotHost, Observation) {
 		host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h", Labels: map[string]string{infrav1.EnrolledLabel: "", "rack": "a"}}}
 		host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = "52:54:00:00:00:01", "net"
@@ -39,10 +38,10 @@ func TestEnrolled(t *testing.T) {
 			infrav1.ReasonWaitingForApproval, "shut down"},
 		"waits, and a person wants it on": {func(h *infrav1.IngotHost, _ *Observation) { h.Spec.Power = infrav1.PowerIntentOn }, "enrolled/waits", Idle{},
 			infrav1.ReasonWaitingForApproval, "approve"},
-		"no BMC": {func(h *infrav1.IngotHost, _ *Observation) { h.Spec.BMC = nil }, "enrolled/waits", Idle{}, infrav1.ReasonWaitingForApproval, "give it spec.bmc"},
+		"no BMC": {func(h *infrav1.IngotHost, _ *Observation) { h.Spec.BMC = nil }, "enrolled/waits", Idle{}, infrav1.ReasonWaitingForApproval, "set spec.bmc"},
 		"approved, no BMC": {func(h *infrav1.IngotHost, o *Observation) { approve(h, o); h.Spec.BMC = nil }, "enrolled/approved", Idle{},
-			infrav1.ReasonWaitingForApproval, "give spec.bmc"},
-		"approved":   {approve, "enrolled/wanted", accept, infrav1.ReasonEnrolled, "inspects it first"},
+			infrav1.ReasonWaitingForApproval, "Set spec.bmc"},
+		"approved":   {approve, "enrolled/wanted", accept, infrav1.ReasonEnrolled, "inspects it next"},
 		"BMC silent": {func(_ *infrav1.IngotHost, o *Observation) { o.BMC = BMCUnreachable }, "enrolled/waits", Idle{}, infrav1.ReasonWaitingForApproval, "approve"},
 		"deleted":    {func(_ *infrav1.IngotHost, o *Observation) { o.Deleting = true }, "deleting/forget", Forget{}, "", ""},
 		"duplicate": {func(_ *infrav1.IngotHost, o *Observation) { o.DuplicateOf = "metal/other" }, "duplicate", Idle{}, infrav1.ReasonDuplicate,
@@ -69,13 +68,12 @@ func TestEnrolled(t *testing.T) {
 	}
 }
 
-// The guards of the ladder of enrolled hosts: without any of them a row above fails, or
-// one of these.
+// Without any of the conditions of the enrolled rules, a case above or one of these fails.
 func TestEnrolledGuards(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{infrav1.EnrolledLabel: ""}}}
 	host.Spec.BMC = &infrav1.BMC{}
 	obs := Observation{Now: time.Unix(1e9, 0)}
-	for _, r := range enrolledLadder()[0].Rules[:2] {
+	for _, r := range enrolledRules()[0].Rules[:2] {
 		for i := range r.When {
 			in := &input{host: host.DeepCopy(), obs: obs}
 			if i == 0 { // the first is the approval: without it nobody is taken over
@@ -105,7 +103,7 @@ func TestEnrolledGuards(t *testing.T) {
 	}
 }
 
-// One machine has one name, whichever NIC it boots by.
+// The names of a server do not depend on the NIC that it booted from.
 func TestEnrolledNames(t *testing.T) {
 	nics := []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:01"}, {MAC: "52:54:00:00:00:02"}}
 	for name, tc := range map[string]struct {

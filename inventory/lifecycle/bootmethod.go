@@ -13,16 +13,15 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is the way by which a host gets the agent: what it is worth, and the image
-// in the virtual drive of its BMC, which must not stay there.
+// This file has the boot methods: how far a boot of the agent can be trusted, and the image in
+// the BMC's virtual drive, which Ingot must eject.
 
-// EjectMedia empties the BMC's virtual drive of Ingot's image, then saves that the
-// record need not remember it any more.
+// EjectMedia ejects Ingot's image from the BMC's virtual drive, then saves WithoutMedia.
 type EjectMedia struct{}
 
 func (EjectMedia) step() {}
 
-// BootMethodOf is spec.bootMethod with its default.
+// BootMethodOf returns spec.bootMethod with its default, PXE.
 func BootMethodOf(host *infrav1.IngotHost) infrav1.BootMethod {
 	if host.Spec.BootMethod == "" {
 		return infrav1.BootMethodPXE
@@ -30,29 +29,29 @@ func BootMethodOf(host *infrav1.IngotHost) infrav1.BootMethod {
 	return host.Spec.BootMethod
 }
 
-// BootTrustOf says what a boot of the agent on this host is worth, and the reason and
-// message of its condition BootSecure. It goes by what the host is set to: that Secure
-// Boot is truly on is seen to at each boot, which does not happen otherwise.
+// BootTrustOf returns how far a boot of the agent on the host can be trusted, with the reason
+// and message of the condition BootSecure. It uses the spec only: each boot separately requires
+// that Secure Boot is on if the spec says so.
 func BootTrustOf(host *infrav1.IngotHost) (trust infrav1.BootTrust, reason, message string) {
 	method, secure := BootMethodOf(host), host.Spec.BootMode == infrav1.BootModeUEFISecureBoot
 	switch {
 	case method == infrav1.BootMethodPXE:
 		return infrav1.BootTrustNetwork, infrav1.ReasonNetworkTrusted,
-			"the agent comes by PXE: whoever can send on the provisioning network can put a program of theirs in its place; spec.bootMethod VirtualMedia, or HTTP with bootMode UEFISecureBoot, is verified"
+			"PXE boots are not verified: any device on the provisioning network can answer them. Set spec.bootMethod to VirtualMedia, or to HTTP with bootMode UEFISecureBoot."
 	case !verifiesBMC(host.Spec.BMC):
 		return infrav1.BootTrustNetwork, infrav1.ReasonBMCNotVerified,
-			"what the host boots is named over a connection to the BMC that is not verified; give spec.bmc.address as redfish://, and caBundleRef or certificateFingerprint, without insecureSkipVerify and trustOnFirstUse"
+			"Boots are set over an unverified BMC connection. Use redfish:// in spec.bmc.address with caBundleRef or certificateFingerprint, without insecureSkipVerify or trustOnFirstUse."
 	case method == infrav1.BootMethodHTTP && !secure:
 		return infrav1.BootTrustNetwork, infrav1.ReasonImageNotVerified,
-			"the firmware takes the image by HTTP from whoever answers; set spec.bootMode to UEFISecureBoot, and enrol the key that signed the image"
+			"The firmware boots any image it gets by HTTP. Set spec.bootMode to UEFISecureBoot, and enroll the key that signed the image."
 	case secure:
-		return infrav1.BootTrustVerified, infrav1.ReasonBootVerified, "the firmware starts only what is signed by a key that it knows"
+		return infrav1.BootTrustVerified, infrav1.ReasonBootVerified, "The firmware starts only images that are signed by a key it trusts."
 	default:
-		return infrav1.BootTrustVerified, infrav1.ReasonBootVerified, "the BMC, over a verified connection, is told which image to show the host"
+		return infrav1.BootTrustVerified, infrav1.ReasonBootVerified, "Ingot selects the boot image over a verified connection to the BMC."
 	}
 }
 
-// verifiesBMC: the BMC proves itself by a certificate that somebody vouched for.
+// verifiesBMC reports whether the BMC's certificate is verified by a CA or a pin.
 func verifiesBMC(bmc *infrav1.BMC) bool {
 	return bmc != nil && strings.HasPrefix(bmc.Address, "redfish://") &&
 		!isSet(bmc.InsecureSkipVerify) && !isSet(bmc.TrustOnFirstUse)
@@ -68,7 +67,7 @@ func (in *input) bootSecure() metav1.Condition {
 	return inventory.FalseCondition(infrav1.HostBootSecureCondition, reason, message)
 }
 
-// verifiedDemanded: the cluster of the claim wants verified boots.
+// verifiedDemanded reports whether the cluster of the claim requires verified boots.
 func (in *input) verifiedDemanded() bool {
 	return in.claim != nil && in.claim.BootTrust == infrav1.BootTrustVerified
 }
@@ -80,55 +79,53 @@ func (in *input) bootNotVerified() bool {
 
 func sayBootNotVerified(in *input) Decision {
 	_, _, why := BootTrustOf(in.host)
-	return warn(infrav1.ReasonBootNotVerified, fmt.Sprintf("cluster %s demands a verified boot, and the host has none any more: %s", in.claim.ClusterName, why))
+	return warn(infrav1.ReasonBootNotVerified, inventory.WithDetail("The cluster requires a verified boot. ", why, "."))
 }
 
-// namedByBMC: the BMC is told the address of what the host boots.
+// namedByBMC reports whether Ingot sets the boot image through the BMC.
 func (in *input) namedByBMC() bool { return BootMethodOf(in.host) != infrav1.BootMethodPXE }
 
 func (in *input) bootServerUnknown() bool { return in.obs.BootServerUnknown }
 
 func sayBootServerUnknown(in *input) Decision {
-	return warn(infrav1.ReasonBootServerUnknown, fmt.Sprintf("the host boots by %s, and the manager was not told where a boot server is: "+
-		"start it with --boot-url, or set spec.bootMethod to PXE", BootMethodOf(in.host)))
+	return warn(infrav1.ReasonBootServerUnknown, fmt.Sprintf("The host boots by %s, but the manager knows no boot server. Start the manager with --boot-url, or set spec.bootMethod to PXE.", BootMethodOf(in.host)))
 }
 
 // Virtual media.
 
 func (in *input) byMedia() bool { return BootMethodOf(in.host) == infrav1.BootMethodVirtualMedia }
 
-// mediaNoted: an image of ours may be in the drive; mediaUnnoted: it is not.
-func (in *input) mediaNoted() bool {
+// mediaRecorded reports whether Ingot's image may be in the drive.
+func (in *input) mediaRecorded() bool {
 	return in.record != nil && !in.record.VirtualMediaAt.IsZero()
 }
-func (in *input) mediaUnnoted() bool { return !in.mediaNoted() }
+func (in *input) mediaNotRecorded() bool { return !in.mediaRecorded() }
 
-// mediaSpent: nobody boots from the image now. The agent's first word says that it
-// runs, all of it in memory; and a person who keeps the host off, or works on it, may
-// do so for long.
-func (in *input) mediaSpent() bool {
+// mediaUnneeded reports whether no boot needs the image. The agent runs in memory once it has
+// reported. An operator may keep the host off or in maintenance for long.
+func (in *input) mediaUnneeded() bool {
 	return in.order == nil || in.ended() || in.contacted() || !in.byMedia() ||
 		in.off() && (in.wantedOff() || in.maintenance())
 }
 
-// bmcTells: the BMC may be acted on.
-func (in *input) bmcTells() bool {
+// bmcUsable reports whether Ingot may send actions to the BMC.
+func (in *input) bmcUsable() bool {
 	return !in.bmcProblem() && !in.powerUnknown() && !in.wrongServer()
 }
 
-// noteMedia remembers the image before it is put into the drive: after a crash, or with
-// all status lost, it is known that there may be one (I3).
-func noteMedia(in *input) Decision {
+// recordMedia records the image before Ingot inserts it, so that Ingot ejects it after a crash
+// or a loss of status (I3).
+func recordMedia(in *input) Decision {
 	ledger := in.ledger()
 	ledger.recorded().VirtualMediaAt = in.now()
-	return Decision{Step: in.save(ledger), Reason: workReason(in.order.Kind), Message: "Ingot has the BMC show the host its CD image next"}
+	return Decision{Step: in.save(ledger), Reason: in.text().working, Message: "Ingot inserts its CD image into the BMC's virtual drive next."}
 }
 
 func ejectMedia(*input) Decision {
-	return Decision{Step: EjectMedia{}, Reason: infrav1.ReasonEjectingMedia, Message: "the CD image is not needed any more; Ingot takes it out of the BMC's virtual drive"}
+	return Decision{Step: EjectMedia{}, Reason: infrav1.ReasonEjectingMedia, Message: "Ingot ejects its CD image from the BMC's virtual drive, since the host no longer needs it."}
 }
 
-// WithoutMedia is the ledger of a host whose drive is empty again.
+// WithoutMedia returns the ledger of a host whose virtual drive is empty.
 func WithoutMedia(host *infrav1.IngotHost) Ledger {
 	ledger := LedgerOf(host)
 	ledger.recorded().VirtualMediaAt = metav1.Time{}

@@ -13,10 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// ReleaseCleaning is how the disks are cleaned when a claim ends: as it says, and where the
-// image is on several, their metadata at least. The next system may be installed on one of
-// them, and the other would start beside it by itself, with the same UUIDs; nor would its
-// marker be known by then (I8).
+// ReleaseCleaning returns how the disks are cleaned when a claim ends. It is the claim's mode,
+// but at least Metadata for a mirror: the next system may use one disk, and the other one would
+// start next to it with the same UUIDs and an unknown marker (I8).
 func ReleaseCleaning(claim *infrav1.HostClaim) infrav1.CleaningMode {
 	if claim.Cleaning == infrav1.CleaningNone && len(claim.MirrorDisks) > 0 {
 		return infrav1.CleaningMetadata
@@ -24,8 +23,8 @@ func ReleaseCleaning(claim *infrav1.HostClaim) infrav1.CleaningMode {
 	return claim.Cleaning
 }
 
-// CleaningOfDisk says how one disk is cleaned when its host is: as the first entry
-// says whose hints hold for it, else as mode says.
+// CleaningOfDisk returns how a disk is cleaned: by the first entry whose hints match, else by
+// mode.
 func CleaningOfDisk(disk infrav1.HardwareDisk, mode infrav1.CleaningMode, single []infrav1.DiskCleaning) infrav1.CleaningMode {
 	for _, s := range single {
 		if inventory.MatchesHints(disk, &s.Hints) {
@@ -35,10 +34,9 @@ func CleaningOfDisk(disk infrav1.HardwareDisk, mode infrav1.CleaningMode, single
 	return mode
 }
 
-// MissingDisks are those that were known of a host, or that its claim was installed to,
-// and that are not among the disks found. A disk is known again by its serial number and
-// WWN, or by its path; its size does not matter. Of several that these name alike as many
-// have to be found.
+// MissingDisks returns the known and installed disks that are not among the found ones. It
+// matches them by serial number and WWN, or by path, and ignores the size. Of several disks with
+// the same names it requires as many.
 func MissingDisks(known, found []infrav1.HardwareDisk, installed []infrav1.DiskReference) []infrav1.DiskReference {
 	var missing []infrav1.DiskReference
 	look := func(ref infrav1.DiskReference) {
@@ -66,7 +64,7 @@ func MissingDisks(known, found []infrav1.HardwareDisk, installed []infrav1.DiskR
 	return missing
 }
 
-// DescribeDisks names disks for people, six at most.
+// DescribeDisks lists at most six disks for a message.
 func DescribeDisks(refs []infrav1.DiskReference) string {
 	var list []string
 	for _, ref := range refs {
@@ -84,9 +82,8 @@ func DescribeDisks(refs []infrav1.DiskReference) string {
 	return inventory.ListSome(list, 6)
 }
 
-// NotCleaned are the disks of an order that a report does not show to be cleaned as it
-// says. Each that was to be erased has to be among those cleaned, by a method that erases;
-// of others it is enough that they were wiped.
+// NotCleaned returns the disks of an order that the report does not show as cleaned. A disk
+// with mode full needs a method that erases. Other disks only need a wipe.
 func NotCleaned(order agentapi.WipeOrder, report agentapi.Report) []infrav1.DiskReference {
 	var left []infrav1.DiskReference
 	for i, ref := range order.Disks {
@@ -105,28 +102,27 @@ func NotCleaned(order agentapi.WipeOrder, report agentapi.Report) []infrav1.Disk
 	return left
 }
 
-// Bounds of what is kept of a cleaning (the schema's). It has room for every disk that an
-// IngotHardware holds; a host with more is not cleaned.
+// Limits of the schema for a cleaning. They allow every disk that an IngotHardware can have. A
+// host with more disks is not cleaned.
 const (
 	maxCleanedDisks = inventory.MaxDisks
 	maxMethod       = 64
 	maxFailedBefore = 512
 	maxDiskName     = 128
-	// maxFailedBeforeAll is for all disks together: of many less is said of each, so that
-	// the object stays within what etcd takes.
+	// maxFailedBeforeAll is for all disks together, so that the object stays within etcd's limit.
 	maxFailedBeforeAll = 64 * maxFailedBefore
 )
 
-// CleanedDisks is what the ledger keeps of an agent's report about its disks. What
-// the schema would not take is left out, so that the report itself is taken.
+// CleanedDisks returns what the ledger keeps of an agent's report about its disks. It omits what
+// the schema would reject, so that the report itself is accepted.
 func CleanedDisks(reported []agentapi.CleanedDisk) []infrav1.CleanedDisk {
 	var out []infrav1.CleanedDisk
 	reported = reported[:min(len(reported), maxCleanedDisks)]
-	words := min(maxFailedBefore, maxFailedBeforeAll/max(1, len(reported)))
+	limit := min(maxFailedBefore, maxFailedBeforeAll/max(1, len(reported)))
 	for _, r := range reported {
 		disk := infrav1.CleanedDisk{
 			Disk: diskReference(r.Disk), Mode: infrav1.CleaningMode(r.Mode),
-			Method: inventory.Truncate(r.Method, maxMethod), FailedBefore: inventory.Truncate(r.FailedBefore, words),
+			Method: inventory.Truncate(r.Method, maxMethod), FailedBefore: inventory.Truncate(r.FailedBefore, limit),
 		}
 		known := disk.Mode == infrav1.CleaningMetadata || disk.Mode == infrav1.CleaningFull
 		if !known || disk.Method == "" || disk.Disk == (infrav1.DiskReference{}) {
@@ -140,8 +136,8 @@ func CleanedDisks(reported []agentapi.CleanedDisk) []infrav1.CleanedDisk {
 	return out
 }
 
-// diskReference reads a reference from the wire; names that are too long are dropped,
-// not cut: half an identity names something else.
+// diskReference converts a reference of the agent. It drops names that are too long, because a
+// shortened name may be that of another disk.
 func diskReference(ref agentapi.DiskRef) infrav1.DiskReference {
 	within := func(name string, limit int) string {
 		if len(name) > limit {

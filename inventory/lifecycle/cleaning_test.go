@@ -45,8 +45,8 @@ func TestCleaningOfDisk(t *testing.T) {
 	}
 }
 
-// What the agent does not see it cannot have cleaned; the host is used all the same.
-func TestCleanedButForStorageWithoutDriver(t *testing.T) {
+// Storage that the agent did not see is reported as not cleaned. The host is used nevertheless.
+func TestUnseenStorageIsNotCleaned(t *testing.T) {
 	for name, tc := range map[string]struct {
 		blind  []infrav1.HardwareController
 		status metav1.ConditionStatus
@@ -55,7 +55,7 @@ func TestCleanedButForStorageWithoutDriver(t *testing.T) {
 	}{
 		"all was seen": {nil, metav1.ConditionTrue, infrav1.ReasonCleaned, "confirmed the cleaning"},
 		"one was not seen": {[]infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}},
-			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "1000:0073 at 0000:3b:00.0 it saw none or not all, and nothing was cleaned of those"},
+			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "not cleaned behind 1000:0073 at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
@@ -74,8 +74,8 @@ func TestCleanedButForStorageWithoutDriver(t *testing.T) {
 	}
 }
 
-// What was not seen by the agent that cleaned is kept until the next install.
-func TestUncleanedStorageIsKept(t *testing.T) {
+// The record of unseen storage lasts until the next install.
+func TestUncleanedStorageIsKeptUntilInstall(t *testing.T) {
 	blind := []infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}}
 	s := newScene(func(s *scene) {
 		s.host.Spec.Claim = fencedClaim()
@@ -129,10 +129,8 @@ func TestCleanedDisks(t *testing.T) {
 	}
 }
 
-// No disk that a host can have is left out of the record, and what is said of many disks
-// is said in fewer words of each: the object has room for the disks, and not for an essay
-// about every one.
-func TestCleanedDisksOfManyBays(t *testing.T) {
+// The record has every disk that a host can have. With many disks each has shorter texts.
+func TestCleanedDisksAreCompleteForManyDisks(t *testing.T) {
 	for _, c := range []struct{ reported, kept, words int }{
 		{1, 1, 512}, {64, 64, 512}, {90, 90, 364}, {inventory.MaxDisks, inventory.MaxDisks, 128}, {inventory.MaxDisks + 1, inventory.MaxDisks, 128},
 	} {
@@ -154,10 +152,9 @@ func TestCleanedDisksOfManyBays(t *testing.T) {
 	}
 }
 
-// A host with as many disks as can be, each with names and words as long as can be, both in
-// the report of a cleaning and in the record of the one before, is an object that etcd
-// takes (1.5 MiB, and the rest of the object needs room too).
-func TestCleanedDisksFitIntoTheObject(t *testing.T) {
+// A host with the maximum number of disks, with names and texts of maximum length in the report and
+// in the record, fits into etcd (1.5 MiB, with room for the rest of the object).
+func TestCleanedDisksFitIntoEtcd(t *testing.T) {
 	many := make([]agentapi.CleanedDisk, inventory.MaxDisks)
 	for i := range many {
 		name := strings.Repeat("x", maxDiskName)
@@ -177,7 +174,7 @@ func TestCleanedDisksFitIntoTheObject(t *testing.T) {
 	}
 }
 
-// Every hint, alone, for a disk that fulfils it and for one that does not.
+// Each hint alone, for a disk that meets it and for one that does not.
 func TestEveryHint(t *testing.T) {
 	wanted := infrav1.HardwareDisk{
 		Name: "/dev/sdb", HCTL: "2:0:1:0", Model: "PERC H755 Front", Vendor: "DELL", SerialNumber: "00b1", Rotational: new(false),
@@ -252,9 +249,9 @@ func TestMissingDisks(t *testing.T) {
 	}
 }
 
-// A disk that was taken out for good holds a cleaning up until a person has the host
-// inspected: that inspection comes before the cleaning, else it would never come.
-func TestInspectionBeforeCleaningThatIsDue(t *testing.T) {
+// A cleaning waits for a removed disk until an operator requests an inspection, which therefore
+// precedes the cleaning.
+func TestInspectionPrecedesCleaning(t *testing.T) {
 	asked := map[string]string{infrav1.InspectAnnotation: givenAt(day())}
 	due := &infrav1.HostRecord{CleaningDue: infrav1.CleaningMetadata}
 	for _, c := range []struct {
@@ -273,7 +270,7 @@ func TestInspectionBeforeCleaningThatIsDue(t *testing.T) {
 			host := &infrav1.IngotHost{}
 			host.Annotations, host.Spec.Claim, host.Spec.Record = c.annotations, c.claim, c.record
 			in := &input{host: host, claim: c.claim, record: c.record}
-			decision := mintOrder(in)
+			decision := createOrder(in)
 			save, ok := decision.Step.(SaveLedger)
 			if !ok || save.Ledger.Order == nil || save.Ledger.Order.Kind != c.want {
 				t.Fatalf("%+v, want an order to %s", decision, c.want)
@@ -285,8 +282,8 @@ func TestInspectionBeforeCleaningThatIsDue(t *testing.T) {
 	}
 }
 
-// The instance whose marker is still on the disks is known until they are cleaned: else
-// neither the cleaning that is due nor the next install could begin (I8).
+// The instance whose marker is on the disks is known until they are cleaned. Otherwise neither the
+// cleaning nor the next install could start (I8).
 func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempt  int32
@@ -324,8 +321,7 @@ func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
 	}
 }
 
-// Instances that come and go without an image do not push out for long the one that wrote
-// the disk, and the list has an end.
+// The list of earlier instances is bounded, and keeps the one that wrote the disk for long.
 func TestEarlierInstancesAreBounded(t *testing.T) {
 	record := &infrav1.HostRecord{}
 	for i := range 3 * maxEarlierInstances {
@@ -344,9 +340,9 @@ func TestEarlierInstancesAreBounded(t *testing.T) {
 	}
 }
 
-// The second disk of a mirror is never left as it was: the next claim may be on one disk
-// alone, beside which it would start by itself.
-func TestMirrorIsCleaned(t *testing.T) {
+// Both disks of a mirror are cleaned. The next claim may use one disk, and the other would start next
+// to it.
+func TestMirrorIsAlwaysCleaned(t *testing.T) {
 	mirror := []infrav1.DiskReference{{SerialNumber: "B"}}
 	for name, c := range map[string]struct {
 		cleaning infrav1.CleaningMode

@@ -12,9 +12,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// An agent's deadline counts though its order is of a time that is still to come, since the
-// clock was set back: from the boot, and from nothing where none is known.
-func TestDeadlineWhenTheClockWasSetBack(t *testing.T) {
+// The deadline of an agent holds if its order is in the future because the clock was set back: from
+// the boot, and from now if the boot is unknown.
+func TestAgentDeadlineAfterClockWasSetBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reset, contact time.Duration // before now; 0: never
 		want           string

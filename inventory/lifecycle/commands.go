@@ -12,15 +12,15 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file decides about the commands that an operator gives by annotating a host. Each is
-// carried out, waits at most an hour for its occasion, or is refused and removed: a
-// force-release that came too late would let the next machine of the host go without a fence.
+// This file decides about commands, which operators give by annotating a host. Ingot carries a
+// command out, keeps it for at most an hour until it applies, or removes it. A force-release
+// that applied later would release the next machine of the host without a confirmed power-off.
 
-// commandDropped is a command that is taken away, and why.
+// commandDropped is a command that Ingot removes, and why.
 type commandDropped struct{ name, why string }
 
-// idleCommands are those that nothing will take up as things stand. What is not known is
-// not judged.
+// idleCommands returns the commands that have no use at present. It omits those whose
+// preconditions are unknown.
 func (in *input) idleCommands() []commandDropped {
 	var idle []commandDropped
 	for _, name := range inventory.CommandNames() {
@@ -48,8 +48,8 @@ func (in *input) idleCommands() []commandDropped {
 func (in *input) commandIdle() bool   { return len(in.idleCommands()) > 0 }
 func (in *input) machineExists() bool { return in.obs.Machine == MachineExists }
 
-// mayBeForced: the machine waits for the fence, or soon will: its Machine is being deleted,
-// which for hours may mean drained, and cannot be called off.
+// mayBeForced reports whether the machine waits for its power-off, or soon will: its Machine is
+// being deleted. That cannot be undone, but the drain before it may take hours.
 func (in *input) mayBeForced() bool {
 	if in.held() {
 		return in.obs.MachineDeleting || !in.machineExists()
@@ -57,47 +57,51 @@ func (in *input) mayBeForced() bool {
 	return in.releasing() && in.notFenced()
 }
 
-// clearable: quarantined for what a person can mend.
+// clearable reports whether an operator may end the quarantine.
 func (in *input) clearable() bool { return in.quarantined() && !in.quarantinedNotFenced() }
 
 func (in *input) whyNotForced() string {
 	switch {
 	case in.held():
-		return fmt.Sprintf("IngotMachine %s is not being released; set it again once its Machine is being deleted and the BMC does not confirm that the server is off",
-			in.claim.MachineRef.Name)
+		return "delete the Machine first"
 	case in.claimed():
-		return "the BMC has confirmed that the host is off already, and its machine is released; to let the object go uncleaned, delete it first"
+		return "the power-off is already confirmed. To skip cleaning, delete the host first"
 	default:
-		return "no machine has the host; to let the object go at once, delete it first"
+		return "no machine uses the host. To skip cleaning, delete the host first"
 	}
 }
 
 func (in *input) whyNotDangling() string {
-	return "the host does not dangle: no claim of it names an IngotMachine that is missing"
+	return "no IngotMachine is missing"
 }
 
 func (in *input) whyNotCleared() string {
 	if in.quarantinedNotFenced() {
-		return "this quarantine ends by itself when the BMC confirms that the host is off"
+		return "this quarantine ends when the BMC confirms the power-off"
 	}
-	return "the host is not in quarantine"
+	return "the host is not quarantined"
 }
 
-// dropCommands removes the idle commands and remembers them, so that an annotation that is
-// set again with the same value, as from a repository, has no effect and stays.
+// dropCommands removes the idle commands and remembers them. An annotation that is set again
+// with the same value, as by GitOps, then has no effect and stays.
 func dropCommands(in *input) Decision {
-	var names, why []string
+	var names, all []string
 	for _, c := range in.idleCommands() {
 		names = append(names, c.name)
-		why = append(why, fmt.Sprintf("%s of %s: %s", c.name, in.giver(c.name), c.why))
+		all = append(all, fmt.Sprintf("%s of %s: %s", c.name, in.giver(c.name), c.why))
+	}
+	first, end := in.idleCommands()[0], "."
+	if more := len(names) - 1; more > 0 {
+		end = fmt.Sprintf(". And %d more.", more)
 	}
 	return Decision{
 		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonCommandDropped, Aside: true, Refuses: true,
-		Message: "Removed without effect: annotation " + strings.Join(why, ", "),
+		Message: inventory.WithDetail(fmt.Sprintf("Removed annotation %s: %s. It was set by ", first.name, first.why), in.giver(first.name), end),
+		Detail:  strings.Join(all, ", "),
 	}
 }
 
-// giver names who gave a command, for people.
+// giver is the user who gave a command.
 func (in *input) giver(name string) string {
 	if user := inventory.CommandUser(in.host, name); user != "" {
 		return user
@@ -105,9 +109,8 @@ func (in *input) giver(name string) string {
 	return "an unknown user"
 }
 
-// ApprovedInstances are those whose disks an operator has approved to be overwritten on the
-// host (I8), until an install or a cleaning has succeeded: it is not known when the host is
-// next booted for one.
+// ApprovedInstances returns the instances whose data on the host's disks an operator allows to
+// be overwritten (I8), until an install or a cleaning succeeds.
 func ApprovedInstances(host *infrav1.IngotHost) []string {
 	for _, done := range host.Spec.Commands {
 		if done.Name == inventory.ShortCommandName(infrav1.ApproveAnnotation) {
@@ -117,7 +120,7 @@ func ApprovedInstances(host *infrav1.IngotHost) []string {
 	return nil
 }
 
-// SpendApproval forgets the approved instances: the host's disks were written since.
+// SpendApproval removes the approved instances, after the host's disks were written.
 func SpendApproval(host *infrav1.IngotHost) {
 	host.Spec.Commands = withoutApprovedInstances(host.Spec.Commands)
 }
@@ -130,15 +133,15 @@ func withoutApprovedInstances(commands []infrav1.HostCommand) []infrav1.HostComm
 	return out
 }
 
-// namesInstances: the approval is of instances' disks. It says nothing about a server that
-// is found on.
+// namesInstances reports whether the approval is of instances' disks. It does not approve the
+// takeover of a running server.
 func (in *input) namesInstances() bool {
 	c, _ := inventory.PendingCommand(in.host, infrav1.ApproveAnnotation)
 	return in.approved() && len(c.Arguments) > 0
 }
 
-// approveInstances takes the instances into the ledger: the disks may be written long after
-// the command has expired.
+// approveInstances stores the instances in the ledger, because the disks may be written long
+// after the command has expired.
 func approveInstances(in *input) Decision {
 	c, _ := inventory.PendingCommand(in.host, infrav1.ApproveAnnotation)
 	step := in.save(in.ledger(), infrav1.ApproveAnnotation)
@@ -155,11 +158,11 @@ func approveInstances(in *input) Decision {
 		done.InstanceIDs = done.InstanceIDs[max(0, len(done.InstanceIDs)-inventory.MaxApprovedInstances):]
 	}
 	return Decision{Step: step, Event: "Normal", Reason: infrav1.ReasonCommandExecuted, Aside: true,
-		Message: "The disks of the approved instances may be overwritten until an install or a cleaning has succeeded."}
+		Message: "Ingot may overwrite the disks of the approved instances until an install or a cleaning succeeds."}
 }
 
-// takeoverApproved: Ingot may shut the server down that it found on.
+// takeoverApproved reports whether Ingot may shut down the server that it found on.
 func (in *input) takeoverApproved() bool { return in.approved() && !in.namesInstances() }
 
-// approvalSpent: what the approval was for is over, or was never needed.
+// approvalSpent reports whether the approved takeover is complete or was not needed.
 func (in *input) approvalSpent() bool { return in.takeoverApproved() && (in.off() || in.expectedOn()) }

@@ -57,9 +57,8 @@ func all(changes ...func(*scene)) func(*scene) {
 	}
 }
 
-// What a person asked for in vain is taken away, and said so: it must not come true on a
-// day on which nobody means it any more.
-func TestCommandsDoNotLieInWait(t *testing.T) {
+// A command without use is removed with an explanation, so that it has no effect later.
+func TestUnusableCommandsAreRemoved(t *testing.T) {
 	const dropped = "command-dropped"
 	force, dangling, lift := infrav1.ForceReleaseAnnotation, infrav1.ReleaseDanglingAnnotation, infrav1.ClearQuarantineAnnotation
 	drains := func(s *scene) { s.obs.MachineDeleting = true }
@@ -77,26 +76,26 @@ func TestCommandsDoNotLieInWait(t *testing.T) {
 		says          string
 	}{
 		{"force: the machine waits for the fence", force, claimedScene(infrav1.ClaimReleasing), "force-release", "released by force"},
-		{"force: fenced a moment ago", force, fenced, dropped, "off already"},
-		{"force: fenced, and the BMC died since", force, all(fenced, bmcDead), dropped, "off already"},
-		{"force: nobody has the host", force, func(*scene) {}, dropped, "no machine has"},
+		{"force: fenced a moment ago", force, fenced, dropped, "the power-off is already confirmed"},
+		{"force: fenced, and the BMC died since", force, all(fenced, bmcDead), dropped, "the power-off is already confirmed"},
+		{"force: nobody has the host", force, func(*scene) {}, dropped, "no machine uses"},
 		{"force: to let an object go", force, deleted, "deleting/forced", ""},
-		{"force: the machine stays", force, claimedScene(infrav1.ClaimProvisioned), dropped, "once its Machine is being deleted"},
-		{"force: the machine is being installed", force, claimedScene(infrav1.ClaimProvisioning), dropped, "once its Machine is being deleted"},
-		{"force: the Machine drains", force, all(claimedScene(infrav1.ClaimProvisioned), drains), "provisioned/idle", "without effect"},
-		{"force: the machine is missing", force, all(claimedScene(infrav1.ClaimProvisioned), gone), "dangling/wait", "without effect"},
-		{"force: whether there is a machine is not known", force, all(claimedScene(infrav1.ClaimProvisioned), silent), "provisioned/idle", "without effect"},
+		{"force: the machine stays", force, claimedScene(infrav1.ClaimProvisioned), dropped, "delete the Machine first"},
+		{"force: the machine is being installed", force, claimedScene(infrav1.ClaimProvisioning), dropped, "delete the Machine first"},
+		{"force: the Machine drains", force, all(claimedScene(infrav1.ClaimProvisioned), drains), "provisioned/idle", "No effect now"},
+		{"force: the machine is missing", force, all(claimedScene(infrav1.ClaimProvisioned), gone), "dangling/wait", "No effect now"},
+		{"force: whether there is a machine is not known", force, all(claimedScene(infrav1.ClaimProvisioned), silent), "provisioned/idle", "No effect now"},
 		{"force: the machine stays, and there are two of the host", force, all(claimedScene(infrav1.ClaimProvisioned), twin), dropped, ""},
 		{"dangling: the machine is missing", dangling, all(claimedScene(infrav1.ClaimProvisioned), gone), "dangling/release", ""},
-		{"dangling: the machine came back", dangling, claimedScene(infrav1.ClaimProvisioned), dropped, "does not dangle"},
-		{"dangling: not known", dangling, all(claimedScene(infrav1.ClaimProvisioned), silent), "provisioned/idle", "without effect"},
-		{"dangling: released already", dangling, claimedScene(infrav1.ClaimReleasing), dropped, "does not dangle"},
-		{"dangling: nobody has the host", dangling, func(*scene) {}, dropped, "does not dangle"},
+		{"dangling: the machine came back", dangling, claimedScene(infrav1.ClaimProvisioned), dropped, "no IngotMachine is missing"},
+		{"dangling: not known", dangling, all(claimedScene(infrav1.ClaimProvisioned), silent), "provisioned/idle", "No effect now"},
+		{"dangling: released already", dangling, claimedScene(infrav1.ClaimReleasing), dropped, "no IngotMachine is missing"},
+		{"dangling: nobody has the host", dangling, func(*scene) {}, dropped, "no IngotMachine is missing"},
 		{"clear: quarantined", lift, quarantinedScene(infrav1.QuarantineInstallFailed), "free/cleared", ""},
 		{"clear: quarantined, and a person works on it", lift, all(quarantinedScene(infrav1.QuarantineInstallFailed), maintained), "maintenance", ""},
-		{"clear: not fenced", lift, quarantinedScene(infrav1.QuarantineNotFenced), dropped, "ends by itself"},
-		{"clear: well", lift, func(*scene) {}, dropped, "not in quarantine"},
-		{"clear: in use", lift, claimedScene(infrav1.ClaimProvisioned), dropped, "not in quarantine"},
+		{"clear: not fenced", lift, quarantinedScene(infrav1.QuarantineNotFenced), dropped, "this quarantine ends when"},
+		{"clear: well", lift, func(*scene) {}, dropped, "not quarantined"},
+		{"clear: in use", lift, claimedScene(infrav1.ClaimProvisioned), dropped, "not quarantined"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := commanded(tc.command, tc.change, "by J. Doe")
@@ -119,8 +118,8 @@ func TestCommandsDoNotLieInWait(t *testing.T) {
 	}
 }
 
-// Several at once are told in one event, and what is heard stays.
-func TestCommandsAreDroppedTogether(t *testing.T) {
+// Several unusable commands are removed in one step, and usable ones stay.
+func TestUnusableCommandsAreRemovedTogether(t *testing.T) {
 	s := newScene(quarantinedScene(infrav1.QuarantineInstallFailed))
 	s.host.Annotations = map[string]string{
 		infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseDanglingAnnotation: givenAt(day()), infrav1.ClearQuarantineAnnotation: givenAt(day()), infrav1.ApproveAnnotation: givenAt(day()),
@@ -131,9 +130,9 @@ func TestCommandsAreDroppedTogether(t *testing.T) {
 	}
 }
 
-// A command that is idle while another is heard goes in the next pass, and no machine
-// claims the host before.
-func TestForceLeavesNoCommandBehind(t *testing.T) {
+// A command that becomes unusable while another is carried out is removed in the next step, before a
+// machine can claim the host.
+func TestForceReleaseLeavesNoCommand(t *testing.T) {
 	s := newScene(claimedScene(infrav1.ClaimReleasing))
 	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseDanglingAnnotation: givenAt(day())}
 	for _, step := range []struct {
@@ -161,9 +160,8 @@ func TestForceLeavesNoCommandBehind(t *testing.T) {
 	}
 }
 
-// The next machine of a host is fenced, whatever was asked for during the release of the
-// last one.
-func TestForceOfAnEarlierReleaseIsForgotten(t *testing.T) {
+// The next machine of a host is fenced, whatever was requested during the last release.
+func TestForceReleaseDoesNotAffectNextMachine(t *testing.T) {
 	s := commanded(infrav1.ForceReleaseAnnotation, func(s *scene) { s.host.Spec.Claim = fencedClaim() })
 	if ok, why := Claimable(newScene(func(s *scene) { s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())} }).host); ok || !strings.Contains(why, "command") {
 		t.Errorf("a machine would inherit the force: %q", why)
@@ -178,9 +176,9 @@ func TestForceOfAnEarlierReleaseIsForgotten(t *testing.T) {
 	}
 }
 
-// The approval of an instance's disk is taken into the ledger at once, where it stays until
-// the disks are written. No server is switched off for it.
-func TestApprovalOfAnInstance(t *testing.T) {
+// The approval of an instance's disk is stored at once, until the disks are written. It powers no
+// server off.
+func TestApprovedInstanceIsKeptInLedger(t *testing.T) {
 	on := func(s *scene) { s.obs.Power = infrav1.PowerStateOn }
 	due := func(s *scene) { s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata }
 	wantedOn := func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOn }
@@ -240,9 +238,8 @@ func TestApprovalOfAnInstance(t *testing.T) {
 	})
 }
 
-// A person who deletes a host that is being released has it fenced and cleaned first, as
-// any: its machine would wait for ever.
-func TestDeletedWhileReleasing(t *testing.T) {
+// A host that is deleted during its release is fenced and cleaned first.
+func TestReleaseContinuesDuringDeletion(t *testing.T) {
 	deleted := func(s *scene) { s.obs.Deleting = true }
 	off := func(s *scene) { s.obs.Power, s.obs.OffProven = infrav1.PowerStateOff, true }
 	fenced := func(s *scene) { s.host.Spec.Claim = fencedClaim() }
@@ -272,9 +269,8 @@ func TestDeletedWhileReleasing(t *testing.T) {
 	}
 }
 
-// A manager that was away, or could not be told, gives agents the time to be heard before
-// it takes them for silent.
-func TestSilenceCountsFromTheFirstReconcile(t *testing.T) {
+// After a start of the manager, agents get time to report.
+func TestSilenceCountsFromFirstReconcile(t *testing.T) {
 	policy := DefaultPolicy()
 	for _, tc := range []struct {
 		name                 string
@@ -311,9 +307,9 @@ func TestSilenceCountsFromTheFirstReconcile(t *testing.T) {
 	}
 }
 
-// A host that never came on is not blamed for what its BMC refused, nor for the time before
-// the BMC took the boot; nor by a manager that knows of no boot, and tries once more.
-func TestNeverOnCountsFromTheBoot(t *testing.T) {
+// A host is not at fault for boots that its BMC refused, for the time before the BMC accepted the boot,
+// or after a restart of the manager, which boots once more.
+func TestNeverOnCountsFromAcceptedBoot(t *testing.T) {
 	policy := DefaultPolicy()
 	for name, tc := range map[string]struct {
 		taken time.Duration // before now; 0: none is known
@@ -340,8 +336,7 @@ func TestNeverOnCountsFromTheBoot(t *testing.T) {
 	}
 }
 
-// A server that was released by force may run on, and its system answers to the addresses
-// that the claim gave it.
+// After a forced release the system may still use the addresses of its claim.
 func TestForcedReleaseKeepsAddresses(t *testing.T) {
 	s := commanded(infrav1.ForceReleaseAnnotation, claimedScene(infrav1.ClaimReleasing))
 	s.host.Spec.Claim.Network = &infrav1.ClaimedNetwork{Config: "version: 2", Addresses: []string{"10.10.0.10", "2001:db8::1"}}
@@ -360,9 +355,9 @@ func TestForcedReleaseKeepsAddresses(t *testing.T) {
 	}
 }
 
-// A command has an effect once, within an hour of its time, and none when the manager, or a
-// backup, came after it (I24).
-func TestCommandsAreGivenOnce(t *testing.T) {
+// A command has an effect once, within an hour of its time, and none after a start of the manager or a
+// restore from a backup (I24).
+func TestCommandHasEffectOnce(t *testing.T) {
 	now := day()
 	reboot := func(value string) func(*scene) {
 		return func(s *scene) {
@@ -395,15 +390,15 @@ func TestCommandsAreGivenOnce(t *testing.T) {
 		{"earlier than the last", all(reboot(givenAt(now.Add(-time.Minute))), done(now)), "provisioned/idle", ""},
 		{"later than the last", all(reboot(givenAt(now)), done(now.Add(-time.Second))), restart, ""},
 		{"while the manager restarts", all(reboot(givenAt(now.Add(-time.Minute))), began(now)), restart, ""},
-		{"restored, with the manager started since", all(reboot(givenAt(now.Add(-10*time.Minute))), began(now)), dropped, "before this manager started"},
-		{"empty", reboot(""), "provisioned/idle", "reboot, whose value is no command"},
-		{"as it was before", reboot("Forced"), "provisioned/idle", "reboot, whose value is no command"},
-		{"another way", reboot(givenAt(now, "forced")), "provisioned/idle", "reboot, whose value is no command"},
+		{"restored, with the manager started since", all(reboot(givenAt(now.Add(-10*time.Minute))), began(now)), dropped, "before the start of the manager"},
+		{"empty", reboot(""), "provisioned/idle", "reboot (invalid value)"},
+		{"as it was before", reboot("Forced"), "provisioned/idle", "reboot (invalid value)"},
+		{"another way", reboot(givenAt(now, "forced")), "provisioned/idle", "reboot (invalid value)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(tc.change)
 			got := Next(s.host, s.obs, DefaultPolicy())
-			if got.Rule != tc.rule || !strings.Contains(got.Message, tc.says) || tc.says == "" && strings.Contains(got.Message, "without effect") {
+			if got.Rule != tc.rule || !strings.Contains(got.Message, tc.says) || tc.says == "" && strings.Contains(got.Message, "No effect now") {
 				t.Fatalf("%s: %q, want %s, saying %q", got.Rule, got.Message, tc.rule, tc.says)
 			}
 			save, saves := got.Step.(SaveLedger)
@@ -424,7 +419,7 @@ func TestCommandsAreGivenOnce(t *testing.T) {
 	}
 }
 
-// Who gave a command is what the webhook saw, and of that very value only.
+// The user of a command is the one that the webhook recorded for its value.
 func TestCommandUsers(t *testing.T) {
 	host := func(annotations map[string]string) *infrav1.IngotHost {
 		return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}

@@ -15,14 +15,11 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// maxConditionMessage is the bound of metav1.Condition.message, in characters.
-const maxConditionMessage = 32768
-
-// Conditions tells what is so of a host: always the same types in the same order,
-// and the same answer to the same question. LastTransitionTime is left to whoever
-// saves them (meta.SetStatusCondition).
+// Conditions returns the conditions of a host, always the same types in the same order. It
+// leaves LastTransitionTime to the caller (meta.SetStatusCondition).
 func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []metav1.Condition {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order, obs: obs}
+	in := inputOf(host)
+	in.obs = obs
 	conditions := []metav1.Condition{
 		in.bmcReachable(),
 		in.credentialsValid(),
@@ -40,7 +37,6 @@ func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []m
 	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = host.Generation
-		conditions[i].Message = inventory.Truncate(conditions[i].Message, maxConditionMessage)
 	}
 	return conditions
 }
@@ -54,28 +50,28 @@ func ready(decision Decision) metav1.Condition {
 	}
 }
 
-// personal are the reasons with which a host waits for a person, and for nothing that may come
-// by itself while a tool applies objects one after the other.
-var personal = []string{
+// operatorReasons are the reasons with which a host waits for an operator, and not for objects
+// that a tool may apply next.
+var operatorReasons = []string{
 	infrav1.ReasonMaintenance, infrav1.ReasonPoweredOff, infrav1.ReasonUnmanaged, infrav1.ReasonQuarantined,
 	infrav1.ReasonUnexpectedlyOn, infrav1.ReasonWaitingForApproval,
 }
 
 func stalled(decision Decision) metav1.Condition {
 	const name = infrav1.StalledCondition
-	if _, isIdle := decision.Step.(Idle); isIdle && slices.Contains(personal, decision.Reason) {
+	if _, isIdle := decision.Step.(Idle); isIdle && slices.Contains(operatorReasons, decision.Reason) {
 		return inventory.TrueCondition(name, decision.Reason, decision.Message)
 	}
-	return inventory.FalseCondition(name, infrav1.ReasonNotStalled, "The host waits for no person.")
+	return inventory.FalseCondition(name, infrav1.ReasonNotStalled, "The host waits for no operator.")
 }
 
 func (in *input) bmcReachable() metav1.Condition {
 	const name = infrav1.HostBMCReachableCondition
 	switch {
 	case in.unmanaged():
-		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
+		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "The host has no BMC in spec.bmc.")
 	case in.obs.BMC == BMCOK, in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCPasswordChange:
-		return inventory.TrueCondition(name, infrav1.ReasonBMCAnswers, "the BMC answers")
+		return inventory.TrueCondition(name, infrav1.ReasonBMCAnswers, "The BMC answers.")
 	case in.obs.BMC == BMCCredentialsMissing, in.obs.BMC == BMCCAMissing:
 		return inventory.UnknownCondition(name, bmcReason(in.obs.BMC), in.bmcMessage())
 	default:
@@ -87,13 +83,13 @@ func (in *input) credentialsValid() metav1.Condition {
 	const name = infrav1.HostCredentialsValidCondition
 	switch {
 	case in.unmanaged():
-		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
+		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "The host has no BMC in spec.bmc.")
 	case in.obs.BMC == BMCOK, in.obs.BMC == BMCDisobeys:
-		return inventory.TrueCondition(name, infrav1.ReasonCredentialsAccepted, "the BMC accepts the credentials")
+		return inventory.TrueCondition(name, infrav1.ReasonCredentialsAccepted, "The BMC accepts the credentials.")
 	case in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCPasswordChange, in.obs.BMC == BMCCredentialsMissing:
 		return inventory.FalseCondition(name, bmcReason(in.obs.BMC), in.bmcMessage())
 	default:
-		return inventory.UnknownCondition(name, bmcReason(in.obs.BMC), "the BMC could not be asked; see condition "+infrav1.HostBMCReachableCondition)
+		return inventory.UnknownCondition(name, bmcReason(in.obs.BMC), "Ingot could not ask the BMC. See the condition "+infrav1.HostBMCReachableCondition+".")
 	}
 }
 
@@ -102,22 +98,22 @@ func (in *input) unique() metav1.Condition {
 	if in.duplicate() {
 		return inventory.FalseCondition(name, infrav1.ReasonDuplicate, sayDuplicate(in).Message)
 	}
-	return inventory.TrueCondition(name, infrav1.HostUniqueCondition, "no other host is known to be the same server")
+	return inventory.TrueCondition(name, infrav1.HostUniqueCondition, "No other host is the same server.")
 }
 
 func (in *input) inspectedCondition(decision Decision) metav1.Condition {
 	const name = infrav1.HostInspectedCondition
 	switch {
 	case in.factsMissing() && in.free():
-		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "The IngotHardware with what was found is lost. Ingot inspects the host again before it is Available.")
+		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "The IngotHardware of the host does not exist. Ingot inspects the host again before it becomes Available.")
 	case in.inspected():
-		return inventory.TrueCondition(name, infrav1.ReasonInspected, "the agent reported the hardware at "+inventory.FormatTime(in.record.InspectedAt.Time))
+		return inventory.TrueCondition(name, infrav1.ReasonInspected, "The agent reported the hardware at "+inventory.FormatTime(in.record.InspectedAt.Time)+".")
 	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineInspectFailed:
-		return inventory.FalseCondition(name, infrav1.ReasonInspectFailed, in.record.Quarantine.Message)
+		return inventory.FalseCondition(name, infrav1.ReasonInspectFailed, in.quarantineMessage())
 	case in.ordered() && in.isInspect():
 		return inventory.FalseCondition(name, infrav1.ReasonInspecting, decision.Message)
 	default:
-		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "not inspected yet: "+decision.Message)
+		return inventory.FalseCondition(name, infrav1.ReasonWaiting, decision.Message)
 	}
 }
 
@@ -125,7 +121,7 @@ func (in *input) available(decision Decision) metav1.Condition {
 	const name = infrav1.HostAvailableCondition
 	switch {
 	case in.claimed():
-		return inventory.FalseCondition(name, infrav1.ReasonClaimed, fmt.Sprintf("claimed by IngotMachine %s of cluster %s", in.claim.MachineRef.Name, in.claim.ClusterName))
+		return inventory.FalseCondition(name, infrav1.ReasonClaimed, fmt.Sprintf("Claimed by IngotMachine %s of cluster %s.", in.claim.MachineRef.Name, in.claim.ClusterName))
 	case decision.Reason == infrav1.ReasonAvailable:
 		return inventory.TrueCondition(name, infrav1.ReasonAvailable, decision.Message)
 	default:
@@ -137,13 +133,13 @@ func (in *input) provisionedCondition(decision Decision) metav1.Condition {
 	const name = infrav1.HostProvisionedCondition
 	switch {
 	case in.provisioned():
-		return inventory.TrueCondition(name, infrav1.ReasonProvisioned, fmt.Sprintf("installed for IngotMachine %s, attempt %d", in.claim.MachineRef.Name, in.claim.Attempt))
+		return inventory.TrueCondition(name, infrav1.ReasonProvisioned, fmt.Sprintf("Installed for IngotMachine %s, attempt %d.", in.claim.MachineRef.Name, in.claim.Attempt))
 	case in.provisioning():
 		return inventory.FalseCondition(name, infrav1.ReasonProvisioning, decision.Message)
 	case in.releasing():
 		return inventory.FalseCondition(name, infrav1.ReasonReleasing, decision.Message)
 	default:
-		return inventory.FalseCondition(name, infrav1.ReasonNotClaimed, "no machine claims the host")
+		return inventory.FalseCondition(name, infrav1.ReasonNotClaimed, "No machine claims the host.")
 	}
 }
 
@@ -151,22 +147,22 @@ func (in *input) cleaned(decision Decision) metav1.Condition {
 	const name = infrav1.HostCleanedCondition
 	switch {
 	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineWipeFailed:
-		return inventory.FalseCondition(name, infrav1.ReasonWipeFailed, in.record.Quarantine.Message)
+		return inventory.FalseCondition(name, infrav1.ReasonWipeFailed, in.quarantineMessage())
 	case in.ordered() && in.isWipe():
 		return inventory.FalseCondition(name, infrav1.ReasonWiping, decision.Message)
 	case in.claimed() && in.claim.Attempt > 0:
-		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("holds data of IngotMachine %s", in.claim.MachineRef.Name))
+		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("The disks hold data of IngotMachine %s.", in.claim.MachineRef.Name))
 	case in.cleaningDue():
-		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, "a cleaning is due before the host can be claimed again")
+		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, "Ingot cleans the host before a machine can claim it.")
 	case in.record != nil && in.record.LastClusterName != "":
-		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("holds data of cluster %s, and serves no other before it is cleaned", in.record.LastClusterName))
+		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("The disks hold data of cluster %s. No other cluster can claim the host before it is cleaned.", in.record.LastClusterName))
 	case in.record != nil && !in.record.SanitizedAt.IsZero() && len(in.record.UncleanedStorage) > 0:
-		return inventory.FalseCondition(name, infrav1.ReasonStorageWithoutDriver, fmt.Sprintf("the agent confirmed at %s that the disks which it saw are clean; behind the storage controllers %s it saw none or not all, and nothing was cleaned of those. %s; disks that appear by it are not clean",
-			inventory.FormatTime(in.record.SanitizedAt.Time), inventory.DescribeControllers(in.record.UncleanedStorage), inventory.BlindRemedy))
+		return inventory.FalseCondition(name, infrav1.ReasonStorageWithoutDriver, inventory.WithDetail("Disks were not seen and not cleaned behind ",
+			inventory.DescribeControllers(in.record.UncleanedStorage), ". "+inventory.BlindRemedy+"."))
 	case in.record != nil && !in.record.SanitizedAt.IsZero():
-		return inventory.TrueCondition(name, infrav1.ReasonCleaned, "the agent confirmed the cleaning at "+inventory.FormatTime(in.record.SanitizedAt.Time))
+		return inventory.TrueCondition(name, infrav1.ReasonCleaned, "The agent confirmed the cleaning at "+inventory.FormatTime(in.record.SanitizedAt.Time)+".")
 	default:
-		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "Ingot has installed nothing on this host, and cleaned nothing")
+		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "Ingot has installed and cleaned nothing on this host.")
 	}
 }
 
@@ -174,28 +170,32 @@ func (in *input) fencedCondition(decision Decision) metav1.Condition {
 	const name = infrav1.HostFencedCondition
 	switch {
 	case in.quarantinedNotFenced():
-		return inventory.FalseCondition(name, infrav1.ReasonNotFenced, in.record.Quarantine.Message)
+		return inventory.FalseCondition(name, infrav1.ReasonNotFenced, in.quarantineMessage())
 	case in.releasing() && in.fenced():
-		return inventory.TrueCondition(name, infrav1.ReasonFenced, "the BMC confirmed the power-off at "+inventory.FormatTime(in.claim.FencedAt.Time))
+		return inventory.TrueCondition(name, infrav1.ReasonFenced, "The BMC confirmed the power-off at "+inventory.FormatTime(in.claim.FencedAt.Time)+".")
 	case in.releasing():
 		return inventory.FalseCondition(name, infrav1.ReasonFencing, decision.Message)
 	default:
-		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "no machine releases the host")
+		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "No machine releases the host.")
 	}
 }
 
-// Claimable says whether a host, as a cache shows it, may be claimed, and if not a
-// reason in a few words. It trusts status only for what it grants: an empty or an
-// outdated status makes a host not claimable until it was observed again (I3).
-// Whether a host that was not cleaned suits a cluster is Select's to say (I12).
+// quarantineMessage is why the host is quarantined.
+func (in *input) quarantineMessage() string {
+	return inventory.WithDetail("", in.record.Quarantine.Message, ".")
+}
+
+// Claimable reports whether a host in a cache may be claimed, or else why not, in a few words.
+// An empty or outdated status makes a host not claimable until it was observed again (I3).
+// Select decides whether an uncleaned host suits a cluster (I12).
 func Claimable(host *infrav1.IngotHost) (bool, string) {
 	in := inputOf(host)
 	_, paused := host.Annotations[clusterv1.PausedAnnotation]
 	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
 	available := meta.FindStatusCondition(host.Status.Conditions, infrav1.HostAvailableCondition)
 	for _, no := range []struct {
-		so  bool
-		why string
+		holds bool
+		why   string
 	}{
 		{!host.DeletionTimestamp.IsZero(), "being deleted"},
 		{in.unmanaged(), "without a BMC"},
@@ -207,20 +207,20 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 		{!in.inspected(), "not inspected"},
 		{in.cleaningDue(), "waiting to be cleaned"},
 		{in.ordered() || in.inspectAsked(), "busy"},
-		{in.commandIdle(), "annotated with a command that is not taken away yet"},
-		{in.notPrepared(), "without the settings or firmware wanted"},
+		{in.commandIdle(), "annotated with a command that Ingot has not yet removed"},
+		{in.notPrepared(), "without the desired settings or firmware"},
 		{available == nil || available.ObservedGeneration != host.Generation, "not observed since their last change"},
 		{available != nil && available.Status != metav1.ConditionTrue, "not available"},
 	} {
-		if no.so {
+		if no.holds {
 			return false, no.why
 		}
 	}
 	return true, ""
 }
 
-// OutOfService reports whether a person, or the quarantine, keeps an unclaimed host from
-// machines: unlike a busy host it does not become claimable by itself.
+// OutOfService reports whether an operator or the quarantine keeps an unclaimed host from
+// machines. Unlike a busy host it does not become claimable without an operator.
 func OutOfService(host *infrav1.IngotHost) bool {
 	in := inputOf(host)
 	_, paused := host.Annotations[clusterv1.PausedAnnotation]
@@ -228,29 +228,27 @@ func OutOfService(host *infrav1.IngotHost) bool {
 	return !in.claimed() && (in.unmanaged() || paused || moving || in.maintenance() || in.quarantined() || in.wantedOff())
 }
 
-// FreeBySpec says whether, by its spec alone, a machine could have the host: what people asked
-// for and the ledger, not what was seen.
+// FreeBySpec reports whether a machine could have the host by its spec alone, without status.
 func FreeBySpec(host *infrav1.IngotHost) bool {
 	in := inputOf(host)
 	return in.usable() && in.idleHost() && !in.quarantined()
 }
 
-// Returning says whether the cluster has given the host back and it is being fenced
-// and cleaned: soon another machine of the cluster can have it. Without this a control
-// plane that replaces machine by machine, without a spare host, would be sent
-// elsewhere the moment the old machine is gone. One that a remediation has condemned
-// goes out of service when it is clean.
+// Returning reports whether the cluster has released the host, so that another machine of the
+// cluster can have it once it is clean. Without that, a control plane that replaces its machines
+// one by one without a spare host would move to another failure domain. A host that the
+// remediation quarantines does not return.
 func Returning(host *infrav1.IngotHost, clusterName string) bool {
 	in := inputOf(host)
 	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName && in.claim.Quarantine == nil
 }
 
-// usable: nobody keeps the host out of service.
+// usable reports whether no operator keeps the host out of service.
 func (in *input) usable() bool {
 	return in.host.DeletionTimestamp.IsZero() && !in.unmanaged() && !in.maintenance() && !in.wantedOff()
 }
 
-// inputOf is what a host's object says without anything seen of it.
+// inputOf returns the input of a host without an observation.
 func inputOf(host *infrav1.IngotHost) *input {
 	return &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Each reference of an order for all disks names one of them, also where two have one
-// serial number, or are two paths to one disk.
+// Each reference of an order for all disks names one disk, even with equal serial numbers or two paths
+// to one disk.
 func TestDiskRefsOf(t *testing.T) {
 	type d = agentapi.Disk
 	for name, c := range map[string]struct {
@@ -50,8 +50,8 @@ func TestDiskRefsOf(t *testing.T) {
 	}
 }
 
-// Of disks that are named alike each is looked for, wherever it is.
-func TestMissingTwins(t *testing.T) {
+// Of several disks with equal names, as many must be found.
+func TestMissingDisksWithEqualNames(t *testing.T) {
 	twin := func(name, path string) infrav1.HardwareDisk {
 		d := disk(name, 100, "S")
 		d.Path = path

@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// event is one thing that can happen. Weight is how often it is drawn; faults do
-// not happen while the walk waits for the host to come to rest.
+// event is a possible event of a walk. weight is its relative frequency. Faults do not happen while
+// the host settles.
 type event struct {
 	name   string
 	weight int
@@ -136,7 +136,7 @@ func personEvents() []event {
 	}
 }
 
-// replug changes where the server boots: the address that is recorded is not of there.
+// replug changes the boot network or NIC, for which no address is recorded.
 func (w *world) replug(change func(*infrav1.IngotHostSpec)) {
 	w.write(func(h *infrav1.IngotHost) { change(&h.Spec) })
 	w.addressed = false
@@ -194,28 +194,27 @@ func bmcProblems() []BMCProblem {
 		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError, BMCDisobeys}
 }
 
-// liveForLong: a live system was started so long ago that no word of its agent speaks
-// against a BMC that says off.
+// liveForLong reports whether a live system was started so long ago that the agent's last message
+// does not contradict a report of off.
 func liveForLong(w *world) bool {
 	return agentWorks(w) && !w.order().LiveStartedAt.IsZero() && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
 }
 
-// lieOnce lets the manager meet one wrong word of the BMC.
+// lieOnce lets the manager see one wrong report of the BMC.
 func (w *world) lieOnce() {
 	w.lie = true
 	w.reconcile(w.host, false)
 	w.lie = false
 }
 
-// leaveOrder is the commit of a session that dropped the order in a second write,
-// and died before it.
+// leaveOrder simulates a session that crashed between the commit and the removal of the order.
 func (w *world) leaveOrder() {
 	w.write(func(h *infrav1.IngotHost) {
 		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: w.id(), Attempt: h.Spec.Claim.Attempt, AgentKey: "key"}
 	})
 }
 
-// reportUncommitted is a success that never became the commit point (I4).
+// reportUncommitted simulates a reported success without its commit (I4).
 func (w *world) reportUncommitted() {
 	w.disk = w.claim().InstanceID
 	w.write(func(h *infrav1.IngotHost) {
@@ -223,8 +222,8 @@ func (w *world) reportUncommitted() {
 	})
 }
 
-// loseStatus empties all status at once (I2, I3). That a BMC tells an old power state
-// at the very same moment is left out: nothing that is left could show it.
+// loseStatus clears all status (I2, I3). It also ends the BMC's lag, which no remaining state could
+// reveal.
 func (w *world) loseStatus() {
 	w.lastReset, w.softOffAt, w.lastContact = time.Time{}, time.Time{}, time.Time{}
 	w.host = w.host.DeepCopy()

@@ -25,7 +25,7 @@ func TestDeliveryOf(t *testing.T) {
 		{"fetches by whatever", "https://a/b", UpdateWays{Fetch: true}, 0, infrav1.DeliveryFetch, ""},
 		{"fetches by this", "https://a/b", UpdateWays{Fetch: true, Protocols: []string{"TFTP", "HTTPS"}}, 0, infrav1.DeliveryFetch, ""},
 		{"fetches by this in capitals", "HTTPS://a/b", UpdateWays{Fetch: true, Protocols: []string{"HTTPS"}}, 2, infrav1.DeliveryFetch, ""},
-		{"fetches by others", "http://a/b", UpdateWays{Fetch: true, Protocols: []string{"TFTP", "HTTPS"}}, 0, "", "by TFTP, HTTPS only, and takes none that are pushed; the url says HTTP"},
+		{"fetches by others", "http://a/b", UpdateWays{Fetch: true, Protocols: []string{"TFTP", "HTTPS"}}, 0, "", "only fetches images by TFTP, HTTPS, and spec.firmware[].url has HTTP"},
 		{"fetches by others, and is pushed to", "http://a/b", UpdateWays{Fetch: true, Push: true, Protocols: []string{"TFTP"}}, 0, infrav1.DeliveryPush, ""},
 		{"fetches by this alone, after a failure", "http://a/b", UpdateWays{Fetch: true}, 1, infrav1.DeliveryFetch, ""},
 		{"both", "http://a/b", UpdateWays{Fetch: true, Push: true}, 0, infrav1.DeliveryFetch, ""},
@@ -42,12 +42,12 @@ func TestDeliveryOf(t *testing.T) {
 	}
 }
 
-// What has no checksum is not pushed: the URL and the BMC's address are of the same hand, and
-// Ingot would carry whatever it can read from the one to the other.
-func TestNothingIsPushedWithoutAChecksum(t *testing.T) {
+// An image without a checksum is not pushed: its URL and the BMC's address have the same author, and
+// Ingot would copy anything that it can read.
+func TestNoPushWithoutChecksum(t *testing.T) {
 	component := infrav1.FirmwareComponent{URL: "http://a/b"}
 	for failed := range int32(4) {
-		if got, why := DeliveryOf(component, UpdateWays{Push: true}, failed); got != "" || !strings.Contains(why, "set checksum in spec.firmware") {
+		if got, why := DeliveryOf(component, UpdateWays{Push: true}, failed); got != "" || !strings.Contains(why, "need spec.firmware[].checksum") {
 			t.Errorf("only by push, after %d failures: %q, %q", failed, got, why)
 		}
 		if got, why := DeliveryOf(component, UpdateWays{Fetch: true, Push: true}, failed); got != infrav1.DeliveryFetch {

@@ -13,10 +13,10 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// Health is how well a server is, as its BMC sums it up.
+// Health is the overall health of a server as its BMC reports it.
 type Health string
 
-// The states; empty: nobody asked.
+// The states. Empty: not read.
 const (
 	HealthOK       Health = "OK"
 	HealthWarning  Health = "Warning"
@@ -24,10 +24,10 @@ const (
 	HealthUnknown  Health = "Unknown"
 )
 
-// Ails says whether something is wrong.
+// Ails reports whether the server is unhealthy.
 func (h Health) Ails() bool { return h == HealthWarning || h == HealthCritical }
 
-// WorseThan compares; what is not known is as good as well.
+// WorseThan compares two states. An unknown state equals HealthOK.
 func (h Health) WorseThan(other Health) bool { return h.rank() > other.rank() }
 
 func (h Health) rank() int {
@@ -40,7 +40,7 @@ func (h Health) rank() int {
 	return 0
 }
 
-// HealthOf is the health that a host's status tells; empty: none.
+// HealthOf returns the health in the status of a host. Empty: none.
 func HealthOf(host *infrav1.IngotHost) Health {
 	c := meta.FindStatusCondition(host.Status.Conditions, infrav1.HostHealthyCondition)
 	if c == nil {
@@ -57,7 +57,7 @@ func HealthOf(host *infrav1.IngotHost) Health {
 	return ""
 }
 
-// ailing is 1 for a host to be taken only when there is no other.
+// Ailing returns 1 for a host in critical health, which is selected only if no other suits.
 func Ailing(host *infrav1.IngotHost) int {
 	if HealthOf(host) == HealthCritical {
 		return 1
@@ -65,28 +65,28 @@ func Ailing(host *infrav1.IngotHost) int {
 	return 0
 }
 
-// healthy tells of the server's parts. It takes no part in what is done to the host: a
-// sensor must not stop a cluster from growing, nor a provisioned host from running.
+// healthy is the condition Healthy. Rules do not use it: a sensor must neither stop a cluster
+// from growing nor a provisioned host from running.
 func (in *input) healthy() metav1.Condition {
 	const name = infrav1.HostHealthyCondition
 	switch {
 	case in.unmanaged():
-		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
+		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "The host has no BMC in spec.bmc.")
 	case in.bmcProblem():
-		return inventory.UnknownCondition(name, infrav1.ReasonHealthUnknown, "the BMC could not be asked; see condition "+infrav1.HostBMCReachableCondition)
+		return inventory.UnknownCondition(name, infrav1.ReasonHealthUnknown, "Ingot could not ask the BMC. See the condition "+infrav1.HostBMCReachableCondition+".")
 	case in.obs.Health == HealthOK:
-		return inventory.TrueCondition(name, infrav1.ReasonHealthOK, "the BMC reports no fault")
+		return inventory.TrueCondition(name, infrav1.ReasonHealthOK, "The BMC reports no fault.")
 	case in.obs.Health == HealthWarning:
-		return in.ails(infrav1.ReasonHealthWarning, "repair it in time; the host works as before")
+		return in.ails(infrav1.ReasonHealthWarning, "Ingot uses the host as before.")
 	case in.obs.Health == HealthCritical:
-		return in.ails(infrav1.ReasonHealthCritical, "repair it; Ingot goes on with the host, and gives it to a machine only when no other host of the failure domain suits; set spec.maintenance to give it to none")
+		return in.ails(infrav1.ReasonHealthCritical, "Ingot gives the host to a machine only if no other suits. To give it to none, set spec.maintenance.")
 	default:
-		return inventory.UnknownCondition(name, infrav1.ReasonHealthUnknown, "the BMC tells no health of the server")
+		return inventory.UnknownCondition(name, infrav1.ReasonHealthUnknown, "The BMC reports no health.")
 	}
 }
 
-// ails keeps what was last told of the same state while the parts are not known: a
-// manager that has just started, and a BMC that does not get to them, is no news.
+// ails keeps the last message of the same state while the faulty parts are unknown, as after a
+// restart of the manager.
 func (in *input) ails(reason, remedy string) metav1.Condition {
 	const name = infrav1.HostHealthyCondition
 	was := meta.FindStatusCondition(in.host.Status.Conditions, name)
@@ -95,7 +95,7 @@ func (in *input) ails(reason, remedy string) metav1.Condition {
 	}
 	parts := in.obs.HealthDetail
 	if parts == "" {
-		parts = "it names no part; its own log may"
+		parts = "it names no part, see its log"
 	}
-	return inventory.FalseCondition(name, reason, fmt.Sprintf("the BMC reports %s: %s; %s", in.obs.Health, parts, remedy))
+	return inventory.FalseCondition(name, reason, inventory.WithDetail(fmt.Sprintf("The BMC reports %s: ", in.obs.Health), parts, ". "+remedy))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// check holds a decision against the invariants of the design, knowing what the
-// world is truly like. host is what was read; it may be stale.
+// check verifies a decision against the invariants and the real state of the world. host is what was
+// read, and may be stale.
 func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 	if w.restored {
 		w.checkRestored(host, d)
@@ -55,7 +55,7 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 	}
 }
 
-// asked: an operator gave that command, and it is neither carried out nor expired.
+// asked reports whether an operator gave the command, and it is neither carried out nor expired.
 func (w *world) asked(host *infrav1.IngotHost, annotation string) bool {
 	c, pending := inventory.PendingCommand(host, annotation)
 	return pending && w.now.Sub(c.Time) < time.Hour && c.Time.Sub(w.now) <= 5*time.Minute
@@ -76,7 +76,7 @@ func held(host *infrav1.IngotHost) bool {
 	return host.Spec.Claim != nil && host.Spec.Claim.State != infrav1.ClaimReleasing
 }
 
-// checkCommon: who may be acted on at all.
+// checkCommon verifies that Ingot may act on the host at all.
 func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision) {
 	if d.Reason == "" || d.Message == "" || d.Rule == "" || d.Phase == "" {
 		w.violate("nothing is told: %+v", d)
@@ -139,7 +139,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	}
 }
 
-// mustGoOff: the server is on for an order that has ended or no longer fits.
+// mustGoOff reports whether the server is on for an order that has ended or no longer fits.
 func (w *world) mustGoOff(host *infrav1.IngotHost, obs Observation) bool {
 	o, c := host.Spec.Order, host.Spec.Claim
 	if o == nil || obs.Power != infrav1.PowerStateOn || c != nil && c.State == infrav1.ClaimProvisioned {
@@ -148,7 +148,7 @@ func (w *world) mustGoOff(host *infrav1.IngotHost, obs Observation) bool {
 	return o.Result != nil || o.Revoked != nil || !w.orderFits(host)
 }
 
-// bmcTold: what keeps the host is its BMC, and nothing that comes before it.
+// bmcTold reports whether a problem with the BMC is shown.
 func (w *world) bmcTold(host *infrav1.IngotHost, obs Observation) bool {
 	return obs.BMC != BMCOK && !w.duplicate && host.Spec.BMC != nil
 }
@@ -158,15 +158,15 @@ func isForcedOff(step Step) bool {
 	return ok && !off.Graceful
 }
 
-// onlyAnnotations: the write takes annotations away, and changes no more of the ledger than
-// the commands that it remembers.
+// onlyAnnotations reports whether the write only removes annotations and records their commands.
 func onlyAnnotations(host *infrav1.IngotHost, save SaveLedger, saves bool) bool {
 	before, after := LedgerOf(host), save.Ledger
 	before.Commands, after.Commands = nil, nil
 	return saves && sameLedger(before, after)
 }
 
-// checkAvailable: never Available when unknown, dirty, busy or out of reach (I3, I7, I12).
+// checkAvailable verifies that no unknown, uncleaned, busy or unreachable host is Available (I3, I7,
+// I12).
 func (w *world) checkAvailable(host *infrav1.IngotHost, obs Observation) {
 	r := host.Spec.Record
 	switch {
@@ -195,7 +195,7 @@ func (w *world) checkClaim(cluster string) {
 	}
 }
 
-// checkSwitch: who may be switched, how, and how soon again.
+// checkSwitch verifies power actions: on which host, how, and how soon again.
 func (w *world) checkSwitch(host *infrav1.IngotHost, obs Observation, d Decision) {
 	if obs.Now.Before(obs.LastReset.Add(walkPolicy().ResetInterval)) {
 		w.violate("I13: %s switches again after %s", d.Rule, obs.Now.Sub(obs.LastReset))
@@ -244,7 +244,7 @@ func (w *world) checkBoot(host *infrav1.IngotHost, obs Observation) {
 func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step PowerOff, rule string) {
 	c, o := host.Spec.Claim, host.Spec.Order
 	wantedOff := host.Spec.Power == infrav1.PowerIntentOff
-	proving := obs.Power == infrav1.PowerStateOff && offWish(host) != "" && !w.believed(host, obs)
+	proving := obs.Power == infrav1.PowerStateOff && offPurpose(host) != "" && !w.believed(host, obs)
 	if obs.Power != infrav1.PowerStateOn && !w.deleting && !proving {
 		w.violate("%s switches off a host that is off", rule)
 	}
@@ -272,8 +272,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	}
 }
 
-// misplacedBoot: the boot that the order is for was on another network, or by another NIC,
-// and nobody has answered.
+// misplacedBoot reports whether the order's boot used another network or NIC, and no agent took it.
 func misplacedBoot(host *infrav1.IngotHost) bool {
 	o := host.Spec.Order
 	if o == nil || o.NetworkName == "" || o.AgentKey != "" || o.Result != nil || o.Revoked != nil {
@@ -282,11 +281,11 @@ func misplacedBoot(host *infrav1.IngotHost) bool {
 	return o.NetworkName+" "+o.BootMACAddress != host.Spec.NetworkRef.Name+" "+host.Spec.BootMACAddress
 }
 
-// orderFits restates, for the check, when an order is what the ledger asks for.
+// orderFits restates when an order fits the ledger.
 func (w *world) orderFits(host *infrav1.IngotHost) bool {
 	c, r, o := host.Spec.Claim, host.Spec.Record, host.Spec.Order
 	if o.Result == nil && o.Revoked == nil && o.HostUID != "" && o.HostUID != string(host.UID) {
-		return false // I10: another management cluster's
+		return false // I10: of another management cluster
 	}
 	if misplacedBoot(host) {
 		return false
@@ -319,7 +318,7 @@ func (w *world) checkAnnotations(step SaveLedger) {
 	}
 }
 
-// checkLedger holds the write against the ledger that it replaces.
+// checkLedger verifies a write against the ledger that it replaces.
 func (w *world) checkLedger(obs Observation, next Ledger) {
 	before := LedgerOf(w.host)
 	w.checkClaimChange(obs, before, next)
@@ -356,8 +355,8 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	}
 }
 
-// checkQuarantine: a host is put out of service by force, or after as many failures
-// as the policy says, not before.
+// checkQuarantine verifies that a host is quarantined only by a forced release or after
+// Policy.MaxAttempts failures.
 func (w *world) checkQuarantine(before Ledger, is *infrav1.HostRecord) {
 	tooEarly := is.Failures < walkPolicy().MaxAttempts
 	if before.Order != nil && before.Order.Kind == infrav1.OrderWipe {
@@ -458,8 +457,8 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 	}
 }
 
-// checkImageFailure: an image that is not there is not the host's failure, and is not
-// asked for in a hurry.
+// checkImageFailure verifies that a missing image does not count against the host, and is retried
+// slowly.
 func (w *world) checkImageFailure(before, next Ledger) {
 	was := before.Order
 	if was == nil || was.Revoked != nil || was.Result == nil ||

@@ -14,9 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is every change of the ledger that the host's life makes. The other
-// two writers are the machine's controller (claim written, state Releasing) and
-// the agent's session (key, result, commit point).
+// This file has the rules' changes of the ledger. Its other writers are the machine controller
+// (the claim and its state Releasing) and the agent's session (key, result, commit point).
 
 func (in *input) ledger() Ledger { return LedgerOf(in.host) }
 
@@ -29,7 +28,7 @@ func (in *input) failures() int32 {
 	return in.record.Failures
 }
 
-// recorded returns the record, made if there is none.
+// recorded returns the record, and creates it if there is none.
 func (l *Ledger) recorded() *infrav1.HostRecord {
 	if l.Record == nil {
 		l.Record = &infrav1.HostRecord{}
@@ -37,15 +36,14 @@ func (l *Ledger) recorded() *infrav1.HostRecord {
 	return l.Record
 }
 
-// endClaim turns a claim into a record that remembers what the claim leaves
-// behind: what the host is out of service for, a cleaning that is due, or, when none
-// was asked for, the cluster whose data is still on the disks (I12). An instance for
-// which no install order was ever written leaves nothing on them.
+// endClaim turns the claim into a record of what it leaves behind: a quarantine, and either the
+// cleaning that is due or the cluster whose data stays on the disks (I12). A claim without an
+// install order leaves nothing on the disks.
 func (l *Ledger) endClaim() {
 	claim := l.Claim
 	l.Claim = nil
 	record := l.recorded()
-	record.Preparation = nil // whoever had the host may have changed its settings
+	record.Preparation = nil // the machine may have changed the settings
 	l.keepQuarantine(claim)
 	if claim == nil || claim.Attempt == 0 {
 		return
@@ -59,13 +57,12 @@ func (l *Ledger) endClaim() {
 	record.CleaningDue = cleaning
 }
 
-// maxEarlierInstances is the schema's bound.
+// maxEarlierInstances is the limit of the schema.
 const maxEarlierInstances = 32
 
-// rememberInstance makes the instance the last one of the host. Its marker may be on a
-// disk now (I8); but an instance whose image never came has written nothing, and one on
-// another disk has left the others as they were: so those before it are remembered too,
-// until all disks are wiped.
+// rememberInstance makes the instance the last one of the host: its marker may be on a disk
+// (I8). It keeps the earlier instances until all disks are wiped, because the new one may have
+// written no disk, or only one of them.
 func rememberInstance(record *infrav1.HostRecord, id string) {
 	earlier := record.EarlierInstanceIDs
 	if last := record.LastInstanceID; last != "" && !slices.Contains(earlier, last) {
@@ -76,8 +73,8 @@ func rememberInstance(record *infrav1.HostRecord, id string) {
 	record.LastInstanceID = id
 }
 
-// ReleasedInstances are those whose markers on a disk of the host forbid nobody to write
-// it (I8): the host's earlier ones, and those that a person named in the approval.
+// ReleasedInstances returns the instances whose markers do not protect a disk of the host (I8):
+// its earlier ones, and those that an operator approved.
 func ReleasedInstances(host *infrav1.IngotHost) []string {
 	var released []string
 	if record := host.Spec.Record; record != nil {
@@ -89,16 +86,15 @@ func ReleasedInstances(host *infrav1.IngotHost) []string {
 	return append(released, ApprovedInstances(host)...)
 }
 
-// forgetCleaning drops what the last cleaning has shown: from the first install on there
-// is something on the disks again, whatever becomes of the host.
+// forgetCleaning drops the result of the last cleaning, because an install may write the disks.
 func (l *Ledger) forgetCleaning() {
 	if l.Record != nil {
 		l.Record.SanitizedAt, l.Record.CleanedDisks, l.Record.UncleanedStorage = metav1.Time{}, nil, nil
 	}
 }
 
-// save writes the ledger and removes annotations; their commands are remembered as carried
-// out or refused. One of a time to come is not: it would outdate all others.
+// save writes the ledger and removes annotations. It remembers their commands, except those
+// with a time in the future, which would make all others look outdated.
 func (in *input) save(ledger Ledger, annotations ...string) SaveLedger {
 	for _, name := range annotations {
 		if c, pending := inventory.PendingCommand(in.host, name); pending && !c.Ahead(in.obs.Now) {
@@ -114,7 +110,7 @@ func forceRelease(in *input) Decision {
 	ledger.Order = nil
 	ledger.Record.Quarantine = &infrav1.Quarantine{
 		Reason:  infrav1.QuarantineNotFenced,
-		Message: "released by force: the BMC has not confirmed that the server is off, and it may still run the system of " + in.claim.MachineRef.Name,
+		Message: "The host was released by force and may still run the system of IngotMachine " + in.claim.MachineRef.Name + ".",
 		Since:   in.now(),
 	}
 	if network := in.claim.Network; network != nil { // the system may answer to them
@@ -122,7 +118,7 @@ func forceRelease(in *input) Decision {
 	}
 	return Decision{
 		Step: in.save(ledger, infrav1.ForceReleaseAnnotation), Event: "Warning", Reason: infrav1.ReasonNotFenced,
-		Message: "released by force without a confirmed power-off; the host is quarantined until its BMC confirms that it is off",
+		Message: "The host was released by force. It stays out of service until the BMC confirms its power-off.",
 	}
 }
 
@@ -131,32 +127,31 @@ func releaseDangling(in *input) Decision {
 	ledger.Claim.State = infrav1.ClaimReleasing
 	return Decision{
 		Step: in.save(ledger, infrav1.ReleaseDanglingAnnotation), Event: "Warning", Reason: infrav1.ReasonReleasing,
-		Message: fmt.Sprintf("IngotMachine %s no longer exists and a person released its claim; Ingot now fences and cleans the host", in.claim.MachineRef.Name),
+		Message: fmt.Sprintf("An operator released the host of the missing IngotMachine %s. Ingot powers it off and cleans it.", in.claim.MachineRef.Name),
 	}
 }
 
 func dropCommitted(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Order = nil
-	return Decision{Step: in.save(ledger), Reason: infrav1.ReasonProvisioned, Message: "the install is committed; its order is removed"}
+	return Decision{Step: in.save(ledger), Reason: infrav1.ReasonProvisioned, Message: "The host is installed."}
 }
 
 func dropMisfit(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Order = nil
-	message := fmt.Sprintf("the order to %s no longer holds and the host is off; the order is removed", verb(in.order.Kind))
-	again := in.isInspect() && in.idleOtherwise()
+	message := fmt.Sprintf("The %s is no longer needed. The host is off.", in.text().noun)
+	again := in.isInspect() && in.idleExceptOrder()
 	switch {
 	case in.foreign():
-		message = fmt.Sprintf("the order to %s was cut off by a move to this cluster and the host is off; the work starts again", verb(in.order.Kind))
+		message = fmt.Sprintf("A move to this management cluster interrupted the %s. Ingot starts it again.", in.text().noun)
 	case in.misplaced():
-		message = fmt.Sprintf("the host was booted to %s on IngotNetwork %s by %s, which its spec no longer names, and is off; the work starts again",
-			verb(in.order.Kind), in.order.NetworkName, in.order.BootMACAddress)
+		message = fmt.Sprintf("The network or boot NIC in the spec changed during the %s. Ingot starts it again.", in.text().noun)
 	default:
 		again = false
 	}
-	if again { // a person has asked for it, and nothing else says so any more
-		in.mint(&ledger, infrav1.OrderInspect, 1)
+	if again { // an operator requested it, and nothing else records that
+		in.newOrder(&ledger, infrav1.OrderInspect, 1)
 	}
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInProgress, Message: message}
 }
@@ -164,28 +159,27 @@ func dropMisfit(in *input) Decision {
 func giveUpAgent(in *input) Decision {
 	ledger := in.ledger()
 	reason := infrav1.ReasonNoAgentContact
-	message := fmt.Sprintf("no word from the agent for %s (--agent-deadline); Ingot switches the host off and tries again", in.policy.AgentDeadline)
-	look := "look at the host's console, at its boot order and at the network between it and the boot server; where its firmware alone takes that long, raise --agent-deadline of the manager"
+	message := fmt.Sprintf("The agent has been silent for %s (--agent-deadline).", in.policy.AgentDeadline)
+	told := message + " Ingot powers the host off and retries. Check its console, boot order and network, or raise --agent-deadline."
 	if n := in.obs.SilentPeers; n >= enoughSilent && !in.isWipe() { // giving up on wiping is bounded (I7)
 		reason = infrav1.ReasonNetworkSilent
-		message = fmt.Sprintf("no word from any agent on IngotNetwork %s for %s, for which %d other hosts wait too; Ingot switches the host off and tries again, and does not hold it against the host",
-			in.host.Spec.NetworkRef.Name, in.policy.AgentDeadline, n)
-		look = "look at the boot servers (ingot-boot), and at the network between them and the hosts"
+		network, silent := in.host.Spec.NetworkRef.Name, fmt.Sprintf(" have been silent for %s, on %d other hosts too.", in.policy.AgentDeadline, n)
+		message = "All agents on IngotNetwork " + network + silent
+		told = inventory.WithDetail("All agents on IngotNetwork ", network, silent+" Ingot powers the host off and retries. Check the boot servers (ingot-boot).")
 	}
 	ledger.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: message, At: in.now()}
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: message + "; " + look}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: told}
 }
 
-// giveUpLive ends the wait for a live system that does not ask for its data. The agent
-// has done its part on this host, so that it is not the host's failure.
+// giveUpLive ends the wait for a live system that does not fetch its data. Since the agent
+// succeeded, the failure does not count against the host.
 func giveUpLive(in *input) Decision {
-	return in.endLive(fmt.Sprintf("was started, and nobody has asked for its bootstrap data for %s", in.policy.AgentDeadline))
+	return in.endLive(fmt.Sprintf("fetched no bootstrap data for %s", in.policy.AgentDeadline))
 }
 
-// noteLiveStopped writes down what a host tells that went off after its live system had
-// been started.
+// noteLiveStopped ends the order of a host that went off after the start of its live system.
 func noteLiveStopped(in *input) Decision {
-	return in.endLive("was started, and the host went off before anybody had asked for its bootstrap data")
+	return in.endLive("powered off before it fetched its bootstrap data")
 }
 
 func (in *input) endLive(what string) Decision {
@@ -195,12 +189,12 @@ func (in *input) endLive(what string) Decision {
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: result.Reason, Message: result.Message}
 }
 
-// LiveSilent is the end of an order whose live system was started and came to nothing;
-// what says how it is known.
+// LiveSilent returns the result of an order whose live system was started and did not work.
+// what completes the sentence "The live system ...".
 func LiveSilent(what string, now time.Time) infrav1.OrderResult {
 	return infrav1.OrderResult{
 		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonLiveSystemSilent, At: metav1.Time{Time: now},
-		Message: "the live system " + what + "; look at the host's console: does the system know the NIC, does it get an address, does its command line lead it to the data; and is the data in the Machine's bootstrap Secret?",
+		Message: "The live system " + what + ". Check on the console its NIC, address and kernel command line, and the bootstrap Secret of the Machine.",
 	}
 }
 
@@ -209,13 +203,13 @@ func concludeInspection(in *input) Decision {
 	record := ledger.recorded()
 	record.InspectedAt = in.order.Result.At
 	record.Failures = 0
-	record.RefusedImages = nil // disks may have been changed
+	record.RefusedImages = nil // the disks may be other ones
 	ledger.Order = nil
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInspected, Message: "the hardware is inspected and the host is off"}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInspected, Message: "The inspection is complete and the host is off."}
 }
 
-// concludeWipe keeps the count of failures: a host that installs badly and wipes
-// well is still a host that installs badly.
+// concludeWipe keeps the count of failed installs, because a cleaning does not show that
+// installs work.
 func concludeWipe(in *input) Decision {
 	ledger := in.ledger()
 	ledger.keepQuarantine(ledger.Claim)
@@ -228,22 +222,22 @@ func concludeWipe(in *input) Decision {
 	record.CleaningDue = ""
 	ledger.Order = nil
 	ledger.Commands = withoutApprovedInstances(ledger.Commands)
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: ledger.withStanding("The disks are clean and the host is off.")}
 }
 
-// failure says why the order ended badly.
+// failure returns why the order failed.
 func (in *input) failure() (reason, message string) {
 	switch {
 	case in.revoked():
-		return infrav1.ReasonAgentKeyConflict, "two agents came with the same token; both were refused and the host was switched off"
+		return infrav1.ReasonAgentKeyConflict, "Two agents used the same token. Ingot refused both"
 	case in.order.Result != nil && in.order.Result.Outcome == infrav1.OrderFailed:
 		return in.order.Result.Reason, in.order.Result.Message
 	case in.order.Result != nil:
-		return infrav1.ReasonInstallFailed, "the agent reported success but the install was never committed"
+		return infrav1.ReasonInstallFailed, "the agent reported success, but the install was not recorded"
 	case in.contacted():
 		return infrav1.ReasonPoweredOff, "the host went off before the agent had finished"
 	default:
-		return infrav1.ReasonNoAgentContact, fmt.Sprintf("the host did not come on within %s of its boot", in.policy.AgentDeadline)
+		return infrav1.ReasonNoAgentContact, fmt.Sprintf("the host did not power on within %s", in.policy.AgentDeadline)
 	}
 }
 
@@ -257,28 +251,28 @@ func retryOrder(in *input) Decision {
 	_, message := in.failure()
 	ledger := in.ledger()
 	in.countFailure(&ledger)
-	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
+	in.newOrder(&ledger, in.order.Kind, in.order.Attempt+1)
 	return Decision{
-		Step: in.save(ledger), Event: "Warning", Reason: failedReason(in.order.Kind),
-		Message: inventory.ClipMessage(fmt.Sprintf("attempt %d to %s failed: %s; Ingot tries again", in.order.Attempt, verb(in.order.Kind), message)),
+		Step: in.save(ledger), Event: "Warning", Reason: in.text().failed, Detail: message,
+		Message: inventory.WithDetail(fmt.Sprintf("Attempt %d to %s the host failed: ", in.order.Attempt, in.text().verb), message, ". Ingot retries."),
 	}
 }
 
-// retrySilent does not count the failure: not the host is to blame.
+// retrySilent does not count the failure against the host.
 func retrySilent(in *input) Decision {
 	ledger := in.ledger()
-	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: workReason(in.order.Kind),
-		Message: "Ingot tries again to " + verb(in.order.Kind) + "; nothing was heard from any host of the network"}
+	in.newOrder(&ledger, in.order.Kind, in.order.Attempt+1)
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: in.text().working,
+		Message: "Ingot retries the " + in.text().noun + ". The network failed, not the host."}
 }
 
-// retryImage does not count the failure: the host is as good as before.
+// retryImage does not count the failure against the host.
 func retryImage(in *input) Decision {
 	ledger := in.ledger()
-	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
+	in.newOrder(&ledger, in.order.Kind, in.order.Attempt+1)
 	return Decision{
 		Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioning,
-		Message: "Ingot tries again with what the machine names",
+		Message: "Ingot retries the install with the image of the machine.",
 	}
 }
 
@@ -288,14 +282,13 @@ func quarantineFailed(in *input) Decision {
 	in.countFailure(&ledger)
 	ledger.endClaim()
 	ledger.Order = nil
-	text := inventory.ClipMessage(fmt.Sprintf("%s failed %d times in a row, the last time with %s: %s",
-		verb(in.order.Kind), in.attempts(), reason, message))
-	ledger.Record.Quarantine = &infrav1.Quarantine{Reason: quarantineReason(in.order.Kind), Message: text, Since: in.now()}
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonQuarantined,
-		Message: text + "; the host is off and out of service until a person repairs it and sets the annotation " + inventory.CommandText(infrav1.ClearQuarantineAnnotation)}
+	text := inventory.WithDetail(fmt.Sprintf("The %s failed %d times, last with %s: ", in.text().noun, in.attempts(), reason), message, ".")
+	ledger.Record.Quarantine = &infrav1.Quarantine{Reason: in.text().quarantine, Message: text, Since: in.now()}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonQuarantined, Detail: message,
+		Message: inventory.WithDetail("Out of service: ", text, ". Repair the host, then "+annotate(infrav1.ClearQuarantineAnnotation)+".")}
 }
 
-// attempts is how often the work of the order has failed, this time included.
+// attempts is how often the work of the order has failed, including this time.
 func (in *input) attempts() int32 {
 	if in.isWipe() {
 		return in.order.Attempt
@@ -306,7 +299,7 @@ func (in *input) attempts() int32 {
 func liftNotFenced(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Record.Quarantine = nil
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "the BMC confirmed that the host is off; the quarantine of the forced release is lifted"}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "The BMC confirmed the power-off. The quarantine after the forced release ends."}
 }
 
 func clearQuarantine(in *input) Decision {
@@ -314,50 +307,49 @@ func clearQuarantine(in *input) Decision {
 	ledger.Record.Quarantine = nil
 	ledger.Record.Failures = 0
 	return Decision{Step: in.save(ledger, infrav1.ClearQuarantineAnnotation), Event: "Normal", Reason: infrav1.ReasonInProgress,
-		Message: "a person cleared the quarantine; the host goes back to work"}
+		Message: "An operator ended the quarantine. The host returns to service."}
 }
 
 func fence(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim.FencedAt = in.now()
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "the BMC confirmed that the host is off"}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "The BMC confirmed the power-off of the release."}
 }
 
 func releaseUncleaned(in *input) Decision {
 	ledger := in.ledger()
 	ledger.endClaim()
-	message := "nothing was ever written for this claim; " + ledger.standing()
+	message := "The machine left nothing to clean."
 	if in.claim.Attempt > 0 {
-		message = fmt.Sprintf("released without cleaning, as asked; the host now serves cluster %s only, until it is cleaned; %s", in.claim.ClusterName, ledger.standing())
+		message = fmt.Sprintf("Released without cleaning. Until it is cleaned, only cluster %s can use it.", in.claim.ClusterName)
 	}
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonNotCleaned, Message: message}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonNotCleaned, Message: ledger.withStanding(message)}
 }
 
 func forgetFailures(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Record.Failures = 0
-	return Decision{Step: in.save(ledger), Reason: infrav1.ReasonProvisioned, Message: "installed; earlier failures are forgotten"}
+	return Decision{Step: in.save(ledger), Reason: infrav1.ReasonProvisioned, Message: "The host is installed. Ingot resets its count of failures."}
 }
 
 func refuseReboot(in *input) Decision {
 	return Decision{Step: in.save(in.ledger(), infrav1.RebootAnnotation), Event: "Warning", Reason: infrav1.ReasonNotApplicable, Refuses: true,
-		Message: "the reboot asked for is dropped: only a provisioned host that is on is rebooted"}
+		Message: "Ingot ignored the reboot command: only an installed host that is on can reboot."}
 }
 
 func spendApproval(in *input) Decision {
 	return Decision{Step: in.save(in.ledger(), infrav1.ApproveAnnotation), Event: "Normal", Reason: infrav1.ReasonInProgress,
-		Message: "the approval is used up: the host is off and Ingot's"}
+		Message: "The approved takeover is complete."}
 }
 
-// wanted is the work that the ledger asks for: the start ladder comes to it only
-// when some is.
+// wanted returns the work that the ledger requires.
 func (in *input) wanted() infrav1.OrderKind {
 	switch {
 	case in.provisioning():
 		return infrav1.OrderInstall
 	case in.releasing():
 		return infrav1.OrderWipe
-	case in.inspectAsked(), in.factsMissing(): // first: disks may have been taken out, for which a wipe would wait
+	case in.inspectAsked(), in.factsMissing(): // first: a cleaning would wait for disks that were removed
 		return infrav1.OrderInspect
 	case in.cleaningDue():
 		return infrav1.OrderWipe
@@ -366,27 +358,26 @@ func (in *input) wanted() infrav1.OrderKind {
 	}
 }
 
-func mintOrder(in *input) Decision {
+func createOrder(in *input) Decision {
 	kind := in.wanted()
 	if awaited := in.obs.FactsAwaitedUntil; in.free() && in.factsMissing() && in.obs.Now.Before(awaited) {
 		return Decision{Step: Wait{Until: awaited}, Reason: infrav1.ReasonWaiting,
-			Message: fmt.Sprintf("The IngotHardware of the host does not exist. Ingot waits for it until %s, and inspects the host then.", inventory.FormatTime(awaited))}
+			Message: fmt.Sprintf("The IngotHardware of the host does not exist. Ingot waits for it until %s, then inspects the host.", inventory.FormatTime(awaited))}
 	}
 	ledger := in.ledger()
-	in.mint(&ledger, kind, 1)
+	in.newOrder(&ledger, kind, 1)
 	var spent []string
 	if kind == infrav1.OrderInspect && in.inspectAsked() {
 		spent = append(spent, infrav1.InspectAnnotation)
 		ledger.tryPreparationAgain()
 	}
-	return Decision{Step: in.save(ledger, spent...), Event: "Normal", Reason: workReason(kind),
-		Message: fmt.Sprintf("the order to %s is written; Ingot boots the agent next", verb(kind))}
+	return Decision{Step: in.save(ledger, spent...), Event: "Normal", Reason: orderTexts[kind].working,
+		Message: fmt.Sprintf("Ingot boots the agent to %s the host next.", orderTexts[kind].verb)}
 }
 
-// mint writes a new order, with the attempt given or, for an install, the next of
-// the claim. The claim counts its installs before any of them can
-// touch a disk, so that a claim with attempt 0 is known to have left no trace.
-func (in *input) mint(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
+// newOrder writes an order with the given attempt or, for an install, the next one of the
+// claim. The claim counts an install before it can write a disk: attempt 0 leaves no trace.
+func (in *input) newOrder(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
 	if kind == infrav1.OrderInstall {
 		ledger.forgetCleaning()
 		ledger.Claim.Attempt++

@@ -5,6 +5,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,167 +18,175 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is what people are told when nothing is done: why, what Ingot does
-// next, and what they can do.
+// This file has the decisions that do nothing. Each message says why, what Ingot does next
+// and what the operator can do. inventory.WithDetail keeps messages within inventory.MaxText.
+
+// annotate is the request to annotate the host with a command.
+func annotate(name string) string {
+	return "annotate the host with " + inventory.CommandText(name)
+}
 
 func sayDeletingClaimed(in *input) Decision {
-	return warn(infrav1.ReasonDeleting, fmt.Sprintf("the host is claimed by IngotMachine %s and is kept until that is gone and the disks are cleaned; delete its Machine, or set the annotation %s to let the object go at once",
-		in.claim.MachineRef.Name, inventory.CommandText(infrav1.ForceReleaseAnnotation)))
+	return warn(infrav1.ReasonDeleting, inventory.WithDetail("Deletion waits for IngotMachine ", in.claim.MachineRef.Name,
+		". Delete its Machine, or to skip cleaning "+annotate(infrav1.ForceReleaseAnnotation)+"."))
 }
 
 func sayDeletingQuarantined(in *input) Decision {
-	why := "its installs failed"
+	why := "its installs failed. Check the server"
 	if in.cleaningDue() {
-		why = "the data of its last machine may still be on the disks"
+		why = "the last machine's data may still be on the disks. Erase them"
 	}
-	return warn(infrav1.ReasonDeleting, fmt.Sprintf("Deletion waits: %s. See to that, then annotate the IngotHost with %s to let it go.", why, inventory.CommandText(infrav1.ClearQuarantineAnnotation)))
+	return warn(infrav1.ReasonDeleting, "Deletion waits: "+why+", then "+annotate(infrav1.ClearQuarantineAnnotation)+".")
 }
 
 func sayDuplicate(in *input) Decision {
-	return warn(infrav1.ReasonDuplicate, fmt.Sprintf("this is the same server as %s (same BMC system, MAC address, or serial number and UUID); neither is switched, claimed or booted until one of the two objects is corrected or deleted", in.obs.DuplicateOf))
+	return warn(infrav1.ReasonDuplicate, inventory.WithDetail("The host is the same server as ", in.obs.DuplicateOf,
+		" (BMC system, MAC address, or serial number and UUID). Ingot uses neither until one of the two is corrected or deleted."))
 }
 
 func sayUnmanaged(*input) Decision {
-	return idle(infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc: it is listed, and never switched, booted or claimed; give spec.bmc to manage it")
+	return idle(infrav1.ReasonUnmanaged, "The host has no BMC, so Ingot only lists it. Set spec.bmc to manage it.")
 }
 
-func sayDangling(in *input) Decision {
-	return warn(infrav1.ReasonClaimDangling, fmt.Sprintf("IngotMachine %s, which the claim names, does not exist, or means another host or instance; Ingot leaves the host as it is until such a machine appears; to have the host fenced and cleaned, set the annotation %s",
-		in.claim.MachineRef.Name, inventory.CommandText(infrav1.ReleaseDanglingAnnotation)))
+func sayMachineMissing(in *input) Decision {
+	return warn(infrav1.ReasonClaimDangling, inventory.WithDetail("IngotMachine ", in.claim.MachineRef.Name,
+		" is missing or uses another host. Ingot waits. To release and clean the host, annotate it with "+inventory.CommandText(infrav1.ReleaseDanglingAnnotation)+"."))
 }
 
-// remedies say what a person can do about each problem with a BMC.
-func (in *input) remedy() string {
-	switch in.obs.BMC {
-	case BMCUnreachable:
-		return "check its address in spec.bmc.address, its cable and the management network"
-	case BMCTimeout:
-		return "it may be overloaded or hanging; if it stays so, reset the BMC"
-	case BMCRateLimited:
-		return "it answers 429 because it is asked too often, by all its users together: raise the limit in its settings, or slow down the other tools that ask it"
-	case BMCBusy:
-		return "it refuses work for now; if it stays so, close other sessions to it or reset it"
-	case BMCSlow:
-		return "if the number does not grow, close other sessions to it or reset it"
-	case BMCUnauthorized:
-		return fmt.Sprintf("correct username and password in Secret %s", in.host.Spec.BMC.CredentialsRef.Name)
-	case BMCPasswordChange:
-		return fmt.Sprintf("Annotate the host with %s and Ingot sets one, or change it at the BMC and in Secret %s.",
-			infrav1.RotateCredentialsAnnotation, in.host.Spec.BMC.CredentialsRef.Name)
-	case BMCCertificateInvalid:
-		return "name the CA that signed its certificate in spec.bmc.caBundleRef, or compare the fingerprint presented with the BMC's own and set spec.bmc.certificateFingerprint to it"
-	case BMCCertificateChanged:
-		if in.trustsFirstUse() {
-			return "if it was replaced on purpose, set spec.bmc.certificateFingerprint to the fingerprint presented in place of spec.bmc.trustOnFirstUse; if nobody replaced it, somebody may stand between Ingot and the BMC"
-		}
-		return "if it was replaced on purpose, set spec.bmc.certificateFingerprint to the fingerprint presented; if nobody replaced it, somebody may stand between Ingot and the BMC"
-	case BMCCredentialsMissing:
-		return fmt.Sprintf("create Secret %s with the keys %s and %s", in.host.Spec.BMC.CredentialsRef.Name, infrav1.SecretKeyUsername, infrav1.SecretKeyPassword) + in.orForce()
-	case BMCCAMissing:
-		return fmt.Sprintf("create the object that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey) + in.orForce()
-	case BMCUnsupported:
-		return "check that spec.bmc.address names the right System and that its firmware is up to date"
-	case BMCDisobeys:
-		return "look at the server, its power supply and the BMC's own log; if nothing is wrong there, reset the BMC"
-	default:
-		return "if it stays so, look at the BMC's own log or reset it"
+// bmcTexts has the condition reason of each problem with a BMC, and the start of its message.
+var bmcTexts = map[BMCProblem]struct{ reason, news string }{
+	BMCOK:                   {infrav1.ReasonBMCAnswers, "The BMC answers"},
+	BMCUnreachable:          {infrav1.ReasonBMCUnreachable, "Cannot reach the BMC"},
+	BMCTimeout:              {infrav1.ReasonBMCTimeout, "The BMC does not answer in time"},
+	BMCBusy:                 {infrav1.ReasonBMCBusy, "The BMC is busy"},
+	BMCSlow:                 {infrav1.ReasonBMCBusy, "Ingot is still reading the BMC"},
+	BMCRateLimited:          {infrav1.ReasonBMCRateLimited, "The BMC limits the rate of requests"},
+	BMCUnauthorized:         {infrav1.ReasonCredentialsRejected, "The BMC rejects the password"},
+	BMCPasswordChange:       {infrav1.ReasonPasswordChangeRequired, "The BMC requires a new password"},
+	BMCCertificateInvalid:   {infrav1.ReasonCertificateInvalid, "BMC certificate not trusted"},
+	BMCCertificateChanged:   {infrav1.ReasonCertificateChanged, "BMC certificate changed"},
+	BMCCredentialsMissing:   {infrav1.ReasonCredentialsMissing, "No credentials for the BMC"},
+	BMCCAMissing:            {infrav1.ReasonCAMissing, "No CA for the BMC"},
+	BMCUnsupported:          {infrav1.ReasonBMCUnsupported, "The BMC is not supported"},
+	BMCAddressNotAllowed:    {infrav1.ReasonBMCAddressNotAllowed, "BMC address not allowed"},
+	BMCDisobeys:             {infrav1.ReasonBMCDisobeys, "The BMC ignores power requests"},
+	BMCNamespaceTerminating: {infrav1.ReasonNamespaceTerminating, "The namespace is being deleted"},
+	BMCError:                {infrav1.ReasonBMCError, "The BMC reports an error"},
+}
+
+// bmcText returns the entry of bmcTexts. A problem without one is an error of the BMC.
+func bmcText(problem BMCProblem) (reason, news string) {
+	text, known := bmcTexts[problem]
+	if !known {
+		text = bmcTexts[BMCError]
 	}
-}
-
-// orForce names the way out for a host whose deletion waits for its BMC.
-func (in *input) orForce() string {
-	if !in.obs.Deleting && !in.releasing() {
-		return ""
-	}
-	return ", or annotate the IngotHost with " + inventory.CommandText(infrav1.ForceReleaseAnnotation) + " to let it go without the BMC"
-}
-
-// trustsFirstUse: the pin of the BMC's certificate was taken at its first use.
-func (in *input) trustsFirstUse() bool {
-	return in.host.Spec.BMC != nil && in.host.Spec.BMC.TrustOnFirstUse != nil && *in.host.Spec.BMC.TrustOnFirstUse
+	return text.reason, text.news
 }
 
 func bmcReason(problem BMCProblem) string {
-	switch problem {
-	case BMCOK:
-		return infrav1.ReasonBMCAnswers
+	reason, _ := bmcText(problem)
+	return reason
+}
+
+// bmcRemedy is what Ingot does next about the problem with the BMC, and what the operator can do.
+func (in *input) bmcRemedy() string {
+	const retries = "Ingot retries within 5 minutes. "
+	switch in.obs.BMC {
 	case BMCUnreachable:
-		return infrav1.ReasonBMCUnreachable
+		return retries + "Check spec.bmc.address, the cable and the management network."
 	case BMCTimeout:
-		return infrav1.ReasonBMCTimeout
-	case BMCBusy, BMCSlow:
-		return infrav1.ReasonBMCBusy
+		return retries + "If this lasts, reset the BMC: it may be overloaded or hanging."
 	case BMCRateLimited:
-		return infrav1.ReasonBMCRateLimited
-	case BMCUnauthorized:
-		return infrav1.ReasonCredentialsRejected
-	case BMCPasswordChange:
-		return infrav1.ReasonPasswordChangeRequired
-	case BMCCertificateInvalid:
-		return infrav1.ReasonCertificateInvalid
-	case BMCCertificateChanged:
-		return infrav1.ReasonCertificateChanged
+		return retries + "Raise its limit, or slow down other clients."
+	case BMCBusy:
+		return retries + "If this lasts, close other sessions or reset it."
+	case BMCSlow:
+		return "Ingot reads the rest in a moment. If the number does not grow, close other sessions or reset the BMC."
 	case BMCCredentialsMissing:
-		return infrav1.ReasonCredentialsMissing
+		return fmt.Sprintf("Create the Secret with the keys %s and %s", infrav1.SecretKeyUsername, infrav1.SecretKeyPassword) + in.orForce()
 	case BMCCAMissing:
-		return infrav1.ReasonCAMissing
+		return "Create the object of spec.bmc.caBundleRef with the key " + infrav1.CAKey + in.orForce()
 	case BMCUnsupported:
-		return infrav1.ReasonBMCUnsupported
+		return retries + "Check that spec.bmc.address names the right System, and update the BMC."
 	case BMCAddressNotAllowed:
-		return infrav1.ReasonBMCAddressNotAllowed
+		return "Correct it, or add its network to --bmc-sources. A server in use keeps running."
 	case BMCDisobeys:
-		return infrav1.ReasonBMCDisobeys
-	case BMCNamespaceTerminating:
-		return infrav1.ReasonNamespaceTerminating
+		return retries + "Check the server and its power supply, or reset the BMC."
 	default:
-		return infrav1.ReasonBMCError
+		return retries + "If this lasts, check the BMC's log or reset it."
 	}
+}
+
+// orForce ends a remedy. A host whose deletion or release waits for its BMC may go without.
+func (in *input) orForce() string {
+	if !in.obs.Deleting && !in.releasing() {
+		return "."
+	}
+	return ", or " + annotate(infrav1.ForceReleaseAnnotation) + "."
+}
+
+var (
+	// bmcPrefix is how errors of the BMC pool name the BMC.
+	bmcPrefix = regexp.MustCompile(`^BMC \S+: `)
+	// certificateError matches the text of a bmc.CertificateError with a fingerprint.
+	certificateError = regexp.MustCompile(`(?:.*: )?(.*) \(presented: (sha256:[0-9a-f]{64})\)`)
+)
+
+// bmcDetail is how the BMC failed, without the address, which spec.bmc.address has.
+func (in *input) bmcDetail() string {
+	if in.obs.BMCMessage == "" {
+		return string(in.obs.BMC)
+	}
+	return bmcPrefix.ReplaceAllString(in.obs.BMCMessage, "")
 }
 
 func (in *input) bmcMessage() string {
-	if in.obs.BMC == BMCPasswordChange {
-		return "The BMC wants its password changed first. " + in.remedy()
+	_, news := bmcText(in.obs.BMC)
+	switch in.obs.BMC {
+	case BMCPasswordChange:
+		return inventory.WithDetail(news+". To let Ingot set one, "+annotate(infrav1.RotateCredentialsAnnotation)+". Or set one in the BMC and in Secret ",
+			in.host.Spec.BMC.CredentialsRef.Name, ".")
+	case BMCUnauthorized: // a BMC that locks accounts counts each try, so tries are rare
+		return inventory.WithDetail(news+" of Secret ", in.host.Spec.BMC.CredentialsRef.Name,
+			". Correct it. Ingot retries within 75 minutes, or annotate "+inventory.CommandText(infrav1.RetryBMCAnnotation)+".")
+	case BMCNamespaceTerminating:
+		return news + ". Ingot cannot record the BMC certificate or use the BMC. To delete the host, " + annotate(infrav1.ForceReleaseAnnotation) + "."
+	case BMCCertificateInvalid, BMCCertificateChanged:
+		return in.certificateMessage(news)
 	}
-	if in.obs.BMC == BMCNamespaceTerminating {
-		return "The namespace is being deleted. The BMC's certificate cannot be recorded, so Ingot does not use the BMC. To let the host go, annotate it with " + inventory.CommandText(infrav1.ForceReleaseAnnotation) + "."
+	remedy := ". " + in.bmcRemedy()
+	if since := in.obs.FailingSince; !since.IsZero() && len(news)+len(remedy) < inventory.MaxText/2+20 { // else the detail has no room
+		news += " since " + inventory.FormatTime(since)
 	}
-	what := in.obs.BMCMessage
-	if what == "" {
-		what = string(in.obs.BMC)
-	}
-	if in.obs.BMC == BMCAddressNotAllowed {
-		return what + ". Ingot does not contact this BMC; a server in use keeps running. Correct the address, or add its network to --bmc-sources."
-	}
-	return fmt.Sprintf("the BMC cannot be used: %s; %s; %s", what, in.tries(), in.remedy())
+	return inventory.WithDetail(news+": ", in.bmcDetail(), remedy)
 }
 
-// tries says when Ingot asks the BMC again, and, once it has failed often, since when
-// and how often: in classes, so that a dead BMC does not cost a write a try.
-func (in *input) tries() string {
-	correction := "and at once when spec.bmc or its Secret changes"
-	least := 0
-	for _, class := range []int{3, 10, 100, 1000} {
-		if in.obs.Failures >= class {
-			least = class
+// certificateMessage always has the whole fingerprint: the operator compares it.
+func (in *input) certificateMessage(news string) string {
+	detail, presented := in.bmcDetail(), ""
+	if found := certificateError.FindStringSubmatch(detail); found != nil {
+		detail, presented = found[1], found[2]
+	}
+	if in.obs.BMC == BMCCertificateInvalid {
+		if said, ok := strings.CutPrefix(detail, "it "); ok { // as bmc.CertificateError words it
+			news, detail = "BMC certificate ", said
+		} else {
+			news += ": "
 		}
+		return inventory.WithDetail(news, detail, strings.TrimRight(": "+presented, ": ")+
+			". Set spec.bmc.caBundleRef or, once verified, spec.bmc.certificateFingerprint.")
 	}
-	within, locked := "5 minutes", ""
-	if in.obs.BMC == BMCUnauthorized { // a BMC that locks accounts counts each try
-		correction += ", or the annotation " + inventory.CommandText(infrav1.RetryBMCAnnotation)
-		within, locked = "75 minutes", ", in case that the BMC has locked the account for a while"
+	if presented != "" {
+		detail = presented
 	}
-	if in.obs.BMC == BMCSlow {
-		return "Ingot asks for the rest in a moment"
+	if in.host.Spec.BMC != nil && isSet(in.host.Spec.BMC.TrustOnFirstUse) {
+		return inventory.WithDetail(news+": ", detail, ". If you did that, set spec.bmc.certificateFingerprint and drop trustOnFirstUse; else suspect an attack.")
 	}
-	if least == 0 || in.obs.FailingSince.IsZero() {
-		return fmt.Sprintf("Ingot tries again at growing intervals of at most %s%s, %s", within, locked, correction)
-	}
-	return fmt.Sprintf("failing since %s, %d times in a row or more, so that Ingot leaves it alone between tries%s; it tries again within %s, %s",
-		inventory.FormatTime(in.obs.FailingSince), least, locked, within, correction)
+	return inventory.WithDetail(news+": ", detail, ". If you replaced it, set spec.bmc.certificateFingerprint to it; otherwise suspect an attack.")
 }
 
-// FailingSince is since when a host's status says that its BMC cannot be used; zero: it
-// does not. It outlasts the manager's memory.
+// FailingSince is when the BMC stopped being usable, as the conditions of the host show.
+// Unlike the manager's memory it survives a restart. Zero: the BMC is usable.
 func FailingSince(host *infrav1.IngotHost) time.Time {
 	var since time.Time
 	for _, name := range []string{infrav1.HostBMCReachableCondition, infrav1.HostCredentialsValidCondition} {
@@ -190,141 +199,135 @@ func FailingSince(host *infrav1.IngotHost) time.Time {
 }
 
 func sayBMCProblem(in *input) Decision {
-	return in.again(bmcReason(in.obs.BMC), in.bmcMessage())
+	decision := in.retry(bmcReason(in.obs.BMC), in.bmcMessage())
+	decision.Detail = in.obs.BMCMessage
+	return decision
 }
 
-// sayProvisioned names what else would look like a fault of Ingot's: what is in use and
-// off is not switched on unasked (I2).
+// sayProvisioned explains why a host that is in use and off stays off: Ingot does not power
+// it on without a request (I2).
 func sayProvisioned(in *input) Decision {
-	message := fmt.Sprintf("installed for IngotMachine %s", in.claim.MachineRef.Name)
+	message := fmt.Sprintf("Installed for IngotMachine %s.", in.claim.MachineRef.Name)
 	switch {
 	case in.off() && in.wantedOff():
-		message += "; off, as spec.power says"
+		message += " Powered off, as spec.power requests."
 	case in.off() && in.maintenance():
-		message += "; off, and nobody switches it on while spec.maintenance is set"
+		message += " Powered off, and stays off while spec.maintenance is set."
 	case in.off():
-		message += "; the server is off, and Ingot does not switch on unasked what is in use: set spec.power to On, or let the remediation of a MachineHealthCheck power-cycle it"
+		message += " Off. Ingot does not power it on by itself. Set spec.power to On, or let a MachineHealthCheck remediate it."
 	}
 	return idle(infrav1.ReasonProvisioned, message)
 }
 
-// sayMaintenance: a claimed host that comes on is switched off again, since what was on it
-// must not come back (I7).
+// sayMaintenance: Ingot powers a claimed host off again if it comes on, since the system that
+// ran on it must not come back (I7).
 func sayMaintenance(in *input) Decision {
-	message := "spec.maintenance is set: Ingot does nothing to the host; unset it to put the host back to work"
+	const unset = " Unset spec.maintenance to return it to service"
+	message := "The host is in maintenance. Ingot does nothing to it." + unset
 	if in.claimed() {
-		message = "spec.maintenance is set: Ingot starts nothing on the host, and switches it off where it comes on; unset it to put the host back to work, or annotate it with " + clusterv1.PausedAnnotation + " to be left alone"
+		message = "The host is in maintenance. Ingot powers it off if it comes on." + unset
 	}
-	if in.obs.Deleting {
-		message += "; the object goes once the disks are clean"
+	switch {
+	case in.obs.Deleting:
+		message += ". The deletion ends once the disks are clean."
+	case in.claimed():
+		message += ", or annotate it with " + clusterv1.PausedAnnotation + " to prevent that."
+	default:
+		message += "."
 	}
 	return idle(infrav1.ReasonMaintenance, message)
 }
 
 func sayQuarantined(in *input) Decision {
-	q := in.record.Quarantine
-	return warn(infrav1.ReasonQuarantined, fmt.Sprintf("%s; out of service since %s; repair the host, then set the annotation %s",
-		q.Message, inventory.FormatTime(q.Since.Time), inventory.CommandText(infrav1.ClearQuarantineAnnotation)))
+	return warn(infrav1.ReasonQuarantined, inventory.WithDetail("Out of service: ", in.record.Quarantine.Message,
+		". Repair the host, then "+annotate(infrav1.ClearQuarantineAnnotation)+"."))
 }
 
 func sayUnexpectedlyOn(*input) Decision {
-	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not power it on: it may be in use; power it off, or set the annotation %s to let Ingot shut it down and take it over",
-		inventory.CommandText(infrav1.ApproveAnnotation)))
+	return warn(infrav1.ReasonUnexpectedlyOn, "The server is on, but Ingot did not power it on. Power it off, or to let Ingot shut it down "+
+		annotate(infrav1.ApproveAnnotation)+".")
+}
+
+// failedInstallRemedy is what the operator can do about an install that failed for a reason
+// that is not the host's.
+func failedInstallRemedy(reason string) string {
+	const another = "Delete the Machine to try another host, or use a template "
+	switch reason {
+	case agentapi.FailureDiskTooSmall:
+		return another + "with a larger disk or a smaller image."
+	case agentapi.FailureSectorsDiffer:
+		return another + "whose image and disk have equal sectors."
+	case agentapi.FailureOldSystem:
+		return "Use a template that chooses that disk. Or to drop its data, set spec.cleaning to Metadata and delete the Machine."
+	case agentapi.FailureMirrorRefused:
+		return another + "that chooses two disks of a kind."
+	case agentapi.FailureLiveRefused:
+		return another + "with another image."
+	default:
+		return "Correct the image, or use a template with another one."
+	}
 }
 
 func waitImage(in *input) Decision {
 	result := in.order.Result
-	remedy := "correct it at its source, or roll out a template that names another"
-	switch result.Reason {
-	case agentapi.FailureDiskTooSmall:
-		remedy = "roll out a template that asks for a larger disk, by rootDeviceHints or hostSelector.minimum, or that names a smaller image"
-	case agentapi.FailureSectorsDiffer:
-		remedy = "roll out a template that names an image for the disk's sectors, or whose rootDeviceHints or hostSelector choose a disk with sectors as the image's"
-	case agentapi.FailureOldSystem:
-		remedy = "roll out a template whose rootDeviceHints choose that disk, or, if its data may go, set spec.cleaning to Metadata and delete the Machine"
-	case agentapi.FailureMirrorRefused:
-		remedy = "roll out a template whose softwareRAID.members, or rootDeviceHints, choose two disks of a kind"
-	}
-	if note := RefusalNote(result.Reason); note != "" {
-		remedy += "; " + note
-	}
 	return Decision{
-		Step: Wait{Until: in.imageAt()}, Event: "Warning", Reason: infrav1.ReasonInstallFailed,
-		Message: inventory.ClipMessage(fmt.Sprintf("attempt %d to install failed with %s: %s; this is not held against the host: it waits, off, and Ingot tries again at %s; %s",
-			in.order.Attempt, result.Reason, result.Message, inventory.FormatTime(in.imageAt()), remedy)),
+		Step: Wait{Until: in.imageRetryAt()}, Event: "Warning", Reason: infrav1.ReasonInstallFailed, Detail: result.Message,
+		Message: inventory.WithDetail(fmt.Sprintf("Install attempt %d failed with %s: ", in.order.Attempt, result.Reason), result.Message,
+			fmt.Sprintf(". Ingot retries at %s. ", inventory.FormatTime(in.imageRetryAt()))+failedInstallRemedy(result.Reason)),
 	}
 }
 
 func sayPoweredOff(*input) Decision {
-	return idle(infrav1.ReasonPoweredOff, "spec.power asks for Off: the host stays off and nothing is started on it; unset spec.power to put it back to work")
+	return idle(infrav1.ReasonPoweredOff, "Powered off, as spec.power requests. Ingot starts nothing on the host. Unset spec.power to return it to service.")
 }
 
 func sayWrongServer(in *input) Decision {
-	remedy := fmt.Sprintf("if its mainboard was replaced, set the annotation %s", inventory.CommandText(infrav1.InspectAnnotation))
+	remedy := annotate(infrav1.InspectAnnotation)
 	if in.claimed() {
-		remedy = "if its mainboard was replaced, delete its Machine, then the claim by the annotation " + inventory.CommandText(infrav1.ForceReleaseAnnotation) + ", and have it inspected"
+		remedy = "delete its Machine and annotate " + inventory.CommandText(infrav1.ForceReleaseAnnotation)
 	}
-	return warn(infrav1.ReasonWrongServer, fmt.Sprintf("the BMC manages another server than the one that was inspected here: %s; Ingot switches and boots nothing; correct spec.bmc.address, or, %s",
-		in.obs.WrongServer, remedy))
+	return warn(infrav1.ReasonWrongServer, inventory.WithDetail("The BMC is of another server: ", in.obs.WrongServer,
+		". Correct spec.bmc.address, or if the mainboard is new "+remedy+"."))
 }
 
 func sayMACMissing(in *input) Decision {
-	return warn(infrav1.ReasonMACNotFound, fmt.Sprintf("spec.bootMACAddress %s is not among the NICs that the BMC lists (%s); correct it, or spec.bmc.address if this is another server. A card that the BMC lists only once the server was on is found by switching it on by hand; Ingot boots nothing before, and asks the BMC again every few minutes",
-		in.host.Spec.BootMACAddress, inventory.ListSome(in.obs.KnownMACs, 8)))
+	return warn(infrav1.ReasonMACNotFound, inventory.WithDetail(fmt.Sprintf("The BMC lists no NIC with spec.bootMACAddress %s, only ", in.host.Spec.BootMACAddress),
+		inventory.ListSome(in.obs.KnownMACs, 3), ". Correct it. If the NIC only shows after power-on, power the server on once."))
 }
 
 func sayNetworkMissing(in *input) Decision {
 	if in.obs.NetworkRefused != "" {
 		return warn(in.obs.RefusedReason, in.obs.NetworkRefused)
 	}
-	return warn(infrav1.ReasonNetworkMissing, fmt.Sprintf("IngotNetwork %s does not exist; create it, or correct spec.networkRef; Ingot boots nothing before", in.host.Spec.NetworkRef.Name))
+	return warn(infrav1.ReasonNetworkMissing, fmt.Sprintf("IngotNetwork %s does not exist. Ingot boots nothing until you create it or correct spec.networkRef.", in.host.Spec.NetworkRef.Name))
 }
 
 func sayAddressProblem(in *input) Decision {
-	if reason := in.obs.AddressReason; reason != "" {
-		return in.again(reason, "no address could be recorded for the boot NIC: "+in.obs.AddressProblem+"; Ingot tries again")
+	reason, remedy := in.obs.AddressReason, ". Ingot retries."
+	if reason == "" {
+		reason, remedy = infrav1.ReasonAddressExhausted, ". Ingot retries. Widen spec.range of the IngotNetwork, or delete unused hosts."
 	}
-	return in.again(infrav1.ReasonAddressExhausted, fmt.Sprintf("no address could be recorded for the boot NIC: %s; widen spec.range of IngotNetwork %s or delete hosts that are gone; Ingot tries again", in.obs.AddressProblem, in.host.Spec.NetworkRef.Name))
+	decision := in.retry(reason, inventory.WithDetail("No address for the boot NIC: ", in.obs.AddressProblem, remedy))
+	decision.Detail = in.obs.AddressProblem
+	return decision
 }
 
 func sayAvailable(*input) Decision {
-	return idle(infrav1.ReasonAvailable, "inspected, free and ready to be claimed")
+	return idle(infrav1.ReasonAvailable, "The host is inspected, free and ready to be claimed.")
 }
 
-// verb is what an order does, for people.
-func verb(kind infrav1.OrderKind) string { return strings.ToLower(string(kind)) }
-
-// workReason is the reason of the conditions while an order is worked on.
-func workReason(kind infrav1.OrderKind) string {
-	switch kind {
-	case infrav1.OrderInstall:
-		return infrav1.ReasonProvisioning
-	case infrav1.OrderWipe:
-		return infrav1.ReasonWiping
-	default:
-		return infrav1.ReasonInspecting
-	}
+// orderText has the words and reasons for an order of one kind.
+type orderText struct {
+	verb, noun, gerund string
+	working, failed    string // reasons of conditions
+	quarantine         infrav1.QuarantineReason
 }
 
-// failedReason is the reason when an order has failed.
-func failedReason(kind infrav1.OrderKind) string {
-	switch kind {
-	case infrav1.OrderInstall:
-		return infrav1.ReasonInstallFailed
-	case infrav1.OrderWipe:
-		return infrav1.ReasonWipeFailed
-	default:
-		return infrav1.ReasonInspectFailed
-	}
+var orderTexts = map[infrav1.OrderKind]orderText{
+	infrav1.OrderInstall: {"install", "install", "installing", infrav1.ReasonProvisioning, infrav1.ReasonInstallFailed, infrav1.QuarantineInstallFailed},
+	infrav1.OrderWipe:    {"clean", "cleaning", "cleaning", infrav1.ReasonWiping, infrav1.ReasonWipeFailed, infrav1.QuarantineWipeFailed},
+	infrav1.OrderInspect: {"inspect", "inspection", "inspecting", infrav1.ReasonInspecting, infrav1.ReasonInspectFailed, infrav1.QuarantineInspectFailed},
 }
 
-func quarantineReason(kind infrav1.OrderKind) infrav1.QuarantineReason {
-	switch kind {
-	case infrav1.OrderInstall:
-		return infrav1.QuarantineInstallFailed
-	case infrav1.OrderWipe:
-		return infrav1.QuarantineWipeFailed
-	default:
-		return infrav1.QuarantineInspectFailed
-	}
-}
+// text has the words and reasons for the host's order.
+func (in *input) text() orderText { return orderTexts[in.order.Kind] }

@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// harmOf walks once. A condition may guard what the rules below it read: that they
-// crash without it is harm too.
-func harmOf(l ladder, seed uint64) (harm string) {
+// harmOf runs one walk. A crash is a violation too, because a condition may protect the rules
+// below it.
+func harmOf(l ruleTable, seed uint64) (harm string) {
 	defer func() {
 		if crash := recover(); crash != nil {
 			harm = fmt.Sprint("crash: ", crash)
@@ -23,9 +23,7 @@ func harmOf(l ladder, seed uint64) (harm string) {
 	return harm
 }
 
-// mutantsApart is the stride through the guards in the order of the ladder: rules and
-// conditions of each of its groups are among those that are left, and the guards that a
-// run does not take away are taken away by the full one.
+// mutantsApart is the stride through the rules and conditions. A sample has some of each group.
 func mutantsApart() int {
 	if needs.IsFull() {
 		return 1
@@ -33,26 +31,26 @@ func mutantsApart() int {
 	return 24
 }
 
-// mutantWalks look for the harm of one guard less. Most harms are found by the first
-// hundred walks, the rarest by some ten thousand.
+// mutantWalks is the maximum number of walks per mutant. Most fail within a hundred walks, the
+// rarest within some ten thousand.
 const mutantWalks = 32000
 
-// TestMutants takes every guard of Next away in turn: the walk has to fail.
+// TestMutants removes each rule and each condition of Next in turn. A walk must then fail.
 func TestMutants(t *testing.T) {
-	list := rules.Mutants(hostLadder())
+	list := rules.Mutants(hostRules())
 	every := mutantsApart()
 	for at := 0; at < len(list); at += every {
 		m := list[at]
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
-			l := rules.Mutate(m, hostLadder())
+			l := rules.Mutate(m, hostRules())
 			for seed := range uint64(mutantWalks) {
 				if harm := harmOf(l, seed); harm != "" {
 					return
 				}
 			}
-			t.Errorf("%d walks found no harm in the ladder without this guard: either the walk is blind to it, or the guard is not needed", mutantWalks)
+			t.Errorf("%d walks pass without this rule or condition: either the walks do not test it, or it is not needed", mutantWalks)
 		})
 	}
-	t.Logf("mutants: %d guards, each %d. taken away in turn", len(list), every)
+	t.Logf("mutants: %d rules and conditions, every %dth removed", len(list), every)
 }

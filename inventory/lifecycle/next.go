@@ -7,16 +7,17 @@ import (
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/rules"
 )
 
-// ladder is a host's life as rules; when shortens its tables.
+// ruleTable is a table of rules about a host; when shortens the tables.
 type (
-	ladder = rules.Table[*input, Decision]
-	when   = []func(*input) bool
+	ruleTable = rules.Table[*input, Decision]
+	when      = []func(*input) bool
 )
 
-// input is all that a decision depends on. Nothing in it is ever changed.
+// input is everything that a decision depends on. Rules do not change it.
 type input struct {
 	host   *infrav1.IngotHost
 	claim  *infrav1.HostClaim
@@ -26,40 +27,33 @@ type input struct {
 	policy Policy
 }
 
-// Next decides what is to be done next to a host: one step, and what people are
-// told. It changes nothing, knows no clock but obs.Now, and gives the same answer
-// to the same question; so the caller may ask it as often as it likes, after a
-// crash, or with all status lost (I2, I3).
+// Next decides the next step for a host. It is deterministic, changes nothing, and uses no
+// clock but obs.Now. A caller may repeat it after a crash or with all status lost (I2, I3).
 func Next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
-	return nextBy(append(enrolledLadder(), hostLadder()...), host, obs, policy)
+	return nextBy(append(enrolledRules(), hostRules()...), host, obs, policy)
 }
 
-func nextBy(l ladder, host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
-	in := &input{
-		host:   host,
-		claim:  host.Spec.Claim,
-		record: host.Spec.Record,
-		order:  host.Spec.Order,
-		obs:    obs,
-		policy: policy,
-	}
+func nextBy(l ruleTable, host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
+	in := inputOf(host)
+	in.obs, in.policy = obs, policy
 	decision, by, decided := l.Decide(in)
 	if !decided {
-		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "no rule applies: this is a defect of Ingot; nothing is done to the host"}
+		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "No rule applies to this host, which is a defect of Ingot. Ingot does nothing to the host."}
 	}
 	decision.Rule = by
 	decision.Phase = in.phase()
-	decision.Message += in.unheard(decision)
+	if note := in.withoutEffect(decision); note != "" {
+		decision.Message = inventory.WithDetail("", decision.Message, "."+note)
+	}
 	return decision
 }
 
-// PhaseOf sums up the ledger of a host for people, for when nobody may look at the
-// server: during a pause.
+// PhaseOf returns the phase of a host by its ledger alone, as for a paused host.
 func PhaseOf(host *infrav1.IngotHost) infrav1.IngotHostPhase {
-	return (&input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}).phase()
+	return inputOf(host).phase()
 }
 
-// phase sums up the ledger; an error is a condition, not a phase.
+// phase sums up the ledger. Errors are conditions, not phases.
 func (in *input) phase() infrav1.IngotHostPhase {
 	switch {
 	case in.unmanaged():
@@ -87,7 +81,7 @@ func (in *input) phase() infrav1.IngotHostPhase {
 	}
 }
 
-// retryAt is when to look again if nobody says when.
+// retryAt is when to retry. Without a time of the caller it is one reset interval from now.
 func (in *input) retryAt() time.Time {
 	if in.obs.RetryAt.After(in.obs.Now) {
 		return in.obs.RetryAt
@@ -95,23 +89,23 @@ func (in *input) retryAt() time.Time {
 	return in.obs.Now.Add(in.policy.ResetInterval)
 }
 
-// switchableAt is when the host may be switched again.
+// switchableAt is when the next power action is allowed.
 func (in *input) switchableAt() time.Time {
 	return in.obs.LastReset.Add(in.policy.ResetInterval)
 }
 
-// imageAt is when an image that failed is tried again: after the reset interval,
-// doubled with each attempt, up to the policy's bound (I13).
-func (in *input) imageAt() time.Time {
+// imageRetryAt is when Ingot retries a failed image: after the reset interval, doubled with
+// each attempt up to Policy.RetryMax (I13).
+func (in *input) imageRetryAt() time.Time {
 	wait := in.policy.ResetInterval << min(in.order.Attempt-1, 16)
 	return in.order.Result.At.Add(min(wait, in.policy.RetryMax))
 }
 
-// cutAt is when the power of a host that was asked to shut down is cut.
+// cutAt is when Ingot cuts the power of a host that is shutting down.
 func (in *input) cutAt() time.Time { return in.obs.SoftOffAt.Add(in.policy.SoftPowerOff) }
 
-// lookForOffAt is when the power state of a host that shuts down is read again: what comes
-// next, for its cluster too, waits for it to be off.
+// lookForOffAt is when to read the power state of a host that is shutting down. The poll is
+// fast because the next step, also of its cluster, waits for power-off.
 func (in *input) lookForOffAt() time.Time {
 	next := in.obs.Now.Add(in.policy.ShutdownPoll)
 	if cut := in.cutAt(); cut.Before(next) {
@@ -120,9 +114,8 @@ func (in *input) lookForOffAt() time.Time {
 	return next
 }
 
-// silentAt is when an agent that has not spoken since is given up. One that found nobody
-// to speak to, since Ingot or its API server was away, gets the time to be heard: it tries
-// again at growing intervals.
+// silentAt is when Ingot stops waiting for an agent that stays silent. After a restart of the
+// manager the agent gets extra time, because it retries with backoff.
 func (in *input) silentAt() time.Time {
 	last := in.obs.LastReset
 	if in.obs.LastContact.After(last) {

@@ -309,9 +309,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestImageFailure: three healthy hosts in quarantine for one mistyped URL would be a
-// rack lost, so the image is asked for again and again, ever more slowly.
-func TestImageFailure(t *testing.T) {
+// One mistyped URL must not quarantine hosts, so Ingot retries the image with growing waits.
+func TestImageFailureDoesNotQuarantine(t *testing.T) {
 	failed := func(attempt int32, reason string, ago time.Duration) scene {
 		return newScene(func(s *scene) {
 			s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioning)
@@ -358,14 +357,11 @@ func TestImageFailure(t *testing.T) {
 				t.Errorf("waits until %s, want %s", wait.Until, tc.until)
 			}
 			if _, waits := d.Step.(Wait); waits {
-				own, has := map[string]string{"MirrorRefused": "choose two disks of a kind", "DiskTooSmall": "a larger disk", "SectorsDiffer": "sectors as the image's", "OldSystemOnDisk": "set spec.cleaning to Metadata"}[tc.scene.host.Spec.Order.Result.Reason]
-				if !has {
-					own = "at its source"
+				own, known := map[string]string{"MirrorRefused": "chooses two disks of a kind", "DiskTooSmall": "a larger disk", "SectorsDiffer": "equal sectors", "OldSystemOnDisk": "set spec.cleaning to Metadata"}[tc.scene.host.Spec.Order.Result.Reason]
+				if !known {
+					own = "Correct the image"
 				}
-				if strings.Contains(d.Message, "spec.record.refusedImages") != has {
-					t.Errorf("what is remembered, or is not: %s", d.Message)
-				}
-				for _, remedy := range []string{"choose two disks of a kind", "a larger disk", "sectors as the image's", "set spec.cleaning to Metadata", "at its source"} {
+				for _, remedy := range []string{"chooses two disks of a kind", "a larger disk", "equal sectors", "set spec.cleaning to Metadata", "Correct the image"} {
 					if strings.Contains(d.Message, remedy) != (remedy == own) {
 						t.Errorf("the remedy is another's: %s", d.Message)
 					}
@@ -380,10 +376,8 @@ func TestImageFailure(t *testing.T) {
 	}
 }
 
-// TestLiveSystemComesToNothing: the agent has done its part, and then the system neither
-// asks for its data nor stays on. However often that happens, no host is out of service
-// for it.
-func TestLiveSystemComesToNothing(t *testing.T) {
+// A live system that never fetches its data, or powers off, does not quarantine the host.
+func TestSilentLiveSystemDoesNotQuarantine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		power   infrav1.PowerState
 		contact time.Duration // ago
@@ -432,9 +426,9 @@ func TestLiveSystemComesToNothing(t *testing.T) {
 	}
 }
 
-// TestLadderBranchesByRulesOnly: a guard that is an if in a ladder would escape the
-// mutants.
-func TestLadderBranchesByRulesOnly(t *testing.T) {
+// TestRulesBranchByConditionsOnly: TestMutants cannot remove an if statement from
+// the rules.
+func TestRulesBranchByConditionsOnly(t *testing.T) {
 	files := token.NewFileSet()
 	for _, name := range []string{"rules_host.go", "rules_preparation.go", "../remediation/rules.go"} {
 		file, err := parser.ParseFile(files, name, nil, 0)
@@ -482,9 +476,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Tools that wait by kstatus give up on a host that only a person puts back to work, and wait
-// for one on which something is under way or may still come by itself (decision 0358).
-func TestStalledWaitsForAPerson(t *testing.T) {
+// Stalled is True for a host that needs an operator, and False while work runs or may still start.
+func TestStalledOnlyIfOperatorIsNeeded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*scene)
 		reason string
@@ -529,8 +522,8 @@ func TestStalledWaitsForAPerson(t *testing.T) {
 	}
 }
 
-// A host whose facts are lost is inspected again, and is not Available before. A machine's
-// host is released and cleaned first.
+// A host without facts is inspected before it is Available. A claimed host is released and cleaned
+// first.
 func TestLostFactsAreInspectedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*scene)
@@ -564,8 +557,8 @@ func TestLostFactsAreInspectedAgain(t *testing.T) {
 	}
 }
 
-// In a namespace that is being deleted the message names the way out that works.
-func TestNamespaceTerminatingIsTold(t *testing.T) {
+// In a namespace that is being deleted the message has the remedy that works.
+func TestNamespaceTerminatingMessage(t *testing.T) {
 	s := newScene(func(s *scene) {
 		s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
 		s.obs.BMC, s.obs.BMCMessage = BMCNamespaceTerminating, "the namespace is being deleted"

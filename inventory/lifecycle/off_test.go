@@ -12,9 +12,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Whatever wakes the controller a moment after a BMC's wrong word, status.power then says
-// off already: the order of a live system is not ended by that.
-func TestOffOfLiveSystemIsBelievedLater(t *testing.T) {
+// One wrong report of off does not end the order of a live system, even if the controller runs again
+// with the new status.power.
+func TestOffOfLiveSystemNeedsConfirmation(t *testing.T) {
 	for _, tc := range []struct {
 		claim  infrav1.ClaimState
 		unsure bool

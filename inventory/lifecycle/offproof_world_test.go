@@ -27,11 +27,11 @@ func (w *world) prove(host *infrav1.IngotHost, obs *Observation) {
 	w.proof = w.proof.Seen(host, obs.Power)
 	obs.OffProven, obs.SeenOn = w.proof.Holds(host), w.proof.SeenOn(host)
 	if obs.Power == infrav1.PowerStateOn {
-		w.proved = offWish(w.host)
+		w.proved = offPurpose(w.host)
 	}
 }
 
-func (w *world) isProved() bool { return w.proved != "" && w.proved == offWish(w.host) }
+func (w *world) isProved() bool { return w.proved != "" && w.proved == offPurpose(w.host) }
 
 // believed: the manager need not order the host off that the BMC says is off.
 func (w *world) believed(host *infrav1.IngotHost, obs Observation) bool {

@@ -4,15 +4,14 @@
 package lifecycle
 
 import (
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-import infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-
-// WorkIsDue says whether Ingot would begin something at the host's server, or its BMC,
-// that no person asks for anew: go on with an order, a power cycle or an update of firmware,
-// install, release, inspect, clean or prepare it, switch off what was released by force, or
-// change its BMC's password. That what is in force drifts only a reading of the BMC shows.
+// WorkIsDue reports whether Ingot would act on the host's server or BMC without a new request:
+// continue an order, a power cycle or a firmware update; install, release, inspect, clean or
+// prepare the host; power it off after a forced release; or change the BMC's password. It
+// cannot detect drift of settings, which only a reading of the BMC shows.
 func WorkIsDue(host *infrav1.IngotHost) bool {
 	claim, record := host.Spec.Claim, host.Spec.Record
 	_, rotating := inventory.PendingCommand(host, infrav1.RotateCredentialsAnnotation)
@@ -29,7 +28,7 @@ func WorkIsDue(host *infrav1.IngotHost) bool {
 	return record.InspectedAt.IsZero() || record.CleaningDue != "" && record.CleaningDue != infrav1.CleaningNone || preparationDue(host)
 }
 
-// settingsDueInUse: settings wait to be written to a host in use, for its next reboot.
+// settingsDueInUse reports whether settings must be written for the next reboot of a host in use.
 func settingsDueInUse(host *infrav1.IngotHost) bool {
 	return host.Spec.BIOS != nil && host.Spec.BIOS.Apply == infrav1.BIOSAtNextReboot && preparationDue(host)
 }

@@ -6,143 +6,151 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is what people are told and the steps that change no ledger. Messages
-// hold no time that moves while nothing happens: a host that is well costs no
-// write to the API server.
+// This file has the steps that switch the power or wait, and their messages. A message holds
+// no time that moves while nothing happens, so that a host at rest costs no write.
 
-// explain says why a host is switched: a reason, and what happened.
+// explain returns why Ingot powers a host off: a reason and a sentence.
 type explain func(*input) (reason, message string)
 
 func (e explain) cut(in *input) Decision {
 	reason, message := e(in)
-	return Decision{Step: PowerOff{}, Event: "Normal", Reason: reason, Message: message + "; Ingot cuts the power now"}
+	return Decision{Step: PowerOff{}, Event: "Normal", Reason: reason, Message: message + " Ingot cuts the power."}
 }
 
-// cutWarned cuts the power of a host whose system was asked to shut down, or could not be.
-func (e explain) cutWarned(in *input) Decision {
+// cutAfterShutdown cuts the power after a shutdown that took too long or that the BMC refused
+// to request.
+func (e explain) cutAfterShutdown(in *input) Decision {
 	decision := e.cut(in)
 	decision.ShutsDown = true
 	if !in.softAsked() {
 		decision.Event = "Warning"
-		decision.Message += fmt.Sprintf(": for %s and longer the BMC has refused to ask its system to shut down", in.policy.SoftPowerOff)
+		decision.Message += fmt.Sprintf(" The BMC has refused a graceful shutdown for %s.", in.policy.SoftPowerOff)
 	}
 	return decision
 }
 
-func (e explain) ask(in *input) Decision {
+func (e explain) shutDown(in *input) Decision {
 	reason, message := e(in)
 	return Decision{Step: PowerOff{Graceful: true}, Event: "Normal", Reason: reason, ShutsDown: true,
-		Message: fmt.Sprintf("%s; Ingot asks its system to shut down and cuts the power after %s", message, in.policy.SoftPowerOff)}
+		Message: fmt.Sprintf("%s Ingot asks the system to shut down, and cuts the power after %s.", message, in.policy.SoftPowerOff)}
 }
 
-func (e explain) wait(in *input) Decision {
+func (e explain) waitForShutdown(in *input) Decision {
 	reason, message := e(in)
 	return Decision{Step: Wait{Until: in.lookForOffAt()}, Reason: reason, ShutsDown: true,
-		Message: fmt.Sprintf("%s; its system was asked to shut down, Ingot cuts the power at %s", message, inventory.FormatTime(in.cutAt()))}
+		Message: fmt.Sprintf("%s The system is shutting down. Ingot cuts the power at %s.", message, inventory.FormatTime(in.cutAt()))}
 }
 
-// idle, and wait until somebody looks again, with something to tell.
+// idle does nothing until something changes or the next poll.
 func idle(reason, message string) Decision {
 	return Decision{Step: Idle{}, Reason: reason, Message: message}
 }
 
+// warn is idle with a warning event.
 func warn(reason, message string) Decision {
 	return Decision{Step: Idle{}, Event: "Warning", Reason: reason, Message: message}
 }
 
-func (in *input) again(reason, message string) Decision {
+// retry waits for the next try, with a warning event.
+func (in *input) retry(reason, message string) Decision {
 	return Decision{Step: Wait{Until: in.retryAt()}, Event: "Warning", Reason: reason, Message: message}
 }
 
-// Reasons for switching off.
+// Reasons for powering off.
 
 func sayDeletingOff(*input) (string, string) {
-	return infrav1.ReasonDeleting, "the host is being deleted while Ingot's agent may run on it"
+	return infrav1.ReasonDeleting, "The host is being deleted while the agent may run on it."
 }
+
 func sayProvisioningOff(*input) (string, string) {
-	return infrav1.ReasonProvisioning, "the claimed host is on, and an install starts from a host that is off"
+	return infrav1.ReasonProvisioning, "The host is on, but an install starts from power-off."
 }
+
 func sayMisfit(in *input) (string, string) {
-	if in.foreign() {
-		return infrav1.ReasonInProgress, fmt.Sprintf("the order to %s was begun by another management cluster", verb(in.order.Kind))
+	switch {
+	case in.foreign():
+		return infrav1.ReasonInProgress, fmt.Sprintf("Another management cluster started this %s.", in.text().noun)
+	case in.releasing():
+		return infrav1.ReasonFencing, "The Machine was deleted while the agent worked."
+	case in.misplaced():
+		return infrav1.ReasonInProgress, "The host boots on a network or by a NIC that spec.networkRef and spec.bootMACAddress no longer name."
 	}
-	if in.releasing() {
-		return infrav1.ReasonFencing, "the machine was deleted while the agent worked"
-	}
-	if in.misplaced() {
-		return infrav1.ReasonInProgress, fmt.Sprintf("no agent has spoken, and the order to %s is of a boot on IngotNetwork %s by %s, which the spec no longer names",
-			verb(in.order.Kind), in.order.NetworkName, in.order.BootMACAddress)
-	}
-	return infrav1.ReasonInProgress, fmt.Sprintf("the order to %s no longer holds", verb(in.order.Kind))
+	return infrav1.ReasonInProgress, fmt.Sprintf("The %s is no longer needed.", in.text().noun)
 }
+
 func sayEnded(in *input) (string, string) {
 	if in.revoked() {
-		return infrav1.ReasonAgentKeyConflict, "two agents came with the same token, so neither is trusted"
+		return infrav1.ReasonAgentKeyConflict, "Two agents used the same token, so Ingot trusts neither."
 	}
 	if result := in.order.Result; result.Outcome == infrav1.OrderFailed {
-		return infrav1.ReasonInProgress, fmt.Sprintf("the order to %s has failed (%s)", verb(in.order.Kind), result.Reason)
+		return infrav1.ReasonInProgress, fmt.Sprintf("The %s failed (%s).", in.text().noun, result.Reason)
 	}
-	return infrav1.ReasonInProgress, fmt.Sprintf("the agent has reported the end of its order to %s", verb(in.order.Kind))
+	return infrav1.ReasonInProgress, fmt.Sprintf("The agent has finished the %s.", in.text().noun)
 }
+
 func sayWantedOff(*input) (string, string) {
-	return infrav1.ReasonPoweredOff, "spec.power asks for Off"
+	return infrav1.ReasonPoweredOff, "Power-off is requested by spec.power."
 }
+
 func sayFencing(in *input) (string, string) {
-	return infrav1.ReasonFencing, fmt.Sprintf("IngotMachine %s releases the host", in.claim.MachineRef.Name)
+	return infrav1.ReasonFencing, fmt.Sprintf("IngotMachine %s releases the host.", in.claim.MachineRef.Name)
 }
+
 func sayFencedOn(*input) (string, string) {
-	return infrav1.ReasonFencing, "the host was switched on after it was fenced"
+	return infrav1.ReasonFencing, "The host came on after Ingot had powered it off for its release."
 }
+
 func sayNotFenced(*input) (string, string) {
-	return infrav1.ReasonNotFenced, "the host was released by force and is on"
+	return infrav1.ReasonNotFenced, "The host was released by force and is on."
 }
+
 func sayWorkDue(in *input) (string, string) {
-	return infrav1.ReasonInProgress, fmt.Sprintf("Ingot has to %s the host, from a host that is off", verb(in.wanted()))
+	return infrav1.ReasonInProgress, fmt.Sprintf("Ingot has to %s the host, which starts from power-off.", orderTexts[in.wanted()].verb)
 }
+
 func sayApproved(in *input) (string, string) {
-	return infrav1.ReasonInProgress, "the host was found on, and " + in.giver(infrav1.ApproveAnnotation) + " approved that Ingot takes it over"
+	return infrav1.ReasonInProgress, "The takeover of the running server was approved by " + inventory.Truncate(in.giver(infrav1.ApproveAnnotation), 63) + "."
 }
 
 // Steps.
 
 func forget(*input) Decision {
-	return Decision{Step: Forget{}, Event: "Normal", Reason: infrav1.ReasonDeleting, Message: "the host is let go; its server is left as it is"}
+	return Decision{Step: Forget{}, Event: "Normal", Reason: infrav1.ReasonDeleting, Message: "Ingot removes the host object and leaves the server as it is."}
 }
 
 func powerOn(*input) Decision {
-	return Decision{Step: PowerOn{}, Event: "Normal", Reason: infrav1.ReasonInProgress, Message: "spec.power asks for On; Ingot switches the host on"}
+	return Decision{Step: PowerOn{}, Event: "Normal", Reason: infrav1.ReasonInProgress, Message: "Ingot powers the host on, as spec.power requests."}
 }
 
 func restart(in *input) Decision {
 	c, _ := inventory.PendingCommand(in.host, infrav1.RebootAnnotation)
 	graceful := !slices.Contains(c.Arguments, inventory.RebootForced)
-	message := "a person asked for a reboot; Ingot cuts the power and switches the host on again"
+	message := "An operator requested a reboot. Ingot cuts the power and powers the host on again."
 	if graceful {
-		message = "a person asked for a reboot; Ingot asks the system to restart"
+		message = "An operator requested a reboot. Ingot asks the system to restart."
 	}
 	return Decision{Step: Restart{Graceful: graceful}, Event: "Normal", Reason: infrav1.ReasonProvisioned, Message: message}
 }
 
 func recordAddress(*input) Decision {
-	return Decision{Step: RecordAddress{}, Reason: infrav1.ReasonInProgress, Message: "Ingot records an address for the boot NIC before it switches the host on"}
+	return Decision{Step: RecordAddress{}, Reason: infrav1.ReasonInProgress, Message: "Ingot assigns an address to the boot NIC before it powers the host on."}
 }
 
 func bootAgent(in *input) Decision {
-	return Decision{Step: BootAgent{}, Event: "Normal", Reason: workReason(in.order.Kind),
-		Message: fmt.Sprintf("Ingot boots the agent from the network to %s, attempt %d", verb(in.order.Kind), in.order.Attempt)}
+	return Decision{Step: BootAgent{}, Event: "Normal", Reason: in.text().working,
+		Message: fmt.Sprintf("Ingot boots the agent to %s the host, attempt %d.", in.text().verb, in.order.Attempt)}
 }
 
 // Waits.
 
 func waitInterval(in *input) Decision {
 	return Decision{Step: Wait{Until: in.switchableAt()}, Reason: infrav1.ReasonWaiting,
-		Message: fmt.Sprintf("the host was switched a moment ago; Ingot goes on at %s", inventory.FormatTime(in.switchableAt()))}
+		Message: fmt.Sprintf("Ingot changed the power a moment ago. It continues at %s.", inventory.FormatTime(in.switchableAt()))}
 }
 
 // waitToAsk is waitInterval before a request to shut down, or after one that was refused.
@@ -154,61 +162,61 @@ func waitToAsk(in *input) Decision {
 
 func waitDoubted(in *input) Decision {
 	return Decision{Step: Wait{Until: in.switchableAt()}, Reason: infrav1.ReasonWaiting,
-		Message: fmt.Sprintf("the BMC says off, but the host was switched a moment ago; Ingot asks again at %s and believes it then", inventory.FormatTime(in.switchableAt()))}
+		Message: fmt.Sprintf("The BMC reports off, but Ingot changed the power a moment ago. It checks again at %s.", inventory.FormatTime(in.switchableAt()))}
 }
 
 func waitOffAgain(in *input) Decision {
-	return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.ResetInterval)}, Reason: workReason(in.order.Kind),
-		Message: "the BMC says off, and a live system was started on the host; Ingot asks again and believes it then"}
+	return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.ResetInterval)}, Reason: in.text().working,
+		Message: "The BMC reports off after the start of a live system. Ingot checks again before it relies on that."}
 }
 
-func waitSpeaking(in *input) Decision {
+func waitAgentActive(in *input) Decision {
 	until := in.obs.LastContact.Add(in.policy.ResetInterval)
-	return Decision{Step: Wait{Until: until}, Reason: workReason(in.order.Kind),
-		Message: "the BMC says off, but the agent has just spoken; Ingot asks again"}
+	return Decision{Step: Wait{Until: until}, Reason: in.text().working,
+		Message: "The BMC reports off, but the agent was active a moment ago. Ingot checks again."}
 }
 
 func waitAgent(in *input) Decision {
-	return Decision{Step: Wait{Until: in.silentAt()}, Reason: workReason(in.order.Kind), Message: in.awaited()}
+	return Decision{Step: Wait{Until: in.silentAt()}, Reason: in.text().working, Message: in.agentMessage()}
 }
 
-// waitAgentAgain starts the deadline anew: when the host was booted is not known.
+// waitAgentAgain restarts the deadline, because the time of the boot is unknown.
 func waitAgentAgain(in *input) Decision {
 	return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.AgentDeadline)}, RecordContact: true,
-		Reason: workReason(in.order.Kind), Message: in.awaited()}
+		Reason: in.text().working, Message: in.agentMessage()}
 }
 
-func (in *input) awaited() string {
-	who := "the agent is starting"
+func (in *input) agentMessage() string {
+	doing := "The agent is starting, for " + in.text().gerund
 	if in.contacted() {
-		who = "the agent is at work"
+		doing = "The agent is " + in.text().gerund
 	}
-	message := fmt.Sprintf("%s to %s, attempt %d; Ingot switches the host off when nothing is heard for %s",
-		who, verb(in.order.Kind), in.order.Attempt, in.policy.AgentDeadline)
-	if in.wantedOff() { // cutting the agent off would leave a disk half written, or half wiped
-		message += "; spec.power asks for Off: the agent ends its work first, then the host is off"
+	message := fmt.Sprintf("%s the host, attempt %d. Ingot powers the host off after %s without a message from it.",
+		doing, in.order.Attempt, in.policy.AgentDeadline)
+	if in.wantedOff() { // cutting the agent off would leave a disk half written or half wiped
+		message += " It finishes its work before the power-off of spec.power."
 	}
 	return message
 }
 
 func waitMachine(in *input) Decision {
-	return in.again(infrav1.ReasonWaiting, fmt.Sprintf("whether IngotMachine %s exists is not known just now; Ingot asks again and starts nothing before", in.claim.MachineRef.Name))
+	return in.retry(infrav1.ReasonWaiting, fmt.Sprintf("Ingot cannot read whether IngotMachine %s exists. It retries, and starts nothing until then.", in.claim.MachineRef.Name))
 }
 
 func sayPowerUnknown(in *input) Decision {
-	return in.again(infrav1.ReasonBMCError, "the BMC answers but does not tell the power state; Ingot asks again and switches nothing before; if it stays so, reset the BMC")
+	return in.retry(infrav1.ReasonBMCError, "The BMC answers but reports no power state. Ingot retries, and powers nothing on or off. If this lasts, reset the BMC.")
 }
 
-// unheard names the command annotations that have no effect as things stand: silence would
-// look like a defect. Nothing is said of a command that was carried out.
-func (in *input) unheard(decision Decision) string {
+// withoutEffect names the command annotations that have no effect at present. Without that,
+// Ingot would seem to ignore them. It omits commands that were carried out.
+func (in *input) withoutEffect(decision Decision) string {
 	if save, ok := decision.Step.(SaveLedger); ok && len(save.RemoveAnnotations) > 0 {
 		return ""
 	}
-	var unheard []string
+	var names []string
 	for _, a := range []struct {
-		name  string
-		heard bool
+		name       string
+		applicable bool
 	}{
 		{infrav1.ForceReleaseAnnotation, in.deleting() || in.releasing() && in.notFenced()},
 		{infrav1.ReleaseDanglingAnnotation, in.held() && in.machineMissing()},
@@ -224,13 +232,13 @@ func (in *input) unheard(decision Decision) string {
 		_, malformed := inventory.ParseCommand(a.name, value)
 		switch {
 		case found && malformed != nil:
-			unheard = append(unheard, a.name+", whose value is no command")
-		case pending && (!a.heard || in.refusedByTime(c) != "" && a.name != infrav1.RetryBMCAnnotation):
-			unheard = append(unheard, a.name)
+			names = append(names, a.name+" (invalid value)")
+		case pending && (!a.applicable || in.refusedByTime(c) != "" && a.name != infrav1.RetryBMCAnnotation):
+			names = append(names, a.name)
 		}
 	}
-	if len(unheard) == 0 {
+	if len(names) == 0 {
 		return ""
 	}
-	return " (without effect as things stand: annotation " + strings.Join(unheard, ", ") + ")"
+	return " No effect now: annotation " + inventory.ListSome(names, 1) + "."
 }

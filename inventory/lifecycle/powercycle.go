@@ -11,18 +11,17 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is the power cycle of a provisioned host, which a remediation of its
-// Machine asks for in the claim (package remediation). Each of its two switches is confirmed by
-// the BMC before the ledger goes on, so that a crash at any line repeats at most what
-// has not happened.
+// This file has the power cycle of a provisioned host, which the remediation of its Machine
+// requests in the claim (package remediation). The BMC confirms power-off and power-on before
+// the ledger advances, so that a crash repeats only what did not happen.
 
-// cycleLadder switches the host off, then on. What runs on it is not asked: it is the
-// reason of the cycle.
-func cycleLadder() ladder {
-	return ladder{
-		{Name: "cycle/cut", When: when{(*input).cycleOff}, Rules: ladder{
+// cycleRules cut the power, then power the host on. They request no shutdown, because the
+// system is unhealthy.
+func cycleRules() ruleTable {
+	return ruleTable{
+		{Name: "cycle/cut", When: when{(*input).cycleOff}, Rules: ruleTable{
 			{Name: "cycle/lapsed", When: when{(*input).on, (*input).cycleLapsed}, Then: lapseCycle},
-			{Name: "cycle/interrupted", When: when{(*input).on, (*input).cycleInterrupted}, Rules: ladder{
+			{Name: "cycle/interrupted", When: when{(*input).on, (*input).cycleInterrupted}, Rules: ruleTable{
 				{Name: "cycle/interrupted-interval", When: when{(*input).tooSoon}, Then: waitInterval},
 				{Name: "cycle/undone", Then: undoCycle},
 			}},
@@ -31,7 +30,7 @@ func cycleLadder() ladder {
 			{Name: "cycle/unproven", When: when{(*input).offUnproven, (*input).cycleTimely}, Then: explain(sayCycle).proveOff},
 			{Name: "cycle/confirmed", Then: confirmCycledOff},
 		}},
-		{Name: "cycle/dark", When: when{(*input).off}, Rules: ladder{
+		{Name: "cycle/dark", When: when{(*input).off}, Rules: ruleTable{
 			{Name: "cycle/interval", When: when{(*input).tooSoon}, Then: waitInterval},
 			{Name: "cycle/seen-off", When: when{(*input).cycleUnconfirmed}, Then: confirmCycledOff},
 			{Name: "cycle/on", Then: cycleOn},
@@ -42,43 +41,43 @@ func cycleLadder() ladder {
 	}
 }
 
-// cycling: a power cycle is under way, and no person wants the host off (I19).
+// cycling reports whether a power cycle is running and spec.power does not request off (I19).
 func (in *input) cycling() bool {
 	return CycleUnderWay(in.claim) && !in.wantedOff()
 }
 
-// untouched: no person works on the server. Neither half of a power cycle is done under
-// their hands: what was switched off for it stays off until they have finished (I19).
+// untouched reports whether no operator works on the server. During maintenance a power cycle
+// pauses: a host that it powered off stays off (I19).
 func (in *input) untouched() bool { return !in.maintenance() }
 
 func (in *input) cycleOff() bool { return in.claim.PowerCycle.State == infrav1.PowerCycleOff }
 
-// cycleLapses is how old the wish for a power cycle may be for the host to be switched off
-// for it: no remediation waits longer (spec.timeoutSeconds, one day).
+// cycleLapses is how old the request for a power cycle may be. No remediation waits longer
+// (spec.timeoutSeconds, one day).
 const cycleLapses = 24 * time.Hour
 
-// cycleLapsed: nobody waits for this cycle any more. The host comes from a backup, or its
-// BMC was dead while the remediation went; what runs on it may be well.
+// cycleLapsed reports whether the request is too old: the host comes from a backup, or its BMC
+// was unavailable until the remediation ended. The system may be healthy.
 func (in *input) cycleLapsed() bool {
 	return in.obs.Now.Sub(in.claim.PowerCycle.AskedAt.Time) > cycleLapses
 }
 
-// lapseCycle ends the cycle as its remediation would. If the host was switched off a
-// moment ago it is on its way off, and is switched on again.
+// lapseCycle ends the cycle as its remediation would. If the host was just powered off, it is
+// powered on again.
 func lapseCycle(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("power cycle %d was asked for at %s, longer ago than any remediation waits: the host is not switched off for it", in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.AskedAt.Time))}
+		Message: fmt.Sprintf("Ingot skips power cycle %d: it was requested at %s, which is longer ago than any remediation waits.", in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.AskedAt.Time))}
 }
 
-// cycleInterrupted: nobody acted on the host for a while after this cycle was asked for.
-// What was ill then may be well, or booting. Times in the ledger are of whole seconds.
+// cycleInterrupted reports whether Ingot could not act on the host for a while after the
+// request. The system may be healthy or booting now. Times in the ledger are whole seconds.
 func (in *input) cycleInterrupted() bool {
 	return in.claim.PowerCycle.AskedAt.Time.Before(in.activeSince().Truncate(time.Second))
 }
 
-// activeSince is since when the caller looks at hosts, and this one is not paused.
+// activeSince is since when the manager runs and the host is not paused.
 func (in *input) activeSince() time.Time {
 	if in.obs.UnpausedAt.After(in.obs.ListeningSince) {
 		return in.obs.UnpausedAt
@@ -86,19 +85,19 @@ func (in *input) activeSince() time.Time {
 	return in.obs.ListeningSince
 }
 
-// cycleTimely: this cycle was asked for just now. For another one no power is cut: a host of
-// which the BMC says off is switched on.
+// cycleTimely reports whether the request is recent. For an older one Ingot cuts no power, and
+// powers a host on that is off.
 func (in *input) cycleTimely() bool { return !in.cycleLapsed() && !in.cycleInterrupted() }
 
-// undoCycle takes the wish back, and does not count it: the host was not switched off. Its
-// remediation gives the Node time, then asks again.
+// undoCycle removes the request and does not count it, because the host was not powered off.
+// The remediation gives the Node time, then requests a cycle again.
 func undoCycle(in *input) Decision {
 	return Decision{Step: in.save(in.uncounted()), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("power cycle %d was asked for at %s, and nobody acted on the host until %s: it may be well by now, and is not switched off; its remediation asks again if the Node is not healthy in time",
+		Message: fmt.Sprintf("Ingot skips power cycle %d of %s: it did not act on the host until %s, and the Node may be healthy. If it is not, the remediation asks again.",
 			in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.AskedAt.Time), inventory.FormatTime(in.activeSince()))}
 }
 
-// uncounted is the ledger without the power cycle that is under way.
+// uncounted returns the ledger without the running power cycle.
 func (in *input) uncounted() Ledger {
 	ledger := in.ledger()
 	cycle := ledger.Claim.PowerCycle
@@ -109,32 +108,32 @@ func (in *input) uncounted() Ledger {
 	return ledger
 }
 
-// concludeNone ends a power cycle that was ended before the host was off: it does not count,
-// or a host might be put out of service without one.
+// concludeNone ends a power cycle that the remediation ended before the host was off. It does
+// not count: a host must not be quarantined without a real power cycle.
 func concludeNone(in *input) Decision {
 	return Decision{Step: in.save(in.uncounted()), Event: "Normal", Reason: infrav1.ReasonProvisioned,
-		Message: fmt.Sprintf("power cycle %d was ended before the host was off, and does not count", in.claim.PowerCycle.Count)}
+		Message: fmt.Sprintf("The remediation ended power cycle %d before the host was off, so it does not count.", in.claim.PowerCycle.Count)}
 }
 
-// cycleDoubted: the remediation ended the cycle before the BMC had said off, and the host
-// may have been switched off a moment ago; BMCs tell the old state for some seconds.
+// cycleDoubted reports whether the remediation ended the cycle before the BMC reported off, and
+// the BMC may still report the state before the power-off.
 func (in *input) cycleDoubted() bool { return in.cycleUnconfirmed() && in.tooSoon() }
 
-// cycleUnconfirmed: the host was not seen off in this power cycle.
+// cycleUnconfirmed reports whether the host was not seen off in this power cycle.
 func (in *input) cycleUnconfirmed() bool { return in.claim.PowerCycle.ConfirmedOff == nil }
 
 func waitCycleDoubted(in *input) Decision {
 	return Decision{Step: Wait{Until: in.switchableAt()}, Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("the BMC says on, but the host was switched a moment ago; Ingot asks again at %s and believes it then", inventory.FormatTime(in.switchableAt()))}
+		Message: fmt.Sprintf("The BMC reports on, but Ingot changed the power a moment ago. It checks again at %s.", inventory.FormatTime(in.switchableAt()))}
 }
 
-// CycleUnderWay says whether a power cycle of the claim's host is not done yet.
+// CycleUnderWay reports whether a power cycle of the claim's host is not complete.
 func CycleUnderWay(claim *infrav1.HostClaim) bool {
 	return claim != nil && claim.PowerCycle != nil && claim.PowerCycle.State != infrav1.PowerCycleDone
 }
 
 func sayCycle(in *input) (string, string) {
-	return infrav1.ReasonPowerCycling, fmt.Sprintf("the Machine of IngotMachine %s is unhealthy, and its remediation asks for power cycle %d of the host",
+	return infrav1.ReasonPowerCycling, fmt.Sprintf("Remediation of IngotMachine %s: power cycle %d.",
 		in.claim.MachineRef.Name, in.claim.PowerCycle.Count)
 }
 
@@ -146,12 +145,12 @@ func confirmCycledOff(in *input) Decision {
 		ledger.Claim.PowerCycle.WasOn = new(in.obs.SeenOn)
 	}
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: "the BMC confirmed that the host is off for its power cycle; Ingot switches it on again"}
+		Message: "The BMC confirmed the power-off of the power cycle. Ingot powers the host on again."}
 }
 
 func cycleOn(in *input) Decision {
 	reason, message := sayCycle(in)
-	return Decision{Step: PowerOn{}, Event: "Normal", Reason: reason, Message: message + "; Ingot switches it on now"}
+	return Decision{Step: PowerOn{}, Event: "Normal", Reason: reason, Message: message + " Ingot powers the host on."}
 }
 
 func concludeCycle(in *input) Decision {
@@ -159,21 +158,20 @@ func concludeCycle(in *input) Decision {
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleDone
 	ledger.Claim.PowerCycle.DoneAt = in.now()
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioned,
-		Message: fmt.Sprintf("the BMC says that the host is on again after power cycle %d", in.claim.PowerCycle.Count)}
+		Message: fmt.Sprintf("The host is on again after power cycle %d.", in.claim.PowerCycle.Count)}
 }
 
-// keepQuarantine puts the host out of service for what its claim remembers, unless it
-// is already.
+// keepQuarantine quarantines the host if its claim requests that and it is not yet quarantined.
 func (l *Ledger) keepQuarantine(claim *infrav1.HostClaim) {
 	if record := l.recorded(); claim != nil && record.Quarantine == nil {
 		record.Quarantine = claim.Quarantine.DeepCopy()
 	}
 }
 
-// standing is what a host that was released is now.
-func (l *Ledger) standing() string {
+// withStanding appends whether a released host is free or out of service.
+func (l *Ledger) withStanding(message string) string {
 	if q := l.Record.Quarantine; q != nil {
-		return "it is out of service: " + q.Message
+		return inventory.WithDetail(message+" Out of service: ", q.Message, ".")
 	}
-	return "it is free again"
+	return message + " The host is free again."
 }

@@ -13,9 +13,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A power cycle that was asked for before nobody acted on the host for a while is not done
-// at the end of it, and is not counted.
-func TestInterruptedCycle(t *testing.T) {
+// A power cycle that was requested before a pause is skipped after it, and does not count.
+func TestInterruptedCycleIsSkipped(t *testing.T) {
 	asked := metav1.Time{Time: day().Add(-3 * time.Hour)}
 	cycle := func(count int32, state infrav1.PowerCycleState, done metav1.Time) *infrav1.ClaimPowerCycle {
 		return &infrav1.ClaimPowerCycle{Count: count, State: state, AskedAt: asked, DoneAt: done, BootID: "b"}
@@ -55,8 +54,8 @@ func TestInterruptedCycle(t *testing.T) {
 	}
 }
 
-// A power cycle that its remediation ended counts if the host was off for it.
-func TestEndedCycle(t *testing.T) {
+// A power cycle that its remediation ended counts if the host was off.
+func TestEndedCycleCountsIfHostWasOff(t *testing.T) {
 	cycle := func(count int32, confirmed, wasOn *bool) *infrav1.ClaimPowerCycle {
 		return &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOn, AskedAt: metav1.Time{Time: day()}, BootID: "b", ConfirmedOff: confirmed, WasOn: wasOn}
 	}
@@ -93,8 +92,8 @@ func TestEndedCycle(t *testing.T) {
 	}
 }
 
-// The first power cycle of a claim that switches keeps how it found the host.
-func TestHowACycleFoundTheHost(t *testing.T) {
+// The first power cycle of a claim records whether the host was on.
+func TestFirstCycleRecordsPowerState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before *bool
 		seenOn bool

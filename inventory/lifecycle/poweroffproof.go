@@ -9,11 +9,10 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// OffProof is what there is beside a BMC's word that a host is off: it said on before, or
-// took an order to switch off, since the host is to be off for what cannot be taken back.
-// A BMC that was just restarted, or that has lost sight of the server, says off as well.
-// The caller keeps it; where it is lost the host is ordered off once more. The zero value:
-// there is none.
+// OffProof is proof, besides the BMC's report, that a host is off before an irreversible step:
+// since the step is due, the BMC reported on, or accepted a power-off. A BMC that was just
+// restarted, or that has lost contact with the server, also reports off. The caller keeps the
+// proof; without it Ingot powers the host off once more. The zero value is no proof.
 type OffProof struct {
 	wish    string
 	holds   bool
@@ -21,13 +20,12 @@ type OffProof struct {
 	refused int
 }
 
-// maxOffRefused is how often a BMC that says off may refuse to cut the power, until that is
-// taken for what it says: there is nothing to cut.
+// maxOffRefused is how often a BMC that reports off must refuse to cut the power until Ingot
+// accepts that there is none.
 const maxOffRefused = 3
 
-// offWish names what the host is to be off for, where the BMC's word for it has
-// consequences that cannot be taken back; empty: nothing.
-func offWish(host *infrav1.IngotHost) string {
+// offPurpose identifies the irreversible step that needs the host off. Empty: none.
+func offPurpose(host *infrav1.IngotHost) string {
 	in := inputOf(host)
 	switch {
 	case in.releasing() && in.notFenced():
@@ -40,15 +38,15 @@ func offWish(host *infrav1.IngotHost) string {
 	return ""
 }
 
-// of is the proof for what the host is to be off for now.
+// of returns the proof for the present step.
 func (p OffProof) of(host *infrav1.IngotHost) OffProof {
-	if wish := offWish(host); wish != p.wish {
+	if wish := offPurpose(host); wish != p.wish {
 		return OffProof{wish: wish}
 	}
 	return p
 }
 
-// Seen takes in what the BMC says of the power.
+// Seen records the power state that the BMC reports.
 func (p OffProof) Seen(host *infrav1.IngotHost, power infrav1.PowerState) OffProof {
 	p = p.of(host)
 	p.on = p.on || power == infrav1.PowerStateOn
@@ -56,43 +54,45 @@ func (p OffProof) Seen(host *infrav1.IngotHost, power infrav1.PowerState) OffPro
 	return p
 }
 
-// SeenOn says whether the BMC has said on since the host is to be off.
+// SeenOn reports whether the BMC has reported on since the host must be off.
 func (p OffProof) SeenOn(host *infrav1.IngotHost) bool { return p.of(host).on }
 
-// Ordered takes in that the BMC took an order to switch off.
+// Ordered records that the BMC accepted a power-off.
 func (p OffProof) Ordered(host *infrav1.IngotHost) OffProof {
 	p = p.of(host)
 	p.holds = true
 	return p
 }
 
-// Refused takes in that the BMC refused one while it said off.
+// Refused records that the BMC refused a power-off while it reported off.
 func (p OffProof) Refused(host *infrav1.IngotHost) OffProof {
 	p = p.of(host)
 	p.refused++
 	return p
 }
 
-// Holds says whether off may be believed.
+// Holds reports whether the proof suffices.
 func (p OffProof) Holds(host *infrav1.IngotHost) bool {
 	p = p.of(host)
 	return p.wish != "" && (p.holds || p.refused >= maxOffRefused)
 }
 
-// Missing says whether off has to be more than the BMC's word, and is not.
-func (p OffProof) Missing(host *infrav1.IngotHost) bool { return offWish(host) != "" && !p.Holds(host) }
+// Missing reports whether a step needs proof that does not suffice yet.
+func (p OffProof) Missing(host *infrav1.IngotHost) bool {
+	return offPurpose(host) != "" && !p.Holds(host)
+}
 
-// offUnproven: nothing but the BMC's word says that the host is off. A request to shut down
-// that the status still knows was made while it was on.
+// offUnproven reports whether only the BMC's report says that the host is off. A shutdown
+// request in the status is proof, because it was made while the host was on.
 func (in *input) offUnproven() bool { return !in.obs.OffProven && !in.softAsked() }
 
-// proveOff cuts the power of a host of which the BMC says that it has none.
+// proveOff cuts the power of a host that the BMC reports off.
 func (e explain) proveOff(in *input) Decision {
 	reason, message := e(in)
 	return Decision{Step: PowerOff{}, Event: "Normal", Reason: reason,
-		Message: message + "; the BMC says off, and not after an order of Ingot's: to be sure Ingot cuts the power now, and believes it then"}
+		Message: message + " The BMC reports off without a power-off by Ingot. To be sure, Ingot cuts the power."}
 }
 
 func sayForced(*input) (string, string) {
-	return infrav1.ReasonNotFenced, "the host was released by force"
+	return infrav1.ReasonNotFenced, "The host was released by force."
 }

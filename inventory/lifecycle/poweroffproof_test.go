@@ -12,7 +12,6 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What makes more of off than the BMC's word, and for how long.
 func TestOffProof(t *testing.T) {
 	released := func(id string) *infrav1.IngotHost {
 		h := newWorld(nil).host
@@ -60,9 +59,9 @@ func TestOffProof(t *testing.T) {
 	}
 }
 
-// Nothing that cannot be taken back follows from a BMC's word alone; and a host that was
-// seen on, or ordered off, is ordered off once only.
-func TestUnprovenOff(t *testing.T) {
+// No irreversible step follows from a BMC's report alone. A host that was seen on, or powered off, is
+// powered off only once.
+func TestIrreversibleStepsNeedProofOfOff(t *testing.T) {
 	release := func(s *scene) { s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing) }
 	cycle := func(s *scene) {
 		s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// The conditions of the rules: one fact each.
+// The conditions of the rules. Each tests one fact.
 
 func (in *input) deleting() bool  { return in.obs.Deleting }
 func (in *input) staying() bool   { return !in.obs.Deleting }
@@ -23,15 +23,15 @@ func (in *input) powerUnknown() bool {
 	return !in.on() && !in.off()
 }
 
-// commanded reports whether an operator gave that command, it was not carried out yet, and
-// its time is right (I24).
+// commanded reports whether an operator gave the command, and Ingot may and did not yet carry
+// it out (I24).
 func (in *input) commanded(name string) bool {
 	c, pending := inventory.PendingCommand(in.host, name)
 	return pending && in.refusedByTime(c) == ""
 }
 
-// refusedByTime says why the command is not carried out because of its time. Where the time
-// now is not known, it is not judged.
+// refusedByTime returns why the command's time prevents it. Empty: it does not, or the present
+// time is unknown.
 func (in *input) refusedByTime(c inventory.Command) string {
 	if in.obs.Now.IsZero() {
 		return ""
@@ -62,10 +62,10 @@ func (in *input) provisioning() bool { return in.state(infrav1.ClaimProvisioning
 func (in *input) provisioned() bool  { return in.state(infrav1.ClaimProvisioned) }
 func (in *input) releasing() bool    { return in.state(infrav1.ClaimReleasing) }
 
-// held: a machine's, and not being released.
+// held reports whether a machine has the host and does not release it.
 func (in *input) held() bool { return in.claimed() && !in.releasing() }
 
-// notRunning: there is no provisioned system here that could be rebooted.
+// notRunning reports whether no installed system runs that could reboot.
 func (in *input) notRunning() bool { return !in.provisioned() || in.off() }
 
 func (in *input) machineMissing() bool { return in.obs.Machine == MachineMissing }
@@ -74,8 +74,8 @@ func (in *input) machineUnknown() bool { return in.obs.Machine == MachineUnknown
 func (in *input) fenced() bool    { return in.claim != nil && !in.claim.FencedAt.IsZero() }
 func (in *input) notFenced() bool { return !in.fenced() }
 
-// nothingToClean: no install order was ever written for this claim, or its
-// cleaning mode says to leave the disks alone.
+// nothingToClean reports whether no install order was written for the claim, or its cleaning
+// mode leaves the disks alone.
 func (in *input) nothingToClean() bool {
 	return in.claim != nil && (in.claim.Attempt == 0 || ReleaseCleaning(in.claim) == infrav1.CleaningNone)
 }
@@ -86,7 +86,7 @@ func (in *input) inspected() bool {
 	return in.record != nil && !in.record.InspectedAt.IsZero()
 }
 
-// factsMissing: the host was inspected, and what was found is lost.
+// factsMissing reports whether the result of the inspection was lost.
 func (in *input) factsMissing() bool { return in.inspected() && in.obs.FactsMissing }
 
 func (in *input) cleaningDue() bool {
@@ -96,9 +96,9 @@ func (in *input) quarantined() bool {
 	return in.claim == nil && in.record != nil && in.record.Quarantine != nil
 }
 
-// keepsQuarantine: the host was taken out of service since its installs failed, or since its
-// cleaning did, and no person has said that this is seen to. A server that is deleted and
-// registered again, as by kubectl replace --force, would be as good as new.
+// keepsQuarantine reports whether a quarantine after failed installs or a failed cleaning must
+// prevent the deletion. A server that is deleted and registered again, as by kubectl replace
+// --force, would otherwise lose its quarantine.
 func (in *input) keepsQuarantine() bool {
 	if !in.quarantined() || in.cleared() {
 		return false
@@ -111,16 +111,15 @@ func (in *input) quarantinedNotFenced() bool {
 }
 func (in *input) failuresCounted() bool { return in.record != nil && in.record.Failures > 0 }
 
-// idleHost: free, known, and nothing is due to it.
-func (in *input) idleHost() bool { return in.resting() && !in.preparationDue() }
+// idleHost reports whether the host is free and inspected, and Ingot has nothing to do to it.
+func (in *input) idleHost() bool { return in.idleExceptPreparation() && !in.preparationDue() }
 
-// idleOtherwise: but for its order the host would be one to which nothing is due, and
-// may be put to work.
-func (in *input) idleOtherwise() bool {
+// idleExceptOrder reports whether the host would be idle and usable if it had no order.
+func (in *input) idleExceptOrder() bool {
 	return in.free() && in.inspected() && !in.cleaningDue() && !in.quarantined() && !in.maintenance() && !in.wantedOff()
 }
 
-// expectedOn: a known host that a person wants on.
+// expectedOn reports whether spec.power requests that a known host is on.
 func (in *input) expectedOn() bool { return in.record != nil && in.wantedOn() }
 
 // The order.
@@ -128,9 +127,8 @@ func (in *input) expectedOn() bool { return in.record != nil && in.wantedOn() }
 func (in *input) ordered() bool   { return in.order != nil }
 func (in *input) unordered() bool { return in.order == nil }
 
-// misfit: the order is not what the ledger asks for; an install of a machine that
-// is being deleted, for example, or what another management cluster had begun. Nor is
-// one whose boot comes to nothing.
+// misfit reports whether the order no longer fits the ledger: an install for a machine that is
+// being deleted, an order of another management cluster, or one whose boot cannot succeed.
 func (in *input) misfit() bool {
 	if in.foreign() || in.misplaced() {
 		return true
@@ -145,15 +143,14 @@ func (in *input) misfit() bool {
 	}
 }
 
-// foreign: the order was written for an object that this one replaced, in a move or
-// a restore, and has not ended. Whoever works on it does not answer to us: the work
-// starts again from power-off (I10). What has ended stands, whoever it was for.
+// foreign reports whether a running order was written for the object that this one replaced
+// in a move or a restore. Its agent does not report here, so the work starts again from
+// power-off (I10). The result of an ended order counts.
 func (in *input) foreign() bool { return !in.ended() && OrderIsForeign(in.host) }
 
-// misplaced: the order was written for a boot on another network, or by another NIC,
-// than the spec names now, and no agent has spoken: nothing would answer that boot, and
-// the host would hold the address until the deadline. An agent that has spoken does its
-// work wherever it is.
+// misplaced reports whether the order was written for a boot on another network or NIC than
+// the spec names now, and no agent has taken it. Such a boot gets no answer. An agent that has
+// taken the order works from any network.
 func (in *input) misplaced() bool {
 	order, spec := in.order, in.host.Spec
 	return !in.ended() && !in.contacted() &&
@@ -161,8 +158,8 @@ func (in *input) misplaced() bool {
 			order.BootMACAddress != "" && order.BootMACAddress != spec.BootMACAddress)
 }
 
-// OrderIsForeign says whether the host's order was written for another object of
-// its name, before a move or a restore. No agent may act on it.
+// OrderIsForeign reports whether the host's order was written for another object of its name,
+// before a move or a restore. No agent may act on it.
 func OrderIsForeign(host *infrav1.IngotHost) bool {
 	order := host.Spec.Order
 	return order != nil && order.HostUID != "" && order.HostUID != string(host.UID)
@@ -170,68 +167,68 @@ func OrderIsForeign(host *infrav1.IngotHost) bool {
 
 func (in *input) revoked() bool { return in.order.Revoked != nil && *in.order.Revoked }
 
-// ended: nothing more is expected of the agent (I14, or it has reported).
+// ended reports whether the order was revoked (I14) or has a result.
 func (in *input) ended() bool { return in.revoked() || in.order.Result != nil }
 
-// contacted: an agent has taken the order.
+// contacted reports whether an agent has taken the order.
 func (in *input) contacted() bool { return in.order.AgentKey != "" }
 
-// untaken: no agent has; a server that is on may be on by a person's hand.
-func (in *input) untaken() bool { return !in.contacted() }
+// notContacted reports whether no agent has. An operator may have powered such a server on.
+func (in *input) notContacted() bool { return !in.contacted() }
 
-// speaking: the agent spoke so short a time ago that a BMC which says that the
-// host is off is not believed yet.
-func (in *input) speaking() bool {
+// agentActive reports whether the agent spoke within the last reset interval. A BMC that then
+// reports off is not trusted yet.
+func (in *input) agentActive() bool {
 	return !in.ended() && in.contacted() &&
 		in.obs.Now.Before(in.obs.LastContact.Add(in.policy.ResetInterval))
 }
 
-// neverOn: booted, and off until the deadline. What its BMC would not switch on was not
-// booted, and is not the host's failure. A manager that was started since does not know of
-// the tries before, and gives its own the time.
+// neverOn reports whether the host stayed off until the deadline after a boot that its BMC
+// accepted. A boot that the BMC refused is not the host's failure. After a restart of the
+// manager the deadline starts again.
 func (in *input) neverOn() bool {
 	since := in.obs.BootTakenAt
 	return !since.IsZero() && !in.obs.Now.Before(since.Add(in.policy.AgentDeadline))
 }
 
-// bootDoubted: the last switch was a moment ago, and was the boot, since it was not
-// after the agent's report; so the BMC may still tell the state before it.
+// bootDoubted reports whether the last power action was the boot, within the reset interval:
+// the BMC may still report the state before it.
 func (in *input) bootDoubted() bool {
 	switchedSince := in.order.Result != nil && in.obs.LastReset.After(in.order.Result.At.Time)
 	return in.tooSoon() && !switchedSince
 }
 
-// failed: with the host off, there is nothing left to wait for.
+// failed reports whether the order can no longer succeed while the host is off.
 func (in *input) failed() bool { return in.ended() || in.contacted() || in.neverOn() }
 
 func (in *input) succeeded() bool {
 	return !in.revoked() && in.order.Result != nil && in.order.Result.Outcome == infrav1.OrderSucceeded
 }
 
-// liveStopped: a live system was started, the host is off, and nobody has said more.
+// liveStopped reports whether the order started a live system and has no result.
 func (in *input) liveStopped() bool { return !in.ended() && in.liveStarted() }
 
-// offIsNews: the BMC has not said off before this time, or only a moment before. Nobody
-// speaks for minutes while a live system starts, so that one wrong word would have it reset,
-// and whatever else wakes the controller would have the same word read twice.
-func (in *input) offIsNews() bool {
+// offUnconfirmed reports whether the BMC reports off for the first time, or did so only a
+// moment ago. A live system is silent for minutes while it starts, so one wrong report must not
+// cause a reset, even if the controller reads it twice.
+func (in *input) offUnconfirmed() bool {
 	return in.host.Status.Power != infrav1.PowerStateOff || in.obs.OffUnsure
 }
 
-// liveStopIsNews: both. The order of such a system is not dropped by one wrong word either.
-func (in *input) liveStopIsNews() bool { return in.liveStopped() && in.offIsNews() }
+// liveStopUnconfirmed reports both. One wrong report must not drop the order of a live system.
+func (in *input) liveStopUnconfirmed() bool { return in.liveStopped() && in.offUnconfirmed() }
 
-// liveStarted: the agent had done all that a live system needs of the host.
+// liveStarted reports whether the agent has started the live system.
 func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }
 
-// networkToBlame: nobody on the network was heard.
-func (in *input) networkToBlame() bool {
+// networkFailed reports whether all agents on the network were silent.
+func (in *input) networkFailed() bool {
 	return !in.revoked() && in.order.Result != nil && in.order.Result.Reason == infrav1.ReasonNetworkSilent
 }
 
-// imageToBlame: the install failed for a reason that would be the same on any host, or that
-// lies in the choice of a host or of disks that are good each (see refusedByHost).
-func (in *input) imageToBlame() bool {
+// imageFailed reports whether the install failed for a reason that is the same on any host, or
+// because a good image does not fit a good host (see refusedByHost).
+func (in *input) imageFailed() bool {
 	if in.revoked() || in.order.Kind != infrav1.OrderInstall || in.order.Result == nil || in.order.Result.Outcome != infrav1.OrderFailed {
 		return false
 	}
@@ -247,18 +244,17 @@ func (in *input) imageToBlame() bool {
 // BlamesNoHost reports whether the host's order failed for a reason that Ingot does not count
 // against the host: its network or its image. The host must have a claim and an order.
 func BlamesNoHost(host *infrav1.IngotHost) bool {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-	return in.networkToBlame() || in.imageToBlame()
+	in := inputOf(host)
+	return in.networkFailed() || in.imageFailed()
 }
 
-// imageTooSoon: the image is not tried again yet.
-func (in *input) imageTooSoon() bool { return in.obs.Now.Before(in.imageAt()) }
+func (in *input) imageRetryTooSoon() bool { return in.obs.Now.Before(in.imageRetryAt()) }
 
 func (in *input) isInspect() bool { return in.order.Kind == infrav1.OrderInspect }
 func (in *input) isWipe() bool    { return in.order.Kind == infrav1.OrderWipe }
 
-// attemptsLeft: installs and inspections are counted over claims, so that a
-// broken host is not handed out again and again; wipes within their order.
+// attemptsLeft counts installs and inspections across claims, so that machines do not get a
+// broken host again and again. It counts cleanings within one order.
 func (in *input) attemptsLeft() bool {
 	if in.isWipe() {
 		return in.order.Attempt < in.policy.MaxAttempts
@@ -266,9 +262,9 @@ func (in *input) attemptsLeft() bool {
 	return in.failures()+1 < in.policy.MaxAttempts
 }
 
-// contactForgotten: nothing is known of this boot, neither when it was started nor
-// when its agent spoke. An order of a time that is still to come was written before the
-// clock was set back, and so were they: what is known since is of this boot.
+// contactForgotten reports whether neither the time of this boot nor that of the agent's last
+// contact is known. An order in the future was written before the clock was set back; then any
+// known time is of this boot.
 func (in *input) contactForgotten() bool {
 	created := in.order.CreatedAt.Time
 	if created.After(in.obs.Now) {
@@ -278,21 +274,21 @@ func (in *input) contactForgotten() bool {
 }
 func (in *input) silent() bool { return !in.obs.Now.Before(in.silentAt()) }
 
-// Switching.
+// Power.
 
-// tooSoon: the host was switched a moment ago (I13).
+// tooSoon reports whether the last power action is less than the reset interval ago (I13).
 func (in *input) tooSoon() bool { return in.obs.Now.Before(in.switchableAt()) }
 
-// softAsked: the operating system was asked to shut down; softPending: and has time left.
+// softAsked reports whether the system was asked to shut down; softPending, whether it still
+// has time for that.
 func (in *input) softAsked() bool   { return !in.obs.SoftOffAt.IsZero() }
 func (in *input) softPending() bool { return in.softAsked() && in.obs.Now.Before(in.cutAt()) }
 
-// softOver: it was asked, or its BMC would not ask for as long as it would have had.
+// softOver reports whether the shutdown took too long, or the BMC refused it for as long.
 func (in *input) softOver() bool { return in.softAsked() || in.obs.AskRefused }
 
-// offDoubted: the host was switched a moment ago, perhaps on, and BMCs tell the old
-// state for some seconds (field notes: 15 s). When the last switch was a request
-// to shut down, off is news and is believed.
+// offDoubted reports whether a report of off may be old: BMCs report the state before a power
+// action for some seconds (field notes: 15 s). After a shutdown request, off is new.
 func (in *input) offDoubted() bool {
 	lastWasSoftOff := in.softAsked() && !in.obs.SoftOffAt.Before(in.obs.LastReset)
 	return in.tooSoon() && !lastWasSoftOff

@@ -14,30 +14,30 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// This file is what a host's firmware should be like, and what was seen of it: the
-// facts by which rules_preparation.go decides.
+// This file has the desired and the present settings and firmware of a host, and the predicates
+// on them for rules_preparation.go.
 
-// LookInside reads settings and firmware from the BMC, as much as ReadingKey says,
-// and asks Next again with what it found: a reading is part of the observation, made
-// only when a decision needs it. Next does not ask for it twice.
+// LookInside reads the settings and firmware of LooksFor from the BMC and calls Next again. The
+// reading is the part of the observation that is only made when a decision needs it. Next does
+// not request it twice.
 type LookInside struct{}
 
-// WriteSettings asks the BMC for settings, which take effect with the next boot, and
-// forgets the reading. When Ledger is set it is saved first, by optimistic lock.
+// WriteSettings writes settings to the BMC for the next boot, and drops the reading. If Ledger
+// is set, the caller saves it first, with an optimistic lock.
 type WriteSettings struct {
 	Settings map[string]string
 	Ledger   *Ledger
 }
 
-// StartUpdate saves the ledger, in which the update is only asked for, by optimistic
-// lock; lets the BMC install the component, by the delivery that the ledger's update
-// says; and saves what came of it (Accepted, Pushed, Refused or Unsent of the ledger).
+// StartUpdate saves the ledger, in which the update is requested, with an optimistic lock. Then
+// the BMC installs the component, by the delivery in the ledger's update. The caller saves the
+// result (Accepted, Pushed, Refused or Unsent).
 type StartUpdate struct {
 	Ledger    Ledger
 	Component infrav1.FirmwareComponent
 }
 
-// ResetBMC saves the ledger, then restarts the BMC: its task waits for that.
+// ResetBMC saves the ledger, then restarts the BMC, for which the update waits.
 type ResetBMC struct {
 	Ledger Ledger
 }
@@ -47,63 +47,61 @@ func (WriteSettings) step() {}
 func (StartUpdate) step()   {}
 func (ResetBMC) step()      {}
 
-// SettingReading is one setting that is wanted, and what the BMC tells of it.
+// SettingReading is a desired setting and its state in the BMC.
 type SettingReading struct {
 	Name, Wanted string
-	// Value in force; Pending is the value of the next boot where that is another.
+	// Value in force. Pending is the value after the next boot, if it differs.
 	Value, Pending string
-	// InForce now; Next: the next boot will find it so.
+	// InForce: the desired value is in force. Next: it is in force after the next boot.
 	InForce, Next bool
 }
 
-// FirmwareReading is what the BMC told of settings and firmware.
+// FirmwareReading is a reading of settings and firmware from the BMC.
 type FirmwareReading struct {
 	At time.Time
-	// Key is the ReadingKey that it answers.
+	// Key is the ReadingKey for which it was made.
 	Key string
-	// Settings that are wanted, by name.
+	// Settings that are desired, sorted by name.
 	Settings []SettingReading
-	// Versions in force, by the component as it is wished for.
+	// Versions in force, by the component of spec.firmware.
 	Versions map[string]string
-	// IDs are the BMC's own names of the components, by the component as it is wished for.
+	// IDs are the BMC's names of the components, by the component of spec.firmware.
 	IDs map[string]string
-	// Ways by which the BMC takes images; told with Versions.
+	// Ways by which the BMC takes images. Read with Versions.
 	Ways UpdateWays
-	// RefusedReason and Refused say why what is wanted cannot be had from this BMC:
-	// an unknown name, a value that does not fit, no such component.
+	// RefusedReason and Refused are why the BMC cannot apply the spec: an unknown setting, a
+	// value that does not fit, or a missing component. Refused starts in lower case.
 	RefusedReason, Refused string
-	// RefusedSince is when the readings in a row began that refuse; zero: a write did.
+	// RefusedSince is the first of the readings in a row that refuse. Zero: a write did.
 	RefusedSince time.Time
-	// Tried: settings were written since the host was last switched; TryError is what
-	// the BMC said to it.
+	// Tried: settings were written since the last power action. TryError is the BMC's error.
 	Tried    bool
 	TryError string
 }
 
-// UpdateProgress is the state of a BMC's task.
+// UpdateProgress is the state of an update's task in the BMC.
 type UpdateProgress string
 
-// The states; empty: not known.
+// The states. Empty: not known.
 const (
 	UpdateUnknown   UpdateProgress = ""
 	UpdateRunning   UpdateProgress = "Running"
 	UpdateSucceeded UpdateProgress = "Succeeded"
 	UpdateFailed    UpdateProgress = "Failed"
-	// UpdateWaits: the task goes on with a restart of the host or of the BMC.
+	// UpdateWaits: the task continues after a restart of the host or of the BMC.
 	UpdateWaits UpdateProgress = "WaitsForReset"
-	// UpdatePushing: the BMC is being sent the image, and asked nothing meanwhile.
+	// UpdatePushing: Ingot is sending the image to the BMC, and sends no other request.
 	UpdatePushing UpdateProgress = "Pushing"
 )
 
-// UpdateTask is what the BMC tells of the update under way, or whoever pushes the image
-// to it.
+// UpdateTask is the progress of an update, from the BMC or from the transfer of the image.
 type UpdateTask struct {
 	State   UpdateProgress
-	Percent int // -1: not told
+	Percent int // -1: not known
 	Message string
 }
 
-// settings and firmware that a person wants.
+// settingsOf returns the desired BIOS settings.
 func settingsOf(host *infrav1.IngotHost) map[string]string {
 	if host.Spec.BIOS == nil {
 		return nil
@@ -111,7 +109,7 @@ func settingsOf(host *infrav1.IngotHost) map[string]string {
 	return host.Spec.BIOS.Settings
 }
 
-// UpdateOf is the update under way; nil: none.
+// UpdateOf returns the running update. Nil: none.
 func UpdateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
 	if host.Spec.Record == nil || host.Spec.Record.Preparation == nil {
 		return nil
@@ -119,7 +117,7 @@ func UpdateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
 	return host.Spec.Record.Preparation.Update
 }
 
-// WishesOf is the digest of the settings and firmware wanted; empty: nothing is.
+// WishesOf returns a digest of the desired settings and firmware. Empty: there are none.
 func WishesOf(host *infrav1.IngotHost) string {
 	settings, firmware := settingsOf(host), host.Spec.Firmware
 	if len(settings) == 0 && len(firmware) == 0 {
@@ -133,9 +131,9 @@ func WishesOf(host *infrav1.IngotHost) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// LooksFor says what a reading of the host is to hold: the settings wanted, and the
-// components whose versions are. Versions are read of hosts without an order only: an
-// inventory of firmware can be a hundred requests, a boot is no reason for it.
+// LooksFor returns what a reading of the host must have: the desired settings, and the
+// components with a desired version. Versions are only read without an order, because a
+// firmware inventory can take a hundred requests.
 func LooksFor(host *infrav1.IngotHost) (settings map[string]string, components []string) {
 	claim := host.Spec.Claim
 	if host.Spec.Order == nil && (claim == nil || claim.State == infrav1.ClaimProvisioned) {
@@ -149,7 +147,7 @@ func LooksFor(host *infrav1.IngotHost) (settings map[string]string, components [
 	return settingsOf(host), components
 }
 
-// ReadingKey names what a reading of the host is to answer; empty: nothing.
+// ReadingKey identifies what a reading of the host must have. Empty: nothing.
 func ReadingKey(host *infrav1.IngotHost) string {
 	settings, components := LooksFor(host)
 	if len(settings) == 0 && len(components) == 0 {
@@ -158,16 +156,15 @@ func ReadingKey(host *infrav1.IngotHost) string {
 	return WishesOf(host) + "/" + strings.Join(components, "/")
 }
 
-// MatchesComponent says whether the BMC's ID or name of a piece of firmware is the
-// component: the ID's last segment, what LastingComponent makes of it, or the name, in
-// any case.
+// MatchesComponent reports whether a firmware item of the BMC is the component: by the last
+// segment of its ID, by LastingComponent or by its name. Case does not matter.
 func MatchesComponent(component, id, name string) bool {
 	return strings.EqualFold(component, lastSegment(id)) || strings.EqualFold(component, LastingComponent(id)) || strings.EqualFold(component, name)
 }
 
-// LastingComponent names a piece of firmware by its ID so that it is the same after an
-// update: the last segment; of Dell's, which have the version in it
-// (Installed-<number>-<version>__<device>), the device.
+// LastingComponent returns a name for a firmware item that survives updates: the last segment
+// of its ID. Dell's IDs have the version in it (Installed-<number>-<version>__<device>), so
+// theirs is the device.
 func LastingComponent(id string) string {
 	segment := lastSegment(id)
 	if before, device, ok := strings.Cut(segment, "__"); ok && device != "" && strings.Count(before, "-") >= 2 {
@@ -180,13 +177,13 @@ func lastSegment(id string) string { return id[strings.LastIndex(id, "/")+1:] }
 
 // The conditions of the rules.
 
-// caresForFirmware: there is something to look for.
-func (in *input) caresForFirmware() bool { return ReadingKey(in.host) != "" }
-func (in *input) updating() bool         { return UpdateOf(in.host) != nil }
-func (in *input) wished() bool           { return WishesOf(in.host) != "" }
+func (in *input) hasFirmwareToRead() bool { return ReadingKey(in.host) != "" }
+func (in *input) updating() bool          { return UpdateOf(in.host) != nil }
+func (in *input) hasDesired() bool        { return WishesOf(in.host) != "" }
 
-// preparation is the record's, if it speaks of the present wishes and is not over;
-// else a new one, which knows whether something was lost. An update under way is always in it.
+// preparation returns the record's preparation if it is for the present spec and has no
+// outcome. Otherwise it returns a new one, which counts the loss of settings that were in
+// force. Both have the running update.
 func (in *input) preparation() infrav1.HostPreparation {
 	fresh := infrav1.HostPreparation{Wishes: WishesOf(in.host)}
 	if in.record == nil || in.record.Preparation == nil {
@@ -206,7 +203,7 @@ func (in *input) preparation() infrav1.HostPreparation {
 	return fresh
 }
 
-// outcome of the present wishes; empty: none yet.
+// outcome of the preparation for the present spec. Empty: none yet.
 func (in *input) outcome() infrav1.PreparationOutcome { return preparedOf(in.host) }
 
 func preparedOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
@@ -217,38 +214,39 @@ func preparedOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
 	return record.Preparation.Outcome
 }
 
-func (in *input) givenUp() bool    { return in.wished() && in.outcome() == infrav1.PreparationFailed }
+func (in *input) givenUp() bool    { return in.hasDesired() && in.outcome() == infrav1.PreparationFailed }
 func (in *input) notGivenUp() bool { return !in.givenUp() }
 func (in *input) settled() bool    { return in.outcome() == infrav1.PreparationInForce }
 func (in *input) unsettled() bool  { return !in.settled() }
 
-// preparationDue: there is something to do, or to find out, before the host is
-// Available; what was given up is not tried again by itself.
+// preparationDue reports whether Ingot must prepare the host before it is Available. A failed
+// preparation is not retried without a request.
 func (in *input) preparationDue() bool { return preparationDue(in.host) }
 
 func preparationDue(host *infrav1.IngotHost) bool {
 	return UpdateOf(host) != nil || WishesOf(host) != "" && preparedOf(host) == ""
 }
 
-// notPrepared: the host must not be claimed for what is known of its firmware.
+// notPrepared reports whether the state of the firmware forbids a claim.
 func (in *input) notPrepared() bool {
-	return in.updating() || in.wished() && in.unsettled()
+	return in.updating() || in.hasDesired() && in.unsettled()
 }
 
-// resting: free, inspected, and nothing is due but perhaps its preparation.
-func (in *input) resting() bool {
+// idleExceptPreparation reports whether the host is free and inspected, and nothing is due but
+// perhaps its preparation.
+func (in *input) idleExceptPreparation() bool {
 	return in.free() && in.order == nil && in.inspected() && !in.factsMissing() && !in.cleaningDue() && !in.inspectAsked()
 }
 
-// firmwareRests: the BMC did not let settings or firmware be read or written, and is
-// not asked for them yet (I13). What else there is to do goes on meanwhile.
-func (in *input) firmwareRests() bool { return in.obs.Now.Before(in.obs.FirmwareRetryAt) }
+// firmwareDeferred reports whether a failed call about settings or firmware may not be repeated
+// yet (I13). Other work continues.
+func (in *input) firmwareDeferred() bool { return in.obs.Now.Before(in.obs.FirmwareRetryAt) }
 
-// readingStale: what is known does not answer the question, or is old, and may be read
-// again. While not all is as wanted it ages faster, and faster still when an update tells
-// no progress, or before a host is given up by what a reading refuses.
+// readingStale reports whether the reading is missing, incomplete or old, and may be repeated.
+// It ages faster if it differs from the spec, and fastest during an update or before Ingot
+// gives up because a reading refuses.
 func (in *input) readingStale() bool {
-	if in.firmwareRests() {
+	if in.firmwareDeferred() {
 		return false
 	}
 	reading := in.obs.Firmware
@@ -265,7 +263,7 @@ func (in *input) readingStale() bool {
 	return in.obs.Now.Sub(reading.At) >= age
 }
 
-// readingOld: too old to begin an update, or give one up, by it (I17).
+// readingOld reports whether the reading is too old to start an update or to fail one (I17).
 func (in *input) readingOld() bool {
 	return in.obs.Now.Sub(in.reading().At) >= in.policy.UpdatePoll
 }
@@ -277,20 +275,20 @@ func (in *input) reading() FirmwareReading {
 	return *in.obs.Firmware
 }
 
-// refused: this BMC cannot be given what is wanted.
+// refused reports whether the BMC cannot apply the spec.
 func (in *input) refused() bool    { return in.reading().Refused != "" }
 func (in *input) notRefused() bool { return !in.refused() }
 
-// refusedOnce: one reading refuses, and no later one has said the same yet. A BMC that has
-// just started, or a server that has, may not know all that it has.
+// refusedOnce reports whether no later reading has confirmed the refusal. A BMC or server that
+// has just started may not list everything it has.
 func (in *input) refusedOnce() bool {
 	reading := in.reading()
 	return in.refused() && !reading.RefusedSince.IsZero() && reading.At.Sub(reading.RefusedSince) < in.policy.UpdateRead
 }
 
-func (in *input) untried() bool { return !in.reading().Tried && !in.firmwareRests() }
+func (in *input) untried() bool { return !in.reading().Tried && !in.firmwareDeferred() }
 
-// settingsMissing: the next boot will not find all that is wanted.
+// settingsMissing reports whether a desired setting will not be in force after the next boot.
 func (in *input) settingsMissing() bool {
 	return slices.ContainsFunc(in.reading().Settings, func(s SettingReading) bool { return !s.Next })
 }
@@ -299,7 +297,7 @@ func (in *input) settingsNotInForce() bool {
 	return slices.ContainsFunc(in.reading().Settings, func(s SettingReading) bool { return !s.InForce })
 }
 
-// outdated is the first component whose version is not the one wanted.
+// outdated returns the first component whose version differs from the desired one.
 func (in *input) outdated() (infrav1.FirmwareComponent, bool) {
 	reading := in.reading()
 	for _, wish := range in.host.Spec.Firmware {
@@ -315,56 +313,52 @@ func (in *input) firmwareMissing() bool {
 	return missing
 }
 
-// allInForce: the reading shows everything that is wanted, and that the next boot
-// will not change it.
+// allInForce reports whether the reading matches the spec, now and after the next boot.
 func (in *input) allInForce() bool {
 	return in.reading().Key != "" && !in.refused() && !in.settingsMissing() && !in.settingsNotInForce() && !in.firmwareMissing()
 }
 
 func (in *input) notAllInForce() bool { return !in.allInForce() }
 
-// attemptsSpent: boots, updates or writes have failed too often, or helped for too
-// short a time.
+// attemptsSpent reports whether boots, updates or writes failed too often, or their effect was
+// lost too often.
 func (in *input) attemptsSpent() bool {
 	now := in.preparation()
 	return now.Attempts >= in.policy.MaxAttempts || now.Losses >= in.policy.MaxAttempts
 }
-func (in *input) attemptsToSpend() bool {
-	return !in.attemptsSpent()
-}
+func (in *input) attemptsToSpend() bool { return !in.attemptsSpent() }
 
-// bootToCome: what is written now will be seen by a boot.
-func (in *input) bootToCome() bool { return !in.resting() || in.attemptsToSpend() }
+// bootToCome reports whether a boot will apply the settings that are written now.
+func (in *input) bootToCome() bool { return !in.idleExceptPreparation() || in.attemptsToSpend() }
 
-// atNextReboot: a person has asked for settings on hosts in use, too.
+// atNextReboot reports whether spec.bios.apply requests settings on a host in use.
 func (in *input) atNextReboot() bool {
 	return in.host.Spec.BIOS != nil && in.host.Spec.BIOS.Apply == infrav1.BIOSAtNextReboot
 }
 
-// booted: the host has had the time to boot since it was last switched.
+// booted reports whether the host has had time to boot since the last power action.
 func (in *input) booted() bool {
 	return !in.obs.Now.Before(in.obs.LastReset.Add(in.policy.AgentDeadline))
 }
 
-// The update under way.
+// The running update.
 
-// updateInForce: the BMC tells the version that the update installs.
+// updateInForce reports whether the BMC reports the version that the update installs.
 func (in *input) updateInForce() bool {
 	update := UpdateOf(in.host)
 	version, ok := in.reading().Versions[update.Component]
 	return ok && version == update.Version
 }
 
-// updateBusy: the update may be at work; the host is neither switched nor booted.
-// When the BMC tells nothing of it, it is given time all the same, until the version
-// shows (I17).
+// updateBusy reports whether the update may be running, so that Ingot leaves the power alone.
+// Without progress reports it gets time until the version appears (I17).
 func (in *input) updateBusy() bool {
 	update := UpdateOf(in.host)
 	if update == nil || update.State == infrav1.UpdateRefused {
 		return false
 	}
 	switch in.obs.Update.State {
-	case UpdatePushing: // whoever pushes sees to its end
+	case UpdatePushing: // the transfer has its own deadline
 		return true
 	case UpdateRunning:
 		return in.obs.Now.Before(in.updateDeadline())
@@ -375,9 +369,9 @@ func (in *input) updateBusy() bool {
 	}
 }
 
-// versionIsProof: the version that shows is this update's doing. After a try that failed,
-// and of an update whose push was cut off, it need not be: a try before, for wishes of
-// before perhaps, may have come to its end late, and this one be at work.
+// versionIsProof reports whether the version proves the end of this update. After a failed
+// attempt or an interrupted transfer it does not: an earlier attempt may have ended late, while
+// this one still runs.
 func (in *input) versionIsProof() bool {
 	known := in.record.Preparation
 	return known.Attempts == 0 && known.Update.State != infrav1.UpdateCutOff
@@ -385,24 +379,24 @@ func (in *input) versionIsProof() bool {
 
 func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnknown }
 
-// updateFailed: the BMC says so.
+// updateFailed reports whether the BMC refused or failed the update.
 func (in *input) updateFailed() bool {
 	return UpdateOf(in.host).State == infrav1.UpdateRefused || in.obs.Update.State == UpdateFailed
 }
 
-// notBootedSince: no agent has run since the update began; its boot is the restart
-// that firmware waits for.
+// notBootedSince reports whether no agent has run since the update began. Its boot is the
+// restart for which firmware waits.
 func (in *input) notBootedSince() bool {
 	return !in.record.InspectedAt.After(UpdateOf(in.host).StartedAt.Time)
 }
 
-// bmcNotReset: the task waits for a restart, the host's was not it, and the BMC's was
-// not tried.
+// bmcNotReset reports whether the task still waits for a restart and Ingot has not yet
+// restarted the BMC.
 func (in *input) bmcNotReset() bool {
 	return in.obs.Update.State == UpdateWaits && UpdateOf(in.host).BMCResetAt.IsZero()
 }
 
-// bmcRestarting: the BMC was restarted a moment ago.
+// bmcRestarting reports whether Ingot restarted the BMC a moment ago.
 func (in *input) bmcRestarting() bool {
 	at := UpdateOf(in.host).BMCResetAt
 	return !at.IsZero() && in.obs.Now.Before(at.Add(in.policy.UpdateRead))

@@ -5,7 +5,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,91 +12,93 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is what people are told of settings and firmware.
+// This file has the messages about BIOS settings and firmware.
 
 const (
-	inForce = "the settings and firmware wanted are in force"
-	// maxDrift bounds how many settings a message lists.
-	maxDrift = 8
+	inForce = "Settings and firmware match the spec."
+	// maxDrift is how many differences a message lists.
+	maxDrift = 3
 )
 
-// tryAgain is the remedy for whatever was given up. A host in use is not inspected, and
-// does not hear that it should be.
+// tryAgain is the remedy after Ingot stopped trying. A host in use ignores a request to
+// inspect it.
 func (in *input) tryAgain() string {
 	if in.held() {
-		return "; correct spec.bios or spec.firmware, or delete the Machine to have the host prepared"
+		return ". Correct the spec, or delete the Machine to prepare the host."
 	}
-	return "; correct spec.bios or spec.firmware, or set the annotation " + inventory.CommandText(infrav1.InspectAnnotation) + " to have it tried again"
+	return ". Correct the spec, or annotate " + inventory.CommandText(infrav1.InspectAnnotation) + "."
 }
 
-// firmwareProblem is what the BMC says to calls about settings and firmware.
+// firmwareProblem is how calls about settings and firmware failed.
 func (in *input) firmwareProblem() string {
 	if in.obs.FirmwareSlow {
-		return "the BMC is being asked for its settings and firmware: " + in.obs.FirmwareProblem + "; Ingot asks for the rest in a moment"
+		return inventory.WithDetail("Ingot is still reading settings and firmware from the BMC: ", in.obs.FirmwareProblem, ". It reads the rest in a moment.")
 	}
-	return "the BMC does not let settings and firmware be read or written: " + in.obs.FirmwareProblem +
-		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.bios, spec.firmware, spec.bmc or its Secret changes; may the BMC's user do that?"
+	return inventory.WithDetail("The BMC refuses access to settings or firmware: ", in.obs.FirmwareProblem,
+		". Ingot retries within 5 minutes. Check the privileges of the BMC's user.")
 }
 
 func waitFirmware(in *input) Decision {
-	return Decision{Step: Wait{Until: in.obs.FirmwareRetryAt}, Event: "Warning", Reason: infrav1.ReasonPreparing, Message: in.firmwareProblem()}
+	return Decision{Step: Wait{Until: in.obs.FirmwareRetryAt}, Event: "Warning", Reason: infrav1.ReasonPreparing,
+		Message: in.firmwareProblem(), Detail: in.obs.FirmwareProblem}
 }
 
-// waitRefused is before a host is given up by what its BMC did not show.
+// waitRefused waits for a second reading before Ingot gives up.
 func waitRefused(in *input) Decision {
 	until := in.reading().At.Add(in.policy.UpdateRead)
-	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonPreparing,
-		Message: fmt.Sprintf("%s; where the BMC has only just started that may pass: Ingot reads once more at %s, and gives the host up if it is the same then%s",
-			in.reading().Refused, inventory.FormatTime(until), in.tryAgain())}
+	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonPreparing, Detail: in.reading().Refused,
+		Message: inventory.WithDetail("Not prepared: ", in.reading().Refused,
+			fmt.Sprintf(". Ingot reads the BMC again at %s, then gives up. Check spec.bios and spec.firmware.", inventory.FormatTime(until)))}
 }
 
-// drift lists what is not as wanted: the setting, the value in force, the one wanted.
+// drift lists the differences between the BMC and the spec: the value in force, then the
+// desired one.
 func (in *input) drift() string {
 	var all []string
 	for _, s := range in.reading().Settings {
 		switch {
 		case s.InForce && s.Next:
 		case s.InForce:
-			all = append(all, fmt.Sprintf("%s is %q as wanted, but the next boot makes it %q", s.Name, s.Value, s.Pending))
+			all = append(all, fmt.Sprintf("%s is %q as desired, but the next boot makes it %q", s.Name, s.Value, s.Pending))
 		case s.Next:
-			all = append(all, fmt.Sprintf("%s is %q, wanted %q, which the next boot brings", s.Name, s.Value, s.Wanted))
+			all = append(all, fmt.Sprintf("%s is %q until the next boot, then %q", s.Name, s.Value, s.Wanted))
 		default:
-			all = append(all, fmt.Sprintf("%s is %q, wanted %q", s.Name, s.Value, s.Wanted))
+			all = append(all, fmt.Sprintf("%s is %q, not %q", s.Name, s.Value, s.Wanted))
 		}
 	}
-	reading := in.reading()
+	versions := in.reading().Versions
 	for _, wish := range in.host.Spec.Firmware {
-		if have, ok := reading.Versions[wish.Component]; ok && have != wish.Version {
-			all = append(all, fmt.Sprintf("%s is at version %q, wanted %q", wish.Component, have, wish.Version))
+		if have, ok := versions[wish.Component]; ok && have != wish.Version {
+			all = append(all, fmt.Sprintf("%s is at version %q, not %q", wish.Component, have, wish.Version))
 		}
 	}
-	return strings.ReplaceAll(inventory.ListSome(all, maxDrift), "\n", " ")
+	return inventory.ListSome(all, maxDrift)
 }
 
 func waitUpdate(in *input) Decision {
 	update := UpdateOf(in.host)
 	if in.obs.Update.State == UpdatePushing {
 		return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.UpdatePoll)}, Reason: infrav1.ReasonUpdatingFirmware,
-			Message: fmt.Sprintf("Ingot pushes the image of version %s of %s to the BMC%s, asks the BMC nothing else meanwhile, and neither switches nor boots the host",
-				update.Version, update.Component, in.updatePercent())}
+			Message: inventory.WithDetail("Ingot is sending ", update.Component+" version "+update.Version,
+				" to the BMC"+in.updatePercent()+". Until then it sends no other request, and leaves the power alone.")}
 	}
-	end, how := in.silenceEnd(), "the BMC tells nothing of its progress"
+	end, how := in.silenceEnd(), "The BMC reports no progress"
 	switch {
 	case in.obs.Update.State == UpdateRunning:
-		end, how = in.updateDeadline(), "the BMC says that it is running"+in.updatePercent()
-	case in.updateInForce(): // and that is no proof
-		how = "the BMC shows that version, perhaps by a try before this one, and tells nothing of this one, which may be at work yet"
+		end, how = in.updateDeadline(), "The update is running"+in.updatePercent()
+	case in.updateInForce(): // which does not prove that the update has ended
+		how = "The BMC reports this version, but the update may still run"
 	}
 	until := in.obs.Now.Add(in.policy.UpdatePoll)
 	if end.Before(until) {
 		until = end
 	}
 	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
-		Message: fmt.Sprintf("version %s of %s is being installed; %s; Ingot waits until %s at most and neither switches nor boots the host meanwhile",
-			update.Version, update.Component, how, inventory.FormatTime(end))}
+		Message: inventory.WithDetail("Updating ", update.Component+" to version "+update.Version,
+			fmt.Sprintf(". %s. Ingot waits until %s at most, and leaves the power alone.", how, inventory.FormatTime(end)))}
 }
 
-// updatePercent is how far the update is, where that is told.
+// updatePercent is the progress of the update, if it is known.
 func (in *input) updatePercent() string {
 	if in.obs.Update.Percent < 0 {
 		return ""
@@ -108,32 +109,37 @@ func (in *input) updatePercent() string {
 func waitBMC(in *input) Decision {
 	until := UpdateOf(in.host).BMCResetAt.Add(in.policy.UpdateRead)
 	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
-		Message: fmt.Sprintf("the BMC was restarted for the update of %s; Ingot looks at %s what has become of it", UpdateOf(in.host).Component, inventory.FormatTime(until))}
+		Message: inventory.WithDetail("Ingot restarted the BMC for the update of ", UpdateOf(in.host).Component,
+			fmt.Sprintf(". It checks the result at %s.", inventory.FormatTime(until)))}
 }
 
-// waitBooted: until a host in use has booted, its BMC tells what was before.
+// waitBooted waits until a host in use has booted: until then its BMC reports the old values.
 func waitBooted(in *input) Decision {
 	decision := sayProvisioned(in)
 	decision.Step = Wait{Until: in.obs.LastReset.Add(in.policy.AgentDeadline)}
 	return decision
 }
 
-func sayGivenUp(in *input) Decision {
-	known := in.record.Preparation
-	return warn(known.Reason, known.Message+in.tryAgain())
+// givenUpMessage is why Ingot stopped preparing the host.
+func (in *input) givenUpMessage() string {
+	return inventory.WithDetail("Not prepared: ", in.record.Preparation.Message, in.tryAgain())
 }
 
-// prepared is the condition of that name.
+func sayGivenUp(in *input) Decision {
+	return warn(in.record.Preparation.Reason, in.givenUpMessage())
+}
+
+// prepared is the condition Prepared.
 func (in *input) prepared(decision Decision) metav1.Condition {
 	const name = infrav1.HostPreparedCondition
 	switch {
 	case in.updating():
 		return inventory.FalseCondition(name, infrav1.ReasonUpdatingFirmware, in.updateMessage(decision))
-	case !in.wished():
-		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "spec.bios and spec.firmware ask for nothing")
+	case !in.hasDesired():
+		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "The host has neither spec.bios nor spec.firmware.")
 	case in.givenUp() && !in.provisioned():
-		return inventory.FalseCondition(name, in.record.Preparation.Reason, in.record.Preparation.Message+in.tryAgain())
-	case in.firmwareRests():
+		return inventory.FalseCondition(name, in.record.Preparation.Reason, in.givenUpMessage())
+	case in.firmwareDeferred():
 		reason := infrav1.ReasonBMCError
 		if in.obs.FirmwareSlow {
 			reason = infrav1.ReasonBMCBusy
@@ -142,17 +148,17 @@ func (in *input) prepared(decision Decision) metav1.Condition {
 	case in.reading().Key == "" && in.settled():
 		return inventory.TrueCondition(name, infrav1.ReasonPrepared, inForce)
 	case in.reading().Key == "" && in.provisioned():
-		return inventory.UnknownCondition(name, infrav1.ReasonWaiting, "not read from the BMC yet, for other wishes or since the host was switched")
+		return inventory.UnknownCondition(name, infrav1.ReasonWaiting, "Ingot has not read the BMC since the spec or the power changed.")
 	case in.reading().Key == "":
 		return inventory.FalseCondition(name, infrav1.ReasonPreparing, decision.Message)
 	case in.refused():
-		return inventory.FalseCondition(name, in.reading().RefusedReason, in.reading().Refused+in.tryAgain())
+		return inventory.FalseCondition(name, in.reading().RefusedReason, inventory.WithDetail("Not prepared: ", in.reading().Refused, in.tryAgain()))
 	case in.allInForce() && (in.settled() || in.provisioned()):
 		return inventory.TrueCondition(name, infrav1.ReasonPrepared, inForce)
 	case in.allInForce():
 		return inventory.FalseCondition(name, infrav1.ReasonPreparing, decision.Message)
 	default:
-		return inventory.FalseCondition(name, in.driftReason(), in.drift()+in.driftRemedy())
+		return inventory.FalseCondition(name, in.driftReason(), inventory.WithDetail("The BMC differs from the spec: ", in.drift(), in.driftRemedy()))
 	}
 }
 
@@ -161,7 +167,7 @@ func (in *input) updateMessage(decision Decision) string {
 		return decision.Message
 	}
 	update := UpdateOf(in.host)
-	return fmt.Sprintf("version %s of %s is being installed", update.Version, update.Component)
+	return inventory.WithDetail("Updating ", update.Component+" to version "+update.Version, ".")
 }
 
 func (in *input) driftReason() string {
@@ -177,20 +183,20 @@ func (in *input) driftReason() string {
 	}
 }
 
-// driftRemedy says what happens next, and what a person can do.
+// driftRemedy is what Ingot does next about the drift, and what the operator can do.
 func (in *input) driftRemedy() string {
 	switch {
 	case !in.held():
-		return "; Ingot prepares the host before it is Available"
+		return ". Ingot corrects this before the host becomes Available."
 	case in.firmwareMissing():
-		return "; Ingot installs firmware on free hosts only: delete the Machine to have the host prepared"
+		return ". Ingot updates free hosts only: delete the Machine to update this one."
 	case in.settingsMissing() && in.reading().TryError != "":
-		return "; the BMC did not take it: " + in.reading().TryError
+		return ". The BMC refused the change: " + inventory.Truncate(in.reading().TryError, 64) + "."
 	case in.settingsMissing() && in.atNextReboot():
-		return fmt.Sprintf("; Ingot has asked the BMC %d times", in.preparation().Attempts) + in.tryAgain()
+		return fmt.Sprintf(". Ingot has written it %d times", in.preparation().Attempts) + in.tryAgain()
 	case in.settingsMissing():
-		return "; a host in use is left as it is: set spec.bios.apply to AtNextReboot to have it written now, or delete the Machine to have the host prepared"
+		return ". To write it now, set spec.bios.apply to AtNextReboot. Or delete the Machine to prepare the host."
 	default:
-		return "; reboot the host when it suits you"
+		return ". Reboot the host to apply it."
 	}
 }

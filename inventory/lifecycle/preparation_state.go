@@ -14,14 +14,12 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is every change of the ledger, and of the BMC, that the preparation of a
-// host makes.
+// This file has the changes of the ledger and of the BMC that prepare a host.
 
-// maxUpdateMessage is the schema's bound on what a BMC said of an update.
+// maxUpdateMessage is the limit of the schema for a BMC's message about an update.
 const maxUpdateMessage = 512
 
-// tryPreparationAgain forgets how the preparation went, but never an update that is
-// under way.
+// tryPreparationAgain drops the result of the preparation, but not a running update.
 func (l *Ledger) tryPreparationAgain() {
 	if l.Record == nil || l.Record.Preparation == nil {
 		return
@@ -33,7 +31,7 @@ func (l *Ledger) tryPreparationAgain() {
 	}
 }
 
-// prepared is the ledger with the preparation changed.
+// prepare returns the ledger with a changed preparation.
 func (in *input) prepare(change func(*infrav1.HostPreparation)) Ledger {
 	ledger, next := in.ledger(), in.preparation()
 	next.Update = next.Update.DeepCopy()
@@ -42,64 +40,65 @@ func (in *input) prepare(change func(*infrav1.HostPreparation)) Ledger {
 	return ledger
 }
 
-// preparingReason is the reason while something is done to a host's firmware.
+// preparingReason is the reason of steps about settings and firmware.
 func (in *input) preparingReason() string {
 	switch {
 	case in.provisioned():
 		return infrav1.ReasonProvisioned
 	case in.ordered():
-		return workReason(in.order.Kind)
+		return in.text().working
 	default:
 		return infrav1.ReasonPreparing
 	}
 }
 
-func lookInside(in *input) Decision {
-	return Decision{Step: LookInside{}, Reason: in.preparingReason(), Message: "Ingot reads settings and firmware from the BMC"}
+func readFirmware(in *input) Decision {
+	return Decision{Step: LookInside{}, Reason: in.preparingReason(), Message: "Ingot reads settings and firmware from the BMC."}
 }
 
 func writeSettings(in *input) Decision {
 	return Decision{
 		Step: WriteSettings{Settings: maps.Clone(settingsOf(in.host))}, Event: "Normal", Reason: in.preparingReason(),
-		Message: "Ingot writes the settings of spec.bios to the BMC; they take effect with the next boot: " + in.drift(),
+		Message: inventory.WithDetail("Ingot writes the settings of spec.bios to the BMC for the next boot: ", in.drift(), "."),
 	}
 }
 
-// writeToProvisioned counts the write before it is made: no boot of Ingot's shows
-// whether it helped.
+// writeToProvisioned counts the write before it is made, because no boot by Ingot follows that
+// would show its result.
 func writeToProvisioned(in *input) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Attempts++ })
 	return Decision{
 		Step: WriteSettings{Settings: maps.Clone(settingsOf(in.host)), Ledger: &ledger}, Reason: infrav1.ReasonProvisioned,
-		Message: "Ingot writes the settings of spec.bios, as spec.bios.apply asks; they take effect when somebody reboots the host",
+		Message: "Ingot writes the settings of spec.bios to the BMC, as spec.bios.apply requests. Reboot the host to apply them.",
 	}
 }
 
-func settle(in *input) Decision {
+func recordPrepared(in *input) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		*p = infrav1.HostPreparation{Wishes: p.Wishes, Outcome: infrav1.PreparationInForce, At: in.now(), Losses: p.Losses}
 	})
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: in.preparingReason(), Message: "the BMC tells that " + inForce}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: in.preparingReason(), Message: inForce}
 }
 
-func unsettle(in *input) Decision {
+func recordDrift(in *input) Decision {
 	drift := in.drift()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Message = inventory.ClipMessage(drift) })
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonPreparing,
-		Message: "settings or firmware are no more as wanted, and the host is prepared again: " + drift}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonPreparing, Detail: drift,
+		Message: inventory.WithDetail("Settings or firmware changed: ", drift, ". Ingot applies the spec again.")}
 }
 
-// orderForSettings has the agent booted: that boot puts settings in force, and the
-// inspection shows what they made of the hardware.
+// orderForSettings orders an inspection. Its boot applies the settings, and it shows their
+// effect on the hardware.
 func orderForSettings(in *input) Decision {
 	drift := in.drift()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Attempts++
 		p.Message = inventory.ClipMessage(in.reading().TryError)
 	})
-	in.mint(&ledger, infrav1.OrderInspect, 1)
+	in.newOrder(&ledger, infrav1.OrderInspect, 1)
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPreparing,
-		Message: fmt.Sprintf("settings wait for a boot, attempt %d of %d; Ingot boots the agent next: %s", ledger.Record.Preparation.Attempts, in.policy.MaxAttempts, drift)}
+		Message: inventory.WithDetail("Settings take effect at a boot: ", drift,
+			fmt.Sprintf(". Ingot boots the agent, attempt %d of %d.", ledger.Record.Preparation.Attempts, in.policy.MaxAttempts))}
 }
 
 func giveUpRefused(in *input) Decision {
@@ -107,20 +106,20 @@ func giveUpRefused(in *input) Decision {
 	return in.fail(reading.RefusedReason, reading.Refused)
 }
 
-// giveUp tells what is not in force after all attempts, with the BMC's last words.
+// giveUp reports the BMC's last error and the remaining drift after all attempts.
 func giveUp(in *input) Decision {
 	reason, message := infrav1.ReasonSettingsNotInForce, in.drift()
 	if wish, missing := in.outdated(); missing {
 		reason = infrav1.ReasonFirmwareUpdateFailed
-		message = fmt.Sprintf("%s is at version %s, wanted %s", wish.Component, in.reading().Versions[wish.Component], wish.Version)
+		message = fmt.Sprintf("%s is at version %s, not %s", wish.Component, in.reading().Versions[wish.Component], wish.Version)
 	}
-	tries := fmt.Sprintf("given up after %d attempts: ", in.preparation().Attempts)
 	if losses := in.preparation().Losses; losses >= in.policy.MaxAttempts {
-		tries = fmt.Sprintf("given up, since what was in force was lost again %d times within a day: ", losses)
+		message += fmt.Sprintf(" (reverted %d times in a day)", losses)
+	} else {
+		message += fmt.Sprintf(" after %d attempts", in.preparation().Attempts)
 	}
-	message = tries + message
 	if last := in.preparation().Message; last != "" {
-		message += "; the last attempt: " + last
+		message = last + "; " + message
 	}
 	return in.fail(reason, message)
 }
@@ -129,7 +128,8 @@ func (in *input) fail(reason, message string) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Outcome, p.At, p.Reason, p.Message = infrav1.PreparationFailed, in.now(), reason, inventory.ClipMessage(message)
 	})
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: message + in.tryAgain()}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Detail: message,
+		Message: inventory.WithDetail("Not prepared: ", message, in.tryAgain())}
 }
 
 // Updates.
@@ -144,42 +144,42 @@ func startUpdate(in *input) Decision {
 	})
 	return Decision{
 		Step: StartUpdate{Ledger: ledger, Component: wish}, Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
-		Message: fmt.Sprintf("Ingot has the BMC install version %s of %s, in place of %s, attempt %d of %d",
-			wish.Version, wish.Component, in.reading().Versions[wish.Component], in.preparation().Attempts+1, in.policy.MaxAttempts),
+		Message: inventory.WithDetail("Ingot updates ", fmt.Sprintf("%s from version %s to %s", wish.Component, in.reading().Versions[wish.Component], wish.Version),
+			fmt.Sprintf(", attempt %d of %d.", in.preparation().Attempts+1, in.policy.MaxAttempts)),
 	}
 }
 
-// Accepted is the ledger when the BMC has taken the update; taskID may be empty.
+// Accepted returns the ledger after the BMC accepted the update. taskID may be empty.
 func (s StartUpdate) Accepted(taskID string) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) { p.Update.State, p.Update.TaskID = infrav1.UpdateAccepted, taskID })
 }
 
-// Pushed is the ledger when the BMC has taken the image that was pushed, at a moment.
+// Pushed returns the ledger after the BMC accepted the pushed image at a time.
 func (s StartUpdate) Pushed(taskID string, at time.Time) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) {
 		p.Update.State, p.Update.TaskID, p.Update.StartedAt = infrav1.UpdateAccepted, taskID, metav1.NewTime(at)
 	})
 }
 
-// Delivery is how the image comes to the BMC.
+// Delivery returns how the image gets to the BMC.
 func (s StartUpdate) Delivery() infrav1.UpdateDelivery {
 	return s.Ledger.Record.Preparation.Update.Delivery
 }
 
-// Refused is the ledger when the BMC has refused it.
+// Refused returns the ledger after the BMC refused the update.
 func (s StartUpdate) Refused(why string) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) {
 		p.Update.State, p.Update.Message = infrav1.UpdateRefused, inventory.Truncate(why, maxUpdateMessage)
 	})
 }
 
-// Unsent is the ledger when the BMC surely never heard of it.
+// Unsent returns the ledger if the BMC certainly did not get the request.
 func (s StartUpdate) Unsent() Ledger {
 	return s.with(func(p *infrav1.HostPreparation) { p.Update = nil })
 }
 
 func (s StartUpdate) with(change func(*infrav1.HostPreparation)) Ledger {
-	out := Ledger{Claim: s.Ledger.Claim.DeepCopy(), Record: s.Ledger.Record.DeepCopy(), Order: s.Ledger.Order.DeepCopy(), Commands: copyCommands(s.Ledger.Commands)}
+	out := s.Ledger.copy()
 	change(out.Record.Preparation)
 	return out
 }
@@ -187,50 +187,50 @@ func (s StartUpdate) with(change func(*infrav1.HostPreparation)) Ledger {
 func orderForUpdate(in *input) Decision {
 	update := UpdateOf(in.host)
 	ledger := in.ledger()
-	in.mint(&ledger, infrav1.OrderInspect, 1)
+	in.newOrder(&ledger, infrav1.OrderInspect, 1)
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
-		Message: fmt.Sprintf("version %s of %s waits for a boot; Ingot boots the agent next", update.Version, update.Component)}
+		Message: inventory.WithDetail("The update of ", update.Component+" to version "+update.Version, " needs a boot. Ingot boots the agent.")}
 }
 
 func resetBMC(in *input) Decision {
 	update := UpdateOf(in.host)
 	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update.BMCResetAt = in.now() })
 	return Decision{Step: ResetBMC{Ledger: ledger}, Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
-		Message: fmt.Sprintf("the update of %s still waits for a restart after a boot of the host; Ingot restarts the BMC", update.Component)}
+		Message: inventory.WithDetail("The update of ", update.Component, " still waits for a restart after the host booted. Ingot restarts the BMC.")}
 }
 
 func concludeUpdate(in *input) Decision {
 	update := UpdateOf(in.host)
 	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update, p.Attempts, p.Reason, p.Message = nil, 0, "", "" })
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPreparing,
-		Message: fmt.Sprintf("the BMC tells version %s of %s", update.Version, update.Component)}
+		Message: inventory.WithDetail("Updated ", update.Component+" to version "+update.Version, ".")}
 }
 
-// failUpdate counts the failure; the version that is in force then says whether there
-// is anything to try again.
+// failUpdate counts the failure. The version in force then decides whether Ingot retries.
 func failUpdate(in *input) Decision {
 	update := UpdateOf(in.host)
-	message := inventory.ClipMessage(fmt.Sprintf("the update of %s to %s: %s", update.Component, update.Version, in.updateFailure()))
+	failure := in.updateFailure()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
-		p.Update, p.Reason, p.Message = nil, infrav1.ReasonFirmwareUpdateFailed, message
+		p.Update, p.Reason, p.Message = nil, infrav1.ReasonFirmwareUpdateFailed, inventory.ClipMessage(failure)
 		p.Attempts++
 	})
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonFirmwareUpdateFailed, Message: message}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonFirmwareUpdateFailed, Detail: failure,
+		Message: inventory.WithDetail(fmt.Sprintf("The update of %s to %s failed: ", inventory.Truncate(update.Component, 40), inventory.Truncate(update.Version, 40)), failure, ".")}
 }
 
-// updateFailure is why the update is over, in the BMC's words where it has some.
+// updateFailure is why the update ended, with the BMC's message if there is one.
 func (in *input) updateFailure() string {
 	update, task := UpdateOf(in.host), in.obs.Update
 	switch {
 	case update.State == infrav1.UpdateRefused:
-		return "refused: " + update.Message
+		return "the BMC refused it: " + update.Message
 	case task.State == UpdateFailed:
-		return "failed: " + task.Message
+		return task.Message
 	case task.State == UpdateRunning:
-		return fmt.Sprintf("the BMC says after %s that it is still running (%s)", in.policy.UpdateDeadline, task.Message)
+		return fmt.Sprintf("it is still running after %s: %s", in.policy.UpdateDeadline, task.Message)
 	case task.State == UpdateWaits:
-		return "it still waits for a restart, after one of the host and one of the BMC: " + task.Message
+		return "it still waits for a restart after the host and the BMC restarted: " + task.Message
 	default:
-		return "the BMC tells another version after the boot"
+		return "the BMC reports another version after the boot"
 	}
 }

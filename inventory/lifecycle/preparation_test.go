@@ -237,13 +237,13 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// Who waits for an update is told what for, and until when.
-func TestUpdateWaitedFor(t *testing.T) {
+// The message during an update has its state and the end of the wait.
+func TestUpdateMessage(t *testing.T) {
 	for want, s := range map[string]scene{
-		"the BMC says that it is running, 40 %":                                                                           wishing(hasVersion("1"), since(time.Minute, UpdateRunning)),
-		"the BMC tells nothing of its progress":                                                                           wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)),
-		"the BMC shows that version, perhaps by a try before this one":                                                    wishing(hasVersion("2"), cutOff(time.Minute)),
-		"; Ingot waits until " + inventory.FormatTime(day().Add(-time.Minute+DefaultPolicy().UpdateSilence)) + " at most": wishing(hasVersion("2"), cutOff(time.Minute)),
+		"The update is running, 40 %":                                wishing(hasVersion("1"), since(time.Minute, UpdateRunning)),
+		"The BMC reports no progress":                                wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)),
+		"The BMC reports this version, but the update may still run": wishing(hasVersion("2"), cutOff(time.Minute)),
+		". Ingot waits until " + inventory.FormatTime(day().Add(-time.Minute+DefaultPolicy().UpdateSilence)) + " at most": wishing(hasVersion("2"), cutOff(time.Minute)),
 	} {
 		if got := Next(s.host, s.obs, DefaultPolicy()).Message; !strings.Contains(got, want) {
 			t.Errorf("message %q, want %q in it", got, want)
@@ -267,20 +267,20 @@ func TestPreparedCondition(t *testing.T) {
 		{"nothing is wanted", newScene(func(*scene) {}), metav1.ConditionUnknown, infrav1.ReasonNotApplicable, nil},
 		{"in force", wishing(reads("b", "b"), settled), metav1.ConditionTrue, infrav1.ReasonPrepared, nil},
 		{"in force, and the manager restarted", wishing(settled), metav1.ConditionTrue, infrav1.ReasonPrepared, nil},
-		{"missing", wishing(reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonPreparing, []string{`S is "a", wanted "b"`}},
+		{"missing", wishing(reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonPreparing, []string{`S is "a", not "b"`}},
 		{"in use: not known", wishing(inUse), metav1.ConditionUnknown, infrav1.ReasonWaiting, nil},
-		{"in use: drift", wishing(inUse, reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`S is "a", wanted "b"`, "AtNextReboot"}},
+		{"in use: drift", wishing(inUse, reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`S is "a", not "b"`, "AtNextReboot"}},
 		{"in use: cannot be read", wishing(inUse, func(s *scene) {
 			s.obs.FirmwareRetryAt, s.obs.FirmwareProblem = day().Add(time.Minute), "500 Internal Server Error"
-		}), metav1.ConditionUnknown, infrav1.ReasonBMCError, []string{"500 Internal Server Error", "tries again at growing intervals"}},
+		}), metav1.ConditionUnknown, infrav1.ReasonBMCError, []string{"500 Internal Server Error", "retries within 5 minutes"}},
 		{"in use: refused", wishing(inUse, reads("a", "a"), func(s *scene) {
 			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
-		}), metav1.ConditionFalse, infrav1.ReasonSettingsRefused, []string{"no such setting; correct spec.bios or spec.firmware, or delete the Machine"}},
-		{"in use: pending", wishing(inUse, reads("a", "b")), metav1.ConditionFalse, infrav1.ReasonRebootPending, []string{"the next boot brings", "reboot the host"}},
+		}), metav1.ConditionFalse, infrav1.ReasonSettingsRefused, []string{"no such setting. Correct the spec, or delete the Machine"}},
+		{"in use: pending", wishing(inUse, reads("a", "b")), metav1.ConditionFalse, infrav1.ReasonRebootPending, []string{"until the next boot", "Reboot the host"}},
 		{"in use: what the next boot takes away", wishing(inUse, reads("b", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`the next boot makes it "a"`}},
 		{"in use: an old version", wishing(hasVersion("1"), inUse, func(s *scene) { s.obs.Firmware.Key = ReadingKey(s.host) }),
-			metav1.ConditionFalse, infrav1.ReasonFirmwareNotInForce, []string{`BIOS is at version "1", wanted "2"`, "delete the Machine"}},
-		{"an update", wishing(hasVersion("1"), since(time.Minute, UpdateRunning)), metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware, []string{"version 2 of BIOS"}},
+			metav1.ConditionFalse, infrav1.ReasonFirmwareNotInForce, []string{`BIOS is at version "1", not "2"`, "delete the Machine"}},
+		{"an update", wishing(hasVersion("1"), since(time.Minute, UpdateRunning)), metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware, []string{"Updating BIOS to version 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := Next(tc.scene.host, tc.scene.obs, DefaultPolicy())
@@ -303,8 +303,7 @@ func TestPreparedCondition(t *testing.T) {
 	}
 }
 
-// The steps of an update lead from one ledger to the next, and share nothing.
-func TestStartUpdateLedgers(t *testing.T) {
+func TestStartUpdateLedgersShareNothing(t *testing.T) {
 	s := wishing(hasVersion("1"), attempted(1))
 	step, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(StartUpdate)
 	if !ok {
@@ -356,8 +355,8 @@ func TestMatchesComponent(t *testing.T) {
 	}
 }
 
-// TestWishes: another wish is another digest; when to apply it is not.
-func TestWishes(t *testing.T) {
+// Other settings or firmware have another digest. The time to apply them does not matter.
+func TestWishesOf(t *testing.T) {
 	base := wishing().host
 	other := base.DeepCopy()
 	other.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot

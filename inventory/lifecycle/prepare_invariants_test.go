@@ -10,7 +10,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// checkFirmware holds a step about settings or firmware against what must hold.
+// checkFirmware verifies a step about settings or firmware.
 func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decision) {
 	w.checkSwitchDuringUpdate(host, obs, d)
 	switch step := d.Step.(type) {
@@ -45,10 +45,10 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 	}
 }
 
-// closedTo: a call about settings or firmware failed a moment ago.
+// closedTo reports whether a call about settings or firmware failed a moment ago.
 func (w *world) closedTo(obs Observation) bool { return obs.Now.Before(obs.FirmwareRetryAt) }
 
-// atWork restates when an update must be taken to be at work.
+// atWork restates when an update may be running.
 func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 	update := UpdateOf(host)
 	if update == nil || update.State == infrav1.UpdateRefused {
@@ -60,14 +60,13 @@ func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 		return true
 	case obs.Update.State == UpdateRunning, host == w.host && obs.BMC == BMCOK && w.fw.task == "running" && w.fw.told != "" && w.fw.told == update.TaskID:
 		return age < walkPolicy().UpdateDeadline
-	case host == w.host && update.Delivery == infrav1.DeliveryPush: // nobody knew when it would begin
+	case host == w.host && update.Delivery == infrav1.DeliveryPush: // its start is unknown
 		age = min(age, obs.Now.Sub(w.fw.since))
 	}
 	return obs.Update.State == UpdateUnknown && age < walkPolicy().UpdateSilence && w.fw.task == "running"
 }
 
-// notesCutOff says whether a ledger differs from the host's in that the push of an image
-// was cut off, at most.
+// notesCutOff reports whether a ledger differs from the host's at most in an interrupted push.
 func notesCutOff(host *infrav1.IngotHost, l Ledger) bool {
 	was, is := UpdateOf(host), preparationOf(l).Update
 	return was != nil && is != nil && is.State == infrav1.UpdateCutOff && reflect.DeepEqual(host.Spec.Order, l.Order) &&
@@ -88,7 +87,7 @@ func (w *world) checkSwitchDuringUpdate(host *infrav1.IngotHost, obs Observation
 	}
 }
 
-// handsOff: nobody may touch the firmware of the host.
+// handsOff reports whether Ingot must not change the firmware of the host.
 func (w *world) handsOff(host *infrav1.IngotHost, obs Observation) bool {
 	return w.duplicate || host.Spec.BMC == nil || obs.BMC != BMCOK || w.deleting || w.wrongServer
 }
@@ -109,12 +108,12 @@ func (w *world) checkLook(host *infrav1.IngotHost, obs Observation, d Decision) 
 	}
 }
 
-// decides: a reading of a minute ago is too old to begin an update, or to give one up.
+// decides reports whether a reading is recent enough to start or fail an update.
 func (w *world) decides(host *infrav1.IngotHost, obs Observation, d Decision) bool {
 	return (d.Rule == "update/look" || d.Rule == "prepare/look") && obs.Now.Sub(obs.Firmware.At) >= walkPolicy().UpdatePoll && !w.atWork(host, obs)
 }
 
-// outcomeOf restates how the preparation for the present wishes stands.
+// outcomeOf restates the outcome of the preparation for the present spec.
 func outcomeOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
 	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == WishesOf(host) {
 		return r.Preparation.Outcome
@@ -129,7 +128,7 @@ func attemptsOf(host *infrav1.IngotHost) int32 {
 	return 0
 }
 
-// wellRead says whether a reading shows that everything wanted is in force.
+// wellRead reports whether a reading matches the spec.
 func wellRead(host *infrav1.IngotHost, r *FirmwareReading) bool {
 	if r == nil || r.Key != ReadingKey(host) || r.Refused != "" {
 		return false
@@ -208,7 +207,7 @@ func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartU
 	}
 }
 
-// checkPreparation holds what the ledger says of the preparation against what was seen.
+// checkPreparation verifies the preparation in the ledger against the observation.
 func (w *world) checkPreparation(obs Observation, before, next Ledger) {
 	was, is := preparationOf(before), preparationOf(next)
 	if is.Attempts > walkPolicy().MaxAttempts {
@@ -254,7 +253,7 @@ func preparationOf(l Ledger) infrav1.HostPreparation {
 	return *l.Record.Preparation
 }
 
-// checkBootForPreparation: an inspected host is booted for something.
+// checkBootForPreparation verifies that an inspected host is only booted with a reason.
 func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 	if before.Order != nil || next.Order == nil || next.Order.Kind != infrav1.OrderInspect || w.asked(w.host, infrav1.InspectAnnotation) ||
 		before.Record == nil || before.Record.InspectedAt.IsZero() {
@@ -277,7 +276,7 @@ func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 	}
 }
 
-// checkPreparedAvailable: never Available, or claimed, without what is wanted.
+// checkPreparedAvailable verifies that no unprepared host is Available or claimed.
 func (w *world) checkPreparedAvailable(host *infrav1.IngotHost, obs Observation) {
 	if WishesOf(host) == "" && UpdateOf(host) == nil {
 		return
@@ -290,7 +289,7 @@ func (w *world) checkPreparedAvailable(host *infrav1.IngotHost, obs Observation)
 	}
 }
 
-// wishIsVain: what is wanted cannot be had from this BMC.
+// wishIsVain reports whether this BMC cannot apply the spec.
 func wishIsVain(host *infrav1.IngotHost) bool {
 	for name, value := range settingsOf(host) {
 		if name != "S" || value == "unfit" {
@@ -305,16 +304,15 @@ func wishIsVain(host *infrav1.IngotHost) bool {
 	return false
 }
 
-// obeys: the server takes what it is given, and nothing has been counted against it.
+// obeys reports whether the server applies everything and no failure was counted.
 func (w *world) obeys() bool {
 	f := w.fw
-	unseen := f.needsBMCReset && f.silent // nobody knows that the BMC is to be restarted
+	unseen := f.needsBMCReset && f.silent // nothing shows that the BMC must restart
 	return !unseen && !f.loses && !f.deaf && !f.refuses && !f.refusesUpdates && !f.noWay && f.task != "failed" && attemptsOf(w.host) == 0 && UpdateOf(w.host) == nil &&
 		outcomeOf(w.host) != infrav1.PreparationFailed && !wishIsVain(w.host)
 }
 
-// restedPrepared says whether a free host at rest, off or on, has come to the right
-// end; obeyed is obeys when the rest began.
+// restedPrepared returns what is wrong with a settled free host. obeyed is obeys before it settled.
 func (w *world) restedPrepared(obeyed bool) string {
 	outcome := outcomeOf(w.host)
 	switch {
@@ -334,7 +332,7 @@ func (w *world) restedPrepared(obeyed bool) string {
 	}
 }
 
-// restedInUse says whether a provisioned host at rest has what was asked for.
+// restedInUse returns what is wrong with the settings of a settled provisioned host.
 func (w *world) restedInUse(obeyed bool) string {
 	if WishesOf(w.host) != "" && wellRead(w.host, w.fw.reading) && outcomeOf(w.host) != infrav1.PreparationInForce {
 		return "what is in force is not remembered: " + w.last.Rule
@@ -351,7 +349,7 @@ func (w *world) pulseFirmware() []any {
 	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.steps}
 }
 
-// firmwareState is its part of the abstraction.
+// firmwareState is the firmware's part of world.state.
 func (w *world) firmwareState() []any {
 	p := preparationOf(LedgerOf(w.host))
 	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.pushing != nil, WishesOf(w.host), p.Outcome, p.Attempts, p.Update != nil}

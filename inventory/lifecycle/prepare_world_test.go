@@ -11,53 +11,52 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// firmwareWorld is what the walks know of a server's firmware: one setting, S, and
-// one component, BIOS. Nothing of it happens while on is false.
+// firmwareWorld simulates a server's firmware: one setting, S, and one component, BIOS. It is
+// inactive while on is false.
 type firmwareWorld struct {
 	on bool
 
-	// The server: values in force and at the next boot ("" the same), the version.
+	// The server: the value in force and after the next boot ("" for the same), and the version.
 	setting, pending string
 	version          string
-	// task is "", "running", "waits", "failed" or "done"; id is what the BMC calls it.
+	// task is "", "running", "waits", "failed" or "done"; id is its ID in the BMC.
 	task, id, installing string
 	steps                int
 	since                time.Time
-	// What the BMC is like.
+	// The kind of BMC.
 	deaf, refuses, refusesUpdates, silent, needsBMCReset, needsNothing bool
-	// pushOnly: it fetches nothing; noWay: it takes no push either.
+	// pushOnly: it cannot fetch; noWay: it takes no push either.
 	pushOnly, noWay bool
-	// pushing is the step whose image is being pushed, by the manager that lives.
+	// pushing is the step whose image the running manager pushes.
 	pushing *StartUpdate
 	// slow: firmware is written after the restart, not before; restarted: it was.
 	slow, restarted bool
-	// closed: the BMC answers, but not to what is asked of settings and firmware; the
-	// manager then leaves them alone until rests.
+	// closed: the BMC fails calls about settings and firmware; the manager then waits until
+	// rests.
 	closed bool
 	rests  time.Time
-	// stays: its machine is not deleted, so that the host is in use for long.
+	// stays: the machine is not deleted, so that the host stays in use.
 	stays bool
-	// loses: switching it on loses the settings, and the version.
+	// loses: a power-on loses the settings and the version.
 	loses bool
-	// busy: while it writes firmware it tells of a task once, and then fails to; asked is
-	// the task that it told of.
+	// busy: while it writes firmware it reports a task only once; asked is that task.
 	busy  bool
 	asked string
 
-	// What the manager keeps in memory.
+	// The manager's memory.
 	reading  *FirmwareReading
 	tried    bool
 	tryError string
-	// told is the task that was running, the last time that the BMC said anything.
+	// told is the task that was running when the BMC last reported.
 	told string
-	// looked is the rule that last asked for a reading.
+	// looked is the rule that last requested a reading.
 	looked string
 	// dieLate: the next crash is after the BMC's call, not before it.
 	dieLate bool
 }
 
-// startFirmware begins a walk about firmware: with a wish, and mostly with a host that
-// is known already, since walks that have to inspect it first seldom get far.
+// startFirmware starts a walk with desired settings and firmware, and mostly with an inspected host,
+// since other walks rarely get far.
 func (w *world) startFirmware(seed uint64) {
 	w.fw.on = true
 	w.fw.silent, w.fw.slow, w.fw.needsBMCReset = seed%4 == 0, seed%8 < 4, seed%16 < 3
@@ -72,7 +71,7 @@ func (w *world) startFirmware(seed uint64) {
 		w.wantFirmware("", "")
 		w.wantSettings(map[string]string{"S": "b"})
 	}
-	if seed%21 == 10 { // a host that a person wants on, and that loses its settings by it
+	if seed%21 == 10 { // spec.power On, and the host loses its settings at power-on
 		w.wantFirmware("", "")
 		w.wantSettings(map[string]string{"S": "b"})
 		w.fw.setting, w.fw.loses = "b", true
@@ -86,7 +85,7 @@ func (w *world) startFirmware(seed uint64) {
 		})
 		w.addressed = true
 	}
-	if seed%39 == 1 { // an update that came to nothing, of which the BMC tells nothing, and its boot
+	if seed%39 == 1 { // a failed update without a report of the BMC, and its boot
 		w.wantFirmware("BIOS", "2")
 		w.addressed = true
 		w.write(func(h *infrav1.IngotHost) {
@@ -95,7 +94,7 @@ func (w *world) startFirmware(seed uint64) {
 				Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, StartedAt: metav1.Time{Time: w.now.Add(time.Minute - walkPolicy().UpdateSilence)}}}
 		})
 	}
-	if seed%14 == 4 { // a host in use, and a person who asks for settings
+	if seed%14 == 4 { // an operator requests settings on a host in use
 		w.fw.refuses, w.fw.stays = seed%28 == 4, true
 		w.machine, w.power, w.running, w.disk = true, true, "os", "00000000-0000-4000-8000-000000000000"
 		w.write(func(h *infrav1.IngotHost) {
@@ -107,25 +106,25 @@ func (w *world) startFirmware(seed uint64) {
 	}
 }
 
-// forget is what a restart of the manager, or a move, loses.
+// forget drops what a restart of the manager or a move loses.
 func (f *firmwareWorld) forget() { f.reading, f.tried, f.tryError, f.told = nil, false, "", "" }
 
-// fails notes that a call about settings or firmware has failed.
+// fails records a failed call about settings or firmware.
 func (w *world) fails(obs *Observation) {
 	w.fw.rests = w.now.Add(walkPolicy().RetryMax)
 	obs.FirmwareRetryAt = w.fw.rests
 }
 
-// managerEnds is forget, and the end of the push of an image.
+// managerEnds is forget, and ends the push of an image.
 func (w *world) managerEnds() {
 	w.refused, w.since, w.proof, w.bootOf = [2]time.Time{}, w.now, OffProof{}, ""
 	w.fw.forget()
-	if pushing := w.fw.pushing; pushing != nil { // the BMC had just got the last of it
+	if pushing := w.fw.pushing; pushing != nil { // the BMC had just got the end of the image
 		w.endPush(true)
 	}
 }
 
-// endPush is the end of a push, and of the manager where that dies with it.
+// endPush ends a push, with a crash of the manager if requested.
 func (w *world) endPush(dies bool) {
 	step := *w.fw.pushing
 	w.fw.pushing = nil
@@ -141,7 +140,7 @@ func (f *firmwareWorld) next() string {
 	return f.setting
 }
 
-// observeFirmware adds what the manager remembers, and what the task tells.
+// observeFirmware adds the manager's reading and the state of the task.
 func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 	obs.Firmware, obs.FirmwareRetryAt = w.fw.reading, w.fw.rests
 	if w.fw.pushing != nil {
@@ -153,7 +152,7 @@ func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 		return
 	}
 	if update.TaskID != w.fw.id {
-		w.fw.told = "" // it says that it knows no such task
+		w.fw.told = "" // the BMC does not know the task
 		return
 	}
 	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaits, "failed": UpdateFailed, "done": UpdateSucceeded}
@@ -213,8 +212,7 @@ func (w *world) saveLedger(l Ledger) {
 	w.write(func(h *infrav1.IngotHost) { l.Apply(h) })
 }
 
-// executeFirmware takes the steps of this file. The controller takes none of them on
-// an old view.
+// executeFirmware executes steps about settings and firmware, which need a current read.
 func (w *world) executeFirmware(host *infrav1.IngotHost, step Step, crash bool) {
 	if host != w.host {
 		return
@@ -222,7 +220,7 @@ func (w *world) executeFirmware(host *infrav1.IngotHost, step Step, crash bool) 
 	switch step := step.(type) {
 	case WriteSettings:
 		if w.fw.closed {
-			w.fails(&Observation{}) // nothing is counted
+			w.fails(&Observation{}) // not counted
 			return
 		}
 		if step.Ledger != nil {
@@ -301,7 +299,7 @@ func (w *world) startTask(step StartUpdate, crash bool) {
 	note(step.Accepted(id))
 }
 
-// taskWorks takes the task one step on.
+// taskWorks advances the task by one step.
 func (w *world) taskWorks() {
 	if w.fw.task != "running" {
 		return
@@ -315,7 +313,7 @@ func (w *world) taskWorks() {
 	}
 }
 
-// halfAnHour passes, which is enough for any task of a BMC that finds the time to tell of it.
+// halfAnHour is enough for any task of a BMC that reports.
 func (w *world) halfAnHour() {
 	w.now = w.now.Add(halfHour + time.Minute)
 	steps := 3
@@ -327,10 +325,10 @@ func (w *world) halfAnHour() {
 	}
 }
 
-// inPOST: the host writes its firmware before it boots anything.
+// inPOST reports whether the host writes firmware before it boots.
 func (w *world) inPOST() bool { return w.fw.task == "running" && w.fw.restarted && !w.fw.needsBMCReset }
 
-// afterRestart is what the restart does that the task waited for.
+// afterRestart applies the restart for which the task waited.
 func (w *world) afterRestart() {
 	if !w.fw.slow {
 		w.installed()
@@ -341,7 +339,7 @@ func (w *world) afterRestart() {
 
 func (w *world) installed() { w.fw.task, w.fw.version = "done", w.fw.installing }
 
-// bootFirmware is what a boot does to settings and firmware.
+// bootFirmware applies a boot to settings and firmware.
 func (w *world) bootFirmware() {
 	if w.fw.pending != "" && !w.fw.deaf {
 		w.fw.setting = w.fw.pending
@@ -386,7 +384,7 @@ func (w *world) applyAt(apply infrav1.BIOSApply) {
 	})
 }
 
-// firmwareEvents happen in the walks about firmware only; the others stay as they are.
+// firmwareEvents only happen in walks with firmware.
 func firmwareEvents() []event {
 	on := func(w *world) bool { return w.fw.on }
 	running := func(w *world) bool { return w.fw.task == "running" }

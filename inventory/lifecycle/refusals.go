@@ -12,15 +12,14 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// This file is what a host is known not to take. The host is good, and so is the image, but
-// the two do not go together; without a memory of that the choice, which goes by what fits
-// best, would fall on the same host for ever.
+// This file records images that do not fit a host, although both are good. Without that record
+// the selection, which prefers the best fit, would choose the same host forever.
 
-// maxRefusedImages is the schema's bound.
+// maxRefusedImages is the limit of the schema.
 const maxRefusedImages = 8
 
-// refusedByHost says whether an install that failed with the reason would do so again on
-// this host, and may well succeed on another.
+// refusedByHost reports whether an install that failed with the reason would fail again on this
+// host, but may succeed on another.
 func refusedByHost(reason string) bool {
 	switch reason {
 	case agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer, agentapi.FailureOldSystem, agentapi.FailureMirrorRefused, agentapi.FailureLiveRefused:
@@ -29,22 +28,22 @@ func refusedByHost(reason string) bool {
 	return false
 }
 
-// RefusalNote tells people of a failed install what is remembered of it; empty: nothing.
+// RefusalNote returns a note on the record of a failed install. Empty: there is no record.
 func RefusalNote(reason string) string {
 	if !refusedByHost(reason) {
 		return ""
 	}
-	return "it is remembered in spec.record.refusedImages until the next inspection: once the Machine is deleted, the one in its place gets another host if any that suits is free"
+	return "spec.record.refusedImages has it until the next inspection: if you delete the Machine, its replacement gets another host if one suits"
 }
 
-// ChecksumsOf are those of what a claim provisions: of the image, or of the live system's
-// kernel and initrd.
+// ChecksumsOf returns the checksums of the claim's image, or of its live system's kernel and
+// initrd.
 func ChecksumsOf(claim *infrav1.HostClaim) []string {
 	return slices.Sorted(maps.Keys(claim.Files()))
 }
 
-// RememberRefusal writes down that the host does not take what its claim provisions, where
-// the order has ended with that.
+// RememberRefusal records that the claim's image does not fit the host, if its order ended with
+// that result.
 func RememberRefusal(host *infrav1.IngotHost) {
 	order, claim := host.Spec.Order, host.Spec.Claim
 	if order == nil || order.Kind != infrav1.OrderInstall || order.Result == nil || claim == nil ||
@@ -63,8 +62,7 @@ func RememberRefusal(host *infrav1.IngotHost) {
 	host.Spec.Record.RefusedImages = all[max(0, len(all)-maxRefusedImages):]
 }
 
-// ForgetRefusal drops what is remembered of what the claim provisions: the host has taken it
-// after all, or it is about to be remembered anew.
+// ForgetRefusal removes the record about the claim's image.
 func ForgetRefusal(host *infrav1.IngotHost) {
 	record, claim := host.Spec.Record, host.Spec.Claim
 	if record == nil || claim == nil {
@@ -76,8 +74,8 @@ func ForgetRefusal(host *infrav1.IngotHost) {
 	})
 }
 
-// Refuses is 1 for a host to be taken only when there is no other: it is known not to take
-// what has these checksums on the disks that would be chosen.
+// Refuses returns 1 for a host that is selected only if no other suits: the image with these
+// checksums did not fit the chosen disks.
 func Refuses(host *infrav1.IngotHost, checksums []string, chosen []infrav1.HardwareDisk) int {
 	if host.Spec.Record == nil {
 		return 0
@@ -92,14 +90,14 @@ func Refuses(host *infrav1.IngotHost, checksums []string, chosen []infrav1.Hardw
 	return 0
 }
 
-// isAbout: disks that make no mirror make none for any image.
+// isAbout reports whether the record is about the checksums and disks. Disks that cannot form a
+// mirror cannot do so for any image.
 func isAbout(r infrav1.RefusedImage, checksums []string, disks []agentapi.DiskRef) bool {
 	return (r.Reason == agentapi.FailureMirrorRefused || slices.Equal(r.Checksums, checksums)) &&
 		(len(r.Disks) == 0 || slices.Equal(agentRefs(r.Disks), disks))
 }
 
-// disksAsked are those that an image was to be installed on. A live system asks the kernel
-// and the memory.
+// disksAsked returns the disks for the claim's image. A live system uses none.
 func disksAsked(claim *infrav1.HostClaim) []infrav1.DiskReference {
 	if claim.Live != nil || claim.RootDisk == nil {
 		return nil

@@ -40,7 +40,7 @@ func disksOf(serials ...string) []infrav1.HardwareDisk {
 	return disks
 }
 
-// A host is known not to take what it has refused, on the disks of then, and nothing else.
+// The record has the refused image for the disks of the install, and nothing else.
 func TestRememberRefusal(t *testing.T) {
 	live := failedWith(agentapi.FailureLiveRefused, "", "a")
 	live.Spec.Claim.Live = &infrav1.LiveSystem{Kernel: infrav1.LiveFile{Checksum: "kernel"}, Initrd: infrav1.LiveFile{Checksum: "initrd"}}
@@ -90,7 +90,7 @@ func TestRememberRefusal(t *testing.T) {
 	}
 }
 
-// The same is remembered once, and of many the last ones.
+// A refusal is recorded once, and only the last ones are kept.
 func TestRefusalsAreBounded(t *testing.T) {
 	host := &infrav1.IngotHost{}
 	for i := range 3 * maxRefusedImages {
@@ -108,9 +108,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// It outlives the claim and the cleaning, after which the host is chosen again, and ends
-// with an inspection, which finds what was changed.
-func TestRefusalsEndWithAnInspection(t *testing.T) {
+// The record survives claim and cleaning, and ends with an inspection.
+func TestRefusalsEndWithInspection(t *testing.T) {
 	host := failedWith(agentapi.FailureDiskTooSmall, "x", "a")
 	RememberRefusal(host)
 	host.Spec.Claim.InstanceID, host.Spec.Claim.Attempt, host.Spec.Claim.Cleaning = "i", 1, infrav1.CleaningMetadata

@@ -11,12 +11,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// enoughSilent is how many other hosts must wait for their agents in vain, and none be
-// heard, until silence is their network's and not the host's. One beside it may be chance.
+// enoughSilent is how many other hosts must have a silent agent, and none an active one, before
+// Ingot blames the network. One other host may be chance.
 const enoughSilent = 2
 
-// SilenceDue says whether an agent has been silent for so long that it matters who else
-// is; see SilentPeers. Not before Ingot has listened for as long.
+// SilenceDue reports whether an agent has been silent for so long that SilentPeers matters, and
+// Ingot has listened for as long.
 func SilenceDue(host *infrav1.IngotHost, obs Observation, policy Policy) bool {
 	order, last := host.Spec.Order, obs.LastReset
 	for _, t := range []time.Time{obs.LastContact, obs.ListeningSince} {
@@ -27,10 +27,9 @@ func SilenceDue(host *infrav1.IngotHost, obs Observation, policy Policy) bool {
 	return order != nil && order.Result == nil && !obs.Now.Before(last.Add(policy.AgentDeadline))
 }
 
-// SilentPeers counts the hosts beside this one that wait for an agent by its IngotNetwork,
-// in vain so far. It is 0 if an agent on any host of the network was heard within the
-// agent's deadline, the last of them at lastHeard: what that one reached, this one could
-// have.
+// SilentPeers counts the other hosts on the IngotNetwork that wait for a silent agent. It is 0
+// if any agent on the network was heard within the agent's deadline (the last at lastHeard):
+// then the network works.
 func SilentPeers(host *infrav1.IngotHost, all []infrav1.IngotHost, lastHeard, now time.Time, policy Policy) int {
 	if lastHeard.After(now.Add(-policy.AgentDeadline)) {
 		return 0
@@ -38,24 +37,23 @@ func SilentPeers(host *infrav1.IngotHost, all []infrav1.IngotHost, lastHeard, no
 	silent := 0
 	for i := range all {
 		peer := &all[i]
-		if peer.UID != host.UID && peer.Spec.NetworkRef.Name == host.Spec.NetworkRef.Name && waitsInVain(peer, now, policy) {
+		if peer.UID != host.UID && peer.Spec.NetworkRef.Name == host.Spec.NetworkRef.Name && waitsForAgent(peer, now, policy) {
 			silent++
 		}
 	}
 	return silent
 }
 
-// waitsInVain: the host was booted for its order a while ago and no agent has taken it, or
-// it was given up for that just now. One whose order is young may be about to be booted:
-// Ingot gives all up one after another, and starts each anew at once. A host that does not
-// come on, or that Ingot leaves alone, waits for something else.
-func waitsInVain(host *infrav1.IngotHost, now time.Time, policy Policy) bool {
+// waitsForAgent reports whether the host was booted for its order a while ago and no agent has
+// taken the order, or Ingot gave up on that within the deadline. A younger order may be about
+// to boot again. Paused hosts, and hosts that do not power on, wait for something else.
+func waitsForAgent(host *infrav1.IngotHost, now time.Time, policy Policy) bool {
 	order, since := host.Spec.Order, now.Add(-policy.AgentDeadline)
 	switch {
 	case order == nil || HostPause(host) != "":
 		return false
 	case order.Result != nil:
-		return unheardOf(order.Result) && order.Result.At.After(since)
+		return isSilence(order.Result) && order.Result.At.After(since)
 	case order.AgentKey != "":
 		return false
 	case order.CreatedAt.After(since):
@@ -65,13 +63,13 @@ func waitsInVain(host *infrav1.IngotHost, now time.Time, policy Policy) bool {
 	return host.Status.Power == infrav1.PowerStateOn && !booted.Before(&order.CreatedAt) && booted.After(since.Add(-policy.AgentDeadline))
 }
 
-// unheardOf: the result is Ingot's own, for want of an agent's.
-func unheardOf(result *infrav1.OrderResult) bool {
+// isSilence reports whether Ingot ended the order because its agent was silent.
+func isSilence(result *infrav1.OrderResult) bool {
 	return result.Reason == infrav1.ReasonNoAgentContact || result.Reason == infrav1.ReasonNetworkSilent
 }
 
-// hostPause returns the annotation that pauses the host, set by an operator or for clusterctl
-// move; empty if the host is not paused.
+// HostPause returns the annotation by which an operator or clusterctl move paused the host.
+// Empty: the host is not paused.
 func HostPause(host *infrav1.IngotHost) string {
 	for _, name := range []string{infrav1.MovePausedAnnotation, clusterv1.PausedAnnotation} {
 		if _, found := host.Annotations[name]; found {

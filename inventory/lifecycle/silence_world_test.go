@@ -30,7 +30,7 @@ func silenceEvents() []event {
 // checkSilentResult: silence is the network's when many hosts wait in it, and else the
 // host's; of cleanings always (I7).
 func (w *world) checkSilentResult(was, is *infrav1.HostOrder) {
-	if was.Result != nil || is.Result == nil || !unheardOf(is.Result) {
+	if was.Result != nil || is.Result == nil || !isSilence(is.Result) {
 		return
 	}
 	if network := is.Result.Reason == infrav1.ReasonNetworkSilent; network != (w.silence >= 2 && is.Kind != infrav1.OrderWipe) {

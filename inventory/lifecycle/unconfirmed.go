@@ -15,13 +15,13 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// This file decides what a manager may believe of its own state (I21). A backup that was
-// restored, or a management cluster that was copied or asleep, says what was so some time
-// ago. The server may run another tenant's system since.
+// This file decides whether the ledger may be out of date (I21): after a restore from a backup,
+// or in a management cluster that was copied or suspended. The server may run another tenant's
+// system since.
 
-// unconfirmed: everything that the ledger says is from before Observation.LedgerSince, and the
-// server has not shown since that it is so. A host object that is younger was written to
-// this API server by a person or by clusterctl move, and was not restored with it.
+// unconfirmed reports whether the whole ledger is from before Observation.LedgerSince, without
+// evidence since then that the server agrees. A younger host object was created by an operator
+// or by clusterctl move, and was not restored.
 func (in *input) unconfirmed() bool {
 	since := in.obs.LedgerSince
 	if since.IsZero() || !before(in.host.CreationTimestamp.Time, since) {
@@ -35,19 +35,17 @@ func (in *input) unconfirmed() bool {
 	return true
 }
 
-// before compares a time that an object holds, which has whole seconds.
+// before compares a time of an object, which has whole seconds.
 func before(t, since time.Time) bool { return t.Before(since.Truncate(time.Second)) }
 
-// evidence are the times at which the server last agreed with the ledger:
-//   - Ingot switched the host, or heard the agent of its present order;
-//   - the Node of the claim's instance reported;
-//   - a step of the ledger was written that needs a look at the server. An order is written
-//     of a host that is off, an install, an inspection or a cleaning is reported by the
-//     agent, and the BMC confirms the fence.
+// evidence returns the times at which the server last agreed with the ledger:
+//   - Ingot changed the power, or heard the agent of the present order.
+//   - The Node of the claim's instance reported.
+//   - A change of the ledger that depends on the server: an order is written for a host that is
+//     off, the agent reports the end of an order, and the BMC confirms a power-off.
 //
-// A claim is no evidence: a machine may claim a host by its restored status, before anybody
-// has looked at its server. Nor is the state Releasing: a health check deletes machines whose
-// restored state is too old.
+// A claim is no evidence, because a machine may claim a host by its restored status. The state
+// Releasing is none either, because a health check deletes machines with outdated state.
 func (in *input) evidence() []time.Time {
 	shown := []time.Time{in.obs.LastReset, in.obs.LastContact, in.obs.NodeHeard}
 	if order := in.order; order != nil {
@@ -62,8 +60,8 @@ func (in *input) evidence() []time.Time {
 	return shown
 }
 
-// dueToSwitch: the rules below would switch a host that is on. An order whose boot is
-// forgotten is among them: its deadline would start again, as if the agent had spoken.
+// dueToSwitch reports whether the rules below would power off a host that is on. It includes an
+// order whose boot is forgotten, whose deadline would start again.
 func (in *input) dueToSwitch() bool {
 	switch {
 	case in.ordered():
@@ -79,30 +77,29 @@ func (in *input) dueToSwitch() bool {
 	}
 }
 
-// installedByNode: the Node of the claim's instance has reported, so that its install is
-// committed, and it is the ledger that does not know.
+// installedByNode reports whether the Node of the claim's instance has reported. Its install is
+// then committed, and the ledger is out of date.
 func (in *input) installedByNode() bool {
 	return !in.obs.NodeHeard.IsZero() && !before(in.obs.NodeHeard, in.obs.LedgerSince)
 }
 
 // NodeMatters reports whether the caller has to look for the Node of the host's claim.
 func NodeMatters(host *infrav1.IngotHost, obs Observation) bool {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order, obs: obs}
+	in := inputOf(host)
+	in.obs = obs
 	return in.claimed() && in.on() && in.unconfirmed()
 }
 
-// IsUnconfirmed reports whether all that the persistent state of a host says is from before
-// since, and its server has not shown since that it is so. The Node of its claim is not
-// considered.
+// IsUnconfirmed reports whether the whole ledger of a host is from before since, without
+// evidence since then that the server agrees. It does not consider the Node of the claim.
 func IsUnconfirmed(host *infrav1.IngotHost, since time.Time) bool {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order, obs: Observation{
-		LedgerSince: since, LastReset: host.Status.LastResetTime.Time, LastContact: LastContact(host),
-	}}
+	in := inputOf(host)
+	in.obs = Observation{LedgerSince: since, LastReset: host.Status.LastResetTime.Time, LastContact: LastContact(host)}
 	return in.unconfirmed()
 }
 
-// LastContact returns when the agent of the host's present order last spoke. Zero: it has
-// not, or the status was lost.
+// LastContact returns the last message of the agent of the host's present order. Zero: there
+// was none, or the status was lost.
 func LastContact(host *infrav1.IngotHost) time.Time {
 	operation, order := host.Status.Operation, host.Spec.Order
 	if operation == nil || order == nil || operation.Kind != order.Kind || !operation.StartedAt.Equal(&order.CreatedAt) {
@@ -111,19 +108,17 @@ func LastContact(host *infrav1.IngotHost) time.Time {
 	return operation.LastContactTime.Time
 }
 
-// IsHeld reports whether Ingot leaves the server of the host alone, as the host's status
-// shows: it was on when Ingot last looked, and its state is unconfirmed. A held server that
-// restarts boots from its disk.
+// IsHeld reports whether Ingot leaves the server alone because its state is unconfirmed and it
+// was last seen on, by the status of the host. A held server that restarts boots from its disk.
 func IsHeld(host *infrav1.IngotHost) bool {
 	ready := meta.FindStatusCondition(host.Status.Conditions, infrav1.ReadyCondition)
 	return ready != nil && ready.Reason == infrav1.ReasonStateUnconfirmed && host.Status.Power != infrav1.PowerStateOff
 }
 
-// SystemInUse returns the instance whose complete system may be in use on a host whose state
-// is unconfirmed, by the markers that an agent found. Empty: there is none. That is an
-// instance that the host's persistent state does not know, or the claim's own if the order
-// to install it was taken by another agent before, which restarted is true for: that agent
-// may have ended its work. The system of an instance that was released is in use no more.
+// SystemInUse returns the instance whose complete system may be in use on a host with
+// unconfirmed state, by the markers that an agent found. Empty: none. It is an instance that
+// the ledger does not have, or the claim's own if restarted: an earlier agent took the order
+// and may have completed the install. Released instances do not count.
 func SystemInUse(host *infrav1.IngotHost, markers []agentapi.Marker, restarted bool) string {
 	claim, order := host.Spec.Claim, host.Spec.Order
 	released := ReleasedInstances(host)
@@ -140,8 +135,8 @@ func SystemInUse(host *infrav1.IngotHost, markers []agentapi.Marker, restarted b
 	return ""
 }
 
-// LeftInUse is the result of an order whose agent found the system of an instance that may be
-// in use: the server boots from its disk from then on, and Ingot holds the host.
+// LeftInUse returns the result of an order whose agent found a system that may be in use. The
+// server then boots from its disk, and Ingot leaves it alone.
 func LeftInUse(instance string, now time.Time) *infrav1.OrderResult {
 	return &infrav1.OrderResult{
 		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonStateUnconfirmed, At: metav1.Time{Time: now},
@@ -149,7 +144,7 @@ func LeftInUse(instance string, now time.Time) *infrav1.OrderResult {
 	}
 }
 
-// foundInUse: the agent of the order found a system that may be in use.
+// foundInUse reports whether the agent of the order found a system that may be in use.
 func (in *input) foundInUse() bool {
 	return in.order != nil && in.order.Result != nil && in.order.Result.Reason == infrav1.ReasonStateUnconfirmed
 }
@@ -158,10 +153,10 @@ func confirmInstalled(in *input) Decision {
 	ledger := in.ledger()
 	claim := ledger.Claim
 	claim.State, claim.ConfirmedTime = infrav1.ClaimProvisioned, metav1.Time{Time: in.obs.NodeHeard}
-	claim.Attempt = max(claim.Attempt, 1) // its disks are cleaned at the release
+	claim.Attempt = max(claim.Attempt, 1) // so that the release cleans the disks
 	ledger.Order = nil
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioned,
-		Message: fmt.Sprintf("The Node of IngotMachine %s runs on this server, so it is installed. Ingot's state was older than that and is corrected.", claim.MachineRef.Name)}
+		Message: fmt.Sprintf("The Node of IngotMachine %s runs on this server, so it is installed. Ingot corrects its outdated state.", claim.MachineRef.Name)}
 }
 
 func sayUnconfirmed(in *input) Decision {

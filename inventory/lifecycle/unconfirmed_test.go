@@ -41,9 +41,8 @@ func claimIn(state infrav1.ClaimState) *infrav1.HostClaim {
 	return &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: "i", Attempt: 1, State: state, Cleaning: infrav1.CleaningMetadata}
 }
 
-// TestUnconfirmed (I21): in whatever state a backup has a host, a server that is on is left
-// alone.
-func TestUnconfirmed(t *testing.T) {
+// I21: with unconfirmed state, Ingot leaves a server that is on alone.
+func TestUnconfirmedServerIsLeftAlone(t *testing.T) {
 	type change = func(*infrav1.IngotHost)
 	claimed := func(state infrav1.ClaimState, more ...change) change {
 		return func(h *infrav1.IngotHost) {
@@ -116,8 +115,8 @@ func TestUnconfirmed(t *testing.T) {
 	}
 }
 
-// TestConfirmed: what the server has shown since the watch began makes the ledger count again.
-func TestConfirmed(t *testing.T) {
+// Evidence since the start of the watch confirms the ledger.
+func TestEvidenceConfirmsLedger(t *testing.T) {
 	installing := func(h *infrav1.IngotHost) {
 		h.Spec.Claim, h.Spec.Order = claimIn(infrav1.ClaimProvisioning), oldOrder(infrav1.OrderInstall, nil)
 	}
@@ -159,8 +158,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// TestSystemInUse: which markers that an agent finds show a system that may be in use, while
-// the state of the host is unconfirmed.
+// The markers that show a system in use while the state of the host is unconfirmed.
 func TestSystemInUse(t *testing.T) {
 	complete := func(instance string, attempt int32) agentapi.Marker {
 		return agentapi.Marker{InstanceID: instance, Attempt: attempt, Complete: true}
@@ -202,9 +200,8 @@ func TestSystemInUse(t *testing.T) {
 	}
 }
 
-// TestLeftInUse: what the agent found holds the host under a condition that names it, also
-// before the agent would have been given up.
-func TestLeftInUse(t *testing.T) {
+// A system in use holds the host with a condition that names it, even before the agent's deadline.
+func TestSystemInUseHoldsHost(t *testing.T) {
 	const instance = "7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02"
 	host, obs := restoredHost(func(h *infrav1.IngotHost) { h.Spec.Order = oldOrder(infrav1.OrderInspect, nil) })
 	host.Status.LastResetTime = metav1.NewTime(obs.LastReset)
@@ -229,7 +226,7 @@ func TestLeftInUse(t *testing.T) {
 	}
 }
 
-// TestIsHeld: a host is held for as long as its server was last seen on.
+// A host is held while its server was last seen on.
 func TestIsHeld(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string

@@ -16,11 +16,12 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// stats counts what the walks have seen.
+// stats has the coverage of walks.
 type stats struct {
 	states, observations, transitions map[uint64]bool
 	events, rules                     map[string]int
 	rests                             int
+	decided                           func(*infrav1.IngotHost, Observation) // called at each decision, if not nil
 }
 
 func newStats() *stats {
@@ -33,7 +34,7 @@ func digest(parts ...any) uint64 {
 	return h.Sum64()
 }
 
-// state abstracts the ledger and the server; observation what else a decision sees.
+// state is a digest of the ledger and the server; observation, of the rest of the input.
 func (w *world) state() uint64 {
 	c, r, o := w.host.Spec.Claim, w.host.Spec.Record, w.host.Spec.Order
 	var parts []any
@@ -64,14 +65,17 @@ func (w *world) observation() uint64 {
 		age(w.lastReset), age(w.softOffAt), age(w.lastContact))
 }
 
-// walk lets n events happen, then lets the host come to rest. It returns the trail
-// and the first violation.
-func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation string) {
+// walk runs n random events, then lets the host settle. It returns the events and the first
+// violation.
+func walk(l ruleTable, seed uint64, n int, st *stats) (trail []string, violation string) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(l)
+	if st != nil {
+		w.decided = st.decided
+	}
 	all := events()
-	quiet := seed%4 == 0 // every fourth walk sees few faults, and so gets further
-	if seed%3 == 1 {     // the others go where they went before firmware was walked
+	quiet := seed%4 == 0 // every fourth walk has few faults, and gets further
+	if seed%3 == 1 {     // the other walks stay without firmware
 		w.startFirmware(seed)
 		quiet = seed%5 != 0
 	}
@@ -149,8 +153,7 @@ func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
 	panic("unreachable: weights sum to total")
 }
 
-// ending gives some walks, while an order is in hand, the end of the host's life or
-// of its BMC, which are too rare together to wait for.
+// ending adds rare combinations of an order with a deletion or a BMC fault to some walks.
 func (w *world) ending(kind uint64) {
 	w.endingOfMedia(kind)
 	if w.order() == nil {
@@ -158,7 +161,7 @@ func (w *world) ending(kind uint64) {
 		return
 	}
 	switch kind {
-	case 0: // the BMC says off of a host whose live system was started
+	case 0: // a wrong report of off after the start of a live system
 		if held(w.host) && w.machine && liveForLong(w) {
 			w.lieOnce()
 		}
@@ -175,17 +178,17 @@ func (w *world) ending(kind uint64) {
 		if w.power && w.now.Before(w.lagEnd) {
 			w.deleting = true
 		}
-	case 6: // released by force while the BMC still tells the state before the boot
+	case 6: // released by force while the BMC reports the state before the boot
 		if w.power && w.now.Before(w.lagEnd) && held(w.host) {
 			w.deleteMachine()
 			w.command(infrav1.ForceReleaseAnnotation)
 		}
-	case 7: // deleted while the BMC says off of a host whose agent spoke just now
+	case 7: // deleted while the BMC reports off after a message of the agent
 		if agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval)) {
 			w.deleting = true
 			w.lieOnce()
 		}
-	case 12: // given back at the moment of case 0
+	case 12: // case 0 during a release
 		if held(w.host) && liveForLong(w) {
 			w.deleteMachine()
 			w.lieOnce()
@@ -193,7 +196,7 @@ func (w *world) ending(kind uint64) {
 	}
 }
 
-// endingOfUpdate does the same while firmware is being written, or waits for a boot.
+// endingOfUpdate is ending for a running or waiting firmware update.
 func (w *world) endingOfUpdate(kind uint64) {
 	if UpdateOf(w.host) == nil {
 		return
@@ -208,8 +211,8 @@ func (w *world) endingOfUpdate(kind uint64) {
 	}
 }
 
-// cutByPerson: a host that somebody put on, and that does not shut down, is wanted off until
-// it is cut, and from that very moment no more.
+// cutByPerson powers the host on by hand, requests off until Ingot cuts its power, and then
+// withdraws the request at once.
 func (w *world) cutByPerson() {
 	w.switchTo(true, "stranger")
 	w.lag, w.osIgnoresSoftOff = "", true
@@ -221,11 +224,11 @@ func (w *world) cutByPerson() {
 		w.now = w.now.Add(time.Minute)
 	}
 	w.wantPower("")
-	w.lag = "" // the BMC tells it at once
+	w.lag = "" // without delay
 	w.reconcile(w.host, false)
 }
 
-// restMode is how well the servers do while the walk waits for rest.
+// restMode is how agents and systems behave while the host settles.
 type restMode uint64
 
 const (
@@ -236,8 +239,7 @@ const (
 	restUnwilling                 // systems ignore the request to shut down
 )
 
-// rest stops faults and people and lets time pass: whatever happened before, the
-// host has to come to a rest that is right.
+// rest ends faults and commands and lets time pass. The host must settle in a correct state.
 func (w *world) rest(mode restMode, st *stats) string {
 	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent, w.wrongServer, w.serverless = BMCOK, false, false, false, false, false, false, false, false
 	w.silence, w.blind = 0, false
@@ -246,7 +248,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""
 	obeyed := w.obeys()
 	w.fw.closed, w.fw.rests = false, time.Time{}
-	w.fw.forget() // or what changed since the last reading would be seen only after its age
+	w.fw.forget() // so that changes since the last reading are seen
 	still := 0
 	for range 400 {
 		before := w.pulse()
@@ -263,7 +265,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 		} else {
 			still = 0
 		}
-		if still > 5 && w.leftUnclean(w.host) && !w.deleting { // people take away what is broken
+		if still > 5 && w.leftUnclean(w.host) && !w.deleting { // an operator removes the broken host
 			w.deleting, still = true, 0
 			continue
 		}
@@ -286,7 +288,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 	return fmt.Sprintf("liveness: no rest in mode %d: %s %T %s", mode, w.last.Rule, w.last.Step, w.last.Message)
 }
 
-// pulse changes when anything does.
+// pulse changes with any change of the world.
 func (w *world) pulse() string {
 	return fmt.Sprint(w.host.Generation, w.power, w.running, w.machine, w.pulseFirmware())
 }
@@ -314,7 +316,7 @@ func (w *world) restTurn(mode restMode) {
 	w.now = w.now.Add(time.Minute)
 }
 
-// restedWell says whether the rest is where the host should have come to.
+// restedWell returns what is wrong with the settled state. Empty: nothing.
 func (w *world) restedWell(mode restMode, obeyed bool) string {
 	h := w.host
 	bad := func(what string) string {
@@ -366,8 +368,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	}
 }
 
-// leftUnclean: the cleaning that was due has failed for good, and nobody has said that it
-// need not be.
+// leftUnclean reports whether the cleaning has failed for good and no operator waived it.
 func (w *world) leftUnclean(host *infrav1.IngotHost) bool {
 	failed := quarantine(host) == infrav1.QuarantineInstallFailed || quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != ""
 	return failed &&
@@ -381,9 +382,9 @@ func mustBe(so bool, otherwise string) string {
 	return otherwise
 }
 
-// walksApart is the stride through the seeds. What a walk is like goes by what is left of
-// its seed divided by small numbers (startFirmware and others); 23 divides none of them
-// and is divided by none, so that each kind of walk is among those that are left.
+// walksApart is the stride through the seeds. The kind of a walk depends on its seed modulo small
+// numbers (startFirmware and others), with which 23 has no common factor. So a sample has all
+// kinds.
 func walksApart() uint64 {
 	if needs.IsFull() {
 		return 1
@@ -391,12 +392,11 @@ func walksApart() uint64 {
 	return 23
 }
 
-// TestWalk walks and prints what it has visited. A sample is too few walks for the rarest
-// rules; the full run walks on, as far as TestMutants does, until it has come to every
-// event and every rule: which walks are rare goes by the weight of every event there is.
+// TestWalk runs walks and prints their coverage. The full run continues, up to the number of walks
+// of TestMutants, until it has visited every event and every rule. A sample cannot.
 func TestWalk(t *testing.T) {
 	walks, length, every := uint64(5000), 120, walksApart()
-	l, st := hostLadder(), newStats()
+	l, st := hostRules(), newStats()
 	seed := uint64(0)
 	for ; seed < walks || needs.IsFull() && seed < mutantWalks && len(unvisited(st)) > 0; seed += every {
 		if trail, violation := walk(l, seed, length, st); violation != "" {
@@ -416,7 +416,7 @@ func TestWalk(t *testing.T) {
 		seed/every, len(st.states), len(st.observations), faults, len(st.transitions), len(st.rules), st.rests)
 }
 
-// unvisited are the events that no walk saw and the rules that decided none.
+// unvisited returns the events and rules that no walk visited.
 func unvisited(st *stats) []string {
 	var never []string
 	for _, e := range events() {
@@ -424,7 +424,7 @@ func unvisited(st *stats) []string {
 			never = append(never, "the event "+e.name)
 		}
 	}
-	for _, m := range rules.Mutants(hostLadder()) {
+	for _, m := range rules.Mutants(hostRules()) {
 		if m.Condition == "" && m.Leaf && st.rules[m.Rule] == 0 {
 			never = append(never, "the rule "+m.Rule)
 		}

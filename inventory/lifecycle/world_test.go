@@ -16,34 +16,34 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// world is a physical host, its object, and all who act on them: abstracted, with
-// time in whole minutes. The walks drive it; check (in invariants_test.go) watches.
+// world simulates a physical host, its object, and everything that acts on them, with time in
+// whole minutes. Walks drive it, and check (in invariants_test.go) verifies each step.
 type world struct {
-	ladder ladder
-	now    time.Time
+	rules ruleTable
+	now   time.Time
 
-	// host as the API server has it, and the version before, for stale reads.
+	// host in the API server, and its previous version for stale reads.
 	host, previous *infrav1.IngotHost
-	gone           bool // the object was let go
+	gone           bool // the object is deleted
 
-	// What the manager keeps in status.
+	// The manager's status.
 	lastReset, softOffAt, lastContact time.Time
-	// And in its memory: since when the BMC takes the boots of which order.
+	// The manager's memory: since when the BMC accepts the boots of which order.
 	bootOf string
 	bootAt time.Time
 
-	// The server: truly on or off, what runs on it, and what is on its disk.
+	// The server: its real power state, its running system and its disk.
 	power   bool
 	running string // "", "os", "agent", "stranger"
-	disk    string // "" clean, else the instance whose data it holds, or "old"
+	disk    string // "" clean, else the instance of its data, or "old"
 	started bool   // the running agent has opened its session
 	spoke   time.Time
-	// lag is what the BMC still tells after a switch; lie is one wrong "off".
+	// lag is the old state that the BMC reports after a power action; lie is one wrong "off".
 	lag    infrav1.PowerState
 	lagEnd time.Time
 	lie    bool
 
-	// The rest of the world, as the observation tells it.
+	// The rest of the observation.
 	bmc                                      BMCProblem
 	powerUnknown, duplicate, mac, network    bool
 	addressed, exhausted, machine, apiSilent bool
@@ -53,56 +53,50 @@ type world struct {
 
 	fw firmwareWorld
 
-	// media: an image of ours is in the virtual drive; serverless: the manager knows no
-	// boot server.
+	// media: Ingot's image is in the virtual drive. serverless: the manager knows no boot server.
 	media, serverless bool
-	// methods: people and clusters care for boot methods. Not in all walks: the others go
-	// where they went before.
+	// methods: operators and clusters use boot methods. Like the switches below, it is only set
+	// in some walks, so that the other walks stay the same.
 	methods bool
 
-	// live: every other claim is for a live system, of lives in all. Not in all walks.
+	// live: every second claim is for a live system; lives counts them.
 	live  bool
 	lives int
 
-	// replugs: people put the server on other networks and change its boot NIC. Not in all
-	// walks, as methods.
+	// replugs: operators change the server's network and boot NIC.
 	replugs bool
 
-	// silences: whole networks fall silent. Not in all walks, as methods. silence is how many
-	// other hosts wait for their agents meanwhile.
+	// silences: whole networks become silent. silence is how many other hosts wait for their
+	// agents then.
 	silences bool
 	silence  int
 
-	// since is since when somebody acts on the host. interrupts: that ends in the middle of
-	// power cycles. Not in all walks, as methods.
+	// since is since when the host is reconciled. interrupts: pauses interrupt power cycles.
 	since      time.Time
 	interrupts bool
 
-	// blinds: BMCs lose sight of servers that are on; blind: this one says off. Not in all
-	// walks, as methods. proof is the manager's; proved, what the host was truly seen on or
-	// ordered off for.
+	// blinds: BMCs report off for servers that are on; blind: this one does. proof is the
+	// manager's; proved is the purpose for which the host was really seen on or powered off.
 	blinds, blind bool
 	proof         OffProof
 	proved        string
 
-	// refusals: BMCs refuse to ask systems to shut down, of late between two times. Not in
-	// all walks, as methods.
+	// refusals: BMCs refuse shutdown requests; refused has the first and the last time.
 	refusals, refusing bool
 	refused            [2]time.Time
 
-	// commands: people give commands that come too early or too late. Not in all walks, as
-	// methods. draining: the Machine of the claim is being deleted.
+	// commands: operators give commands too early or too late. draining: the Machine of the
+	// claim is being deleted.
 	commands, draining bool
-	// given are the commands that people gave last, givenAt when; carried, when those were
-	// given that were carried out last.
+	// given are the last commands, and givenAt their time; carried has the times of commands
+	// that were carried out.
 	given   map[string]string
 	givenAt time.Time
 	carried map[string]time.Time
 
-	// restores: the management cluster is restored from backups. Not in all walks, as methods.
-	// saved is the backup; restored: it was put back, and user is the instance that ran then;
-	// watched is since when managers were there without a gap. node is the instance whose Node
-	// has reported, at nodeAt.
+	// restores: the management cluster is restored from backups. saved is the backup; restored:
+	// it was restored, when the instance user ran; watched is since when managers run without a
+	// gap; node is the instance whose Node has reported, at nodeAt.
 	restores, restored bool
 	saved              *snapshot
 	user, node         string
@@ -112,9 +106,11 @@ type world struct {
 	moves int
 	trip  string // the first violation
 	last  Decision
+
+	decided func(*infrav1.IngotHost, Observation)
 }
 
-// walkPolicy is DefaultPolicy in the proportions of whole minutes.
+// walkPolicy is DefaultPolicy in whole minutes.
 func walkPolicy() Policy {
 	return Policy{SoftPowerOff: 3 * time.Minute, ShutdownPoll: time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, RetryMax: 5 * time.Minute, MaxAttempts: 3,
 		ReadingAge: halfHour, DriftAge: 20 * time.Minute, UpdatePoll: time.Minute, UpdateRead: 3 * time.Minute,
@@ -123,8 +119,8 @@ func walkPolicy() Policy {
 
 const lagTime = time.Minute // less than ResetInterval, as docs/field-notes.md says of real BMCs
 
-func newWorld(l ladder) *world {
-	w := &world{ladder: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old", fw: firmwareWorld{setting: "a", version: "1"}}
+func newWorld(l ruleTable) *world {
+	w := &world{rules: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old", fw: firmwareWorld{setting: "a", version: "1"}}
 	w.host = &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1", UID: "object-0", Generation: 1}}
 	w.host.Spec = infrav1.IngotHostSpec{
 		BMC:            &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
@@ -164,8 +160,8 @@ func (w *world) annotate(name, value string) {
 	})
 }
 
-// move makes the object anew, in another management cluster, without any status.
-// The agent that runs answers to the old one.
+// move recreates the object in another management cluster, without status. A running agent
+// still reports to the old one.
 func (w *world) move() {
 	w.loseStatus()
 	w.managerEnds()
@@ -208,10 +204,13 @@ func (w *world) observe() Observation {
 	return obs
 }
 
-// decide asks Next, and once more when it wants to see the firmware.
+// decide calls Next, and again after a reading of the firmware.
 func (w *world) decide(host *infrav1.IngotHost, obs *Observation) Decision {
 	w.observeFirmware(host, obs)
-	decision := nextBy(w.ladder, host, *obs, walkPolicy())
+	if w.decided != nil {
+		defer func() { w.decided(host, *obs) }()
+	}
+	decision := nextBy(w.rules, host, *obs, walkPolicy())
 	if _, ok := decision.Step.(LookInside); !ok {
 		return decision
 	}
@@ -219,10 +218,10 @@ func (w *world) decide(host *infrav1.IngotHost, obs *Observation) Decision {
 	w.fw.looked = decision.Rule
 	if w.fw.closed {
 		w.fails(obs)
-		return nextBy(w.ladder, host, *obs, walkPolicy())
+		return nextBy(w.rules, host, *obs, walkPolicy())
 	}
 	obs.Firmware = w.look(host)
-	return nextBy(w.ladder, host, *obs, walkPolicy())
+	return nextBy(w.rules, host, *obs, walkPolicy())
 }
 
 func (w *world) tellPower() infrav1.PowerState {
@@ -243,8 +242,8 @@ func (w *world) tellPower() infrav1.PowerState {
 	}
 }
 
-// reconcile is one turn of the host controller. It saves its memory before it
-// switches; crash says where the manager dies.
+// reconcile is one reconcile of the host controller, which saves its state before power actions.
+// With crash, the manager crashes after that.
 func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	if w.gone {
 		return
@@ -275,8 +274,7 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	}
 }
 
-// tell saves the power as the BMC told it, and the condition that claims go by, if it
-// changed.
+// tell saves the reported power state, and the condition Available if it changed.
 func (w *world) tell(obs Observation, decision Decision) {
 	if w.host.Status.Power != obs.Power {
 		w.host = w.host.DeepCopy()
@@ -314,7 +312,7 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 			w.ask()
 		}
 		if !crash && !(step.Graceful && w.refusing) {
-			w.proof, w.proved = w.proof.Ordered(host), offWish(w.host)
+			w.proof, w.proved = w.proof.Ordered(host), offPurpose(w.host)
 		}
 		if !crash && !step.Graceful {
 			w.switchTo(false, "")
@@ -355,7 +353,7 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 	}
 }
 
-// ask asks the system to shut down, if the BMC does.
+// ask requests a shutdown, which the BMC may refuse.
 func (w *world) ask() {
 	switch {
 	case !w.refusing:
@@ -367,7 +365,7 @@ func (w *world) ask() {
 	}
 }
 
-// refusedLong: it has not done so, at every try, for as long as a system has to shut down.
+// refusedLong reports whether the BMC has refused all requests for Policy.SoftPowerOff.
 func (w *world) refusedLong() bool {
 	return !w.refused[0].IsZero() && w.refused[1].Sub(w.refused[0]) >= walkPolicy().SoftPowerOff
 }
@@ -379,7 +377,7 @@ func (w *world) fromDisk() string {
 	return "os"
 }
 
-// switchTo changes the power; the BMC may tell the old state for a while.
+// switchTo changes the power. The BMC may report the old state for a while.
 func (w *world) switchTo(on bool, running string) {
 	w.lag, w.lagEnd = infrav1.PowerStateOff, w.now.Add(lagTime)
 	if w.power {
@@ -394,12 +392,12 @@ func (w *world) switchTo(on bool, running string) {
 	}
 }
 
-// agentStep lets the agent that runs take its next step, well or badly. The session
-// reads the host live and refuses what no longer holds (I5).
+// agentStep is the next step of the running agent, with an outcome. The session reads the host
+// without a cache and refuses an outdated order (I5).
 func (w *world) agentStep(outcome infrav1.OrderOutcome) {
 	order := w.order()
 	if order == nil || order.Result != nil || order.Revoked != nil || w.gone {
-		w.switchTo(false, "") // told to stop: it powers off
+		w.switchTo(false, "") // the session refuses it, so it powers off
 		return
 	}
 	w.lastContact, w.spoke = w.now, w.now
@@ -459,8 +457,8 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	})
 }
 
-// secondKey: another agent comes with the same token. After the start of a live system
-// that is what its reboot looks like.
+// secondKey simulates another agent with the same token. After the start of a live system that
+// is its reboot.
 func (w *world) secondKey() {
 	if order := w.order(); !order.LiveStartedAt.IsZero() {
 		w.write(func(h *infrav1.IngotHost) {

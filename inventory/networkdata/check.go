@@ -14,9 +14,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Check says what is wrong with networkData whatever the host: what the schema cannot
-// see, since it needs more than one field. Each error names the field, its value and what
-// to do.
+// Check validates what the schema cannot, because it depends on more than one field. Each error
+// has the field, its value and a remedy.
 func Check(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
 	if data == nil {
 		return nil
@@ -50,7 +49,7 @@ func Check(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
 	return c.errs
 }
 
-// paths are those of the links, in the order of linksOf.
+// paths returns the paths of the links, in the order of linksOf.
 func paths(path *field.Path, data *infrav1.NetworkData) []*field.Path {
 	var out []*field.Path
 	for i := range data.Ethernets {
@@ -65,15 +64,15 @@ func paths(path *field.Path, data *infrav1.NetworkData) []*field.Path {
 	return out
 }
 
-// checker gathers what is wrong.
+// checker collects errors.
 type checker struct {
 	links []link
 	// paths of the links.
 	paths  []*field.Path
 	byName map[string]*link
-	// memberOf are the bonds of ethernets.
+	// memberOf has the bond of each ethernet in one.
 	memberOf map[string]string
-	// static addresses, and who leads where (see keyOf), so far.
+	// static addresses and routes (see keyOf) so far, with their links.
 	static      map[netip.Addr]string
 	leads       map[string]string
 	recorded    map[infrav1.AddressSource]string
@@ -86,14 +85,14 @@ func (c *checker) refuse(path *field.Path, value any, format string, args ...any
 }
 
 func (c *checker) name(path *field.Path, l *link) {
-	if other, taken := c.byName[l.name]; taken && other.kind != l.kind { // within a kind the schema says so
+	if other, taken := c.byName[l.name]; taken && other.kind != l.kind { // the schema checks within a kind
 		c.refuse(path, l.name, "is the name of one of %s already; give this one another name", other.kind)
 		return
 	}
 	c.byName[l.name] = l
 }
 
-// nics: two ethernets by one selector mean one interface on every host.
+// nics refuses two ethernets with equal selectors, which select the same interface.
 func (c *checker) nics(path *field.Path, list []infrav1.NetworkEthernet) {
 	for i := range list {
 		for j := range list[:i] {
@@ -143,7 +142,7 @@ func (c *checker) vlan(path *field.Path, l *link) {
 	}
 }
 
-// config checks what links of every kind have.
+// config checks the fields of all kinds of links.
 func (c *checker) config(path *field.Path, l *link) {
 	config := l.config
 	if bond := c.memberOf[l.name]; bond != "" {
@@ -174,11 +173,11 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 		c.recorded[address.Source] = l.name
 	case infrav1.AddressReservation:
 		if address.NetworkRef == nil {
-			return // the schema says so
+			return // the schema refuses it
 		}
 		below := l.name
 		if l.kind == vlans {
-			below = l.vlan.Link // whose interfaces the VLAN's are
+			below = l.vlan.Link // a VLAN has the interfaces of its link
 		}
 		key := below + "/" + address.NetworkRef.Name
 		if other := c.reservation[key]; other != "" {
@@ -186,14 +185,13 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 			return
 		}
 		c.reservation[key] = l.name
-	default: // what a pool gives is not known yet
+	default: // the addresses of pools are not known yet
 		return
 	}
 }
 
-// lead notes who leads where; two routes to one destination are one too many, unless their
-// metrics differ. What addresses bring is known with their networks and pools: Resolve looks
-// at that, and SurplusIn at what of it is known before.
+// lead refuses two routes to one destination with the same metric. Resolve and SurplusIn check
+// the routes that come with addresses.
 func (c *checker) lead(path *field.Path, r infrav1.LinkRoute, who string) {
 	to := destination(r.To)
 	switch other, taken := c.leads[keyOf(r)]; {
@@ -209,7 +207,7 @@ func (c *checker) lead(path *field.Path, r infrav1.LinkRoute, who string) {
 func (c *checker) staticAddress(path *field.Path, l *link, text string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
-		return // the schema says so
+		return // the schema refuses it
 	}
 	address := prefix.Addr()
 	whole := prefix.Bits() >= address.BitLen()-1 // RFC 3021: both addresses of a /31 are hosts
@@ -239,7 +237,7 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	to, toErr := netip.ParsePrefix(r.To)
 	via, viaErr := netip.ParseAddr(r.Via)
 	if toErr != nil || viaErr != nil {
-		return // the schema says so
+		return // the schema refuses it
 	}
 	c.lead(path.Child("to"), r, "a route of "+l.name)
 	config := l.config
@@ -259,7 +257,7 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	}
 }
 
-// mtus: what is carried must not be larger than what carries it, and IPv6 has a least.
+// mtus refuses links with a larger MTU than the links below them, or too small a one for IPv6.
 func (c *checker) mtus() {
 	for i := range c.links {
 		c.leastMTU(c.paths[i].Child("mtu"), &c.links[i])
@@ -269,7 +267,7 @@ func (c *checker) mtus() {
 			continue
 		}
 		switch at := c.pathOf(n.upper).Child("mtu"); {
-		case n.upper.kind == bonds: // whose frames are those of its members
+		case n.upper.kind == bonds: // its members send its frames
 			of := n.upper.name
 			if !n.upper.said {
 				of += ", which its VLANs ask for"
@@ -287,7 +285,7 @@ func (c *checker) pathOf(l link) *field.Path {
 	return c.paths[slices.IndexFunc(c.links, func(other link) bool { return other.kind == l.kind && other.name == l.name })]
 }
 
-// leastMTU refuses what is too small for IPv6. A VLAN that says none has that of its link.
+// leastMTU refuses an MTU that is too small for IPv6. A VLAN without one has that of its link.
 func (c *checker) leastMTU(path *field.Path, l *link) {
 	if l.config.MTU == nil || *l.config.MTU >= leastIPv6MTU {
 		return
@@ -302,8 +300,8 @@ func (c *checker) leastMTU(path *field.Path, l *link) {
 	}
 }
 
-// speaksIPv6 says that a link has, or is told, IPv6 addresses. What a pool gives is not
-// known yet.
+// speaksIPv6 reports whether a link gets IPv6 addresses. It ignores pools, whose addresses are
+// not known yet.
 func speaksIPv6(config infrav1.LinkConfig) bool {
 	return config.DHCP == infrav1.DHCPFamilyIPv6 || config.DHCP == infrav1.DHCPFamilyDualStack ||
 		config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept ||

@@ -80,9 +80,8 @@ func randomData(r *rand.Rand) *infrav1.NetworkData {
 	return data
 }
 
-// What admission takes of data in which all is written, a host that has the interfaces can
-// have: nobody waits for a host that there cannot be.
-func TestWhatIsAdmittedResolves(t *testing.T) {
+// Admitted networkData with static addresses resolves on a host with the interfaces.
+func TestAdmittedDataResolves(t *testing.T) {
 	admitted, vlans := 0, 0
 	for seed := range needs.Sample(5000) {
 		data := randomData(rand.New(rand.NewPCG(seed, 1)))

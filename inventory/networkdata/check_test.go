@@ -15,8 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Each refusal names the field and says what to do. How it reads to a person, with the
-// value, stands in test/validation.
+// Each refusal has the field and a remedy. test/validation has the complete texts.
 func TestCheck(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change      func(*infrav1.NetworkData)
@@ -157,7 +156,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// As many routes as the schema admits are more than a claim holds.
+// The maximum number of routes in the schema exceeds the length of a claim.
 func TestCheckLength(t *testing.T) {
 	data := &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", boot)}}
 	for i := range 32 {
@@ -181,9 +180,8 @@ func TestCheckLength(t *testing.T) {
 	}
 }
 
-// No text is longer than what it is taken for, so that none is taken for short that is
-// not.
-func TestLengthIsBounded(t *testing.T) {
+// No text is longer than its estimate.
+func TestLengthEstimateIsUpperBound(t *testing.T) {
 	longest := strings.Repeat("d", 253)
 	address := static("fd00:ffff:ffff:ffff:ffff:ffff:ffff:ff01/128")
 	config := infrav1.LinkConfig{MTU: new(int32(65535)), DHCP: infrav1.DHCPFamilyDualStack, RouterAdvertisements: infrav1.RouterAdvertisementsIgnore,

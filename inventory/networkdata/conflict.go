@@ -17,13 +17,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// ErrTaken: an address is somebody else's.
+// ErrTaken means that another host, network or Cluster uses an address.
 var ErrTaken = errors.New("the address is in use")
 
-// free says whether the link may have the addresses that it was given: ErrTaken where one
-// is somebody else's. What is recorded for the host is its own, and that of a pool or a
-// reservation was looked at by who gave it, but for who has it by now. The endpoint of its
-// own Cluster nobody but a control plane may have, on any network.
+// free fails with ErrTaken if the link may not have one of its addresses. Addresses that are
+// recorded for the host are its own. Addresses of pools and reservations were checked when they
+// were assigned, except for their present users. Only a control plane may have the endpoint of
+// its own Cluster, on any network.
 func (l *link) free(from Sources, macs []string) error {
 	for i, want := range l.config.Addresses {
 		address := l.addresses[i].Addr()
@@ -56,9 +56,9 @@ func (s Sources) isRecorded(address netip.Addr) bool {
 	return s.Recorded != nil && s.Recorded.Address.Addr() == address || s.RecordedIPv6 != nil && s.RecordedIPv6.Address.Addr() == address
 }
 
-// Kept says which network keeps an address that a machine may not take by writing it
-// down, and for what. A machine may be a DNS or NTP server, and have what is reserved for
-// its interfaces.
+// Kept returns the network that keeps an address, and its use, if a machine may not have the
+// address as a static one. A machine may be a DNS or NTP server, and may have what is reserved
+// for its interfaces.
 func Kept(networks map[string]infrav1.IngotNetworkSpec, address netip.Addr, macs ...string) (string, addressuse.Use) {
 	for _, name := range slices.Sorted(maps.Keys(networks)) {
 		if use := addressuse.Of(networks[name], address, macs...); use != addressuse.None && use != addressuse.Server {
@@ -68,8 +68,8 @@ func Kept(networks map[string]infrav1.IngotNetworkSpec, address netip.Addr, macs
 	return "", addressuse.None
 }
 
-// Candidates are the addresses that a host may be given besides those that are recorded
-// for it, whatever the host: whose they are is to be known before one is chosen.
+// Candidates returns the addresses that networkData may assign to any host, without recorded
+// ones. The caller must know their users before a host is selected.
 func Candidates(data *infrav1.NetworkData, around Surroundings) []netip.Addr {
 	found := map[netip.Addr]bool{}
 	add := func(address netip.Addr) {
@@ -99,7 +99,7 @@ func Candidates(data *infrav1.NetworkData, around Surroundings) []netip.Addr {
 	return slices.SortedFunc(maps.Keys(found), netip.Addr.Compare)
 }
 
-// Exclusive are the addresses of the network that one system alone may have: those of
+// Exclusive returns the addresses of the network that only one system may have: those of
 // IngotNetworks.
 func (n Network) Exclusive(networks map[string]infrav1.IngotNetworkSpec) []netip.Addr {
 	var out []netip.Addr
@@ -113,9 +113,8 @@ func (n Network) Exclusive(networks map[string]infrav1.IngotNetworkSpec) []netip
 	return out
 }
 
-// Assigned says which of the addresses that a claim keeps (ClaimedNetwork.Addresses) is
-// whose, by its place in networkData. It is nil where they are not those of the data,
-// which is immutable.
+// Assigned maps the addresses of a claim (ClaimedNetwork.Addresses) to their places in
+// networkData, which is immutable. Nil: they are not of this networkData.
 func Assigned(data *infrav1.NetworkData, addresses []string) map[Place]netip.Addr {
 	out := map[Place]netip.Addr{}
 	for _, l := range linksOf(data) {
@@ -136,8 +135,8 @@ func Assigned(data *infrav1.NetworkData, addresses []string) map[Place]netip.Add
 	return out
 }
 
-// IsGivenBy says whether the address is one that a claim keeps (ClaimedNetwork.Addresses)
-// and the pool gave. The same address of another pool may be another place.
+// IsGivenBy reports whether the address is one of a claim (ClaimedNetwork.Addresses) and came
+// from the pool.
 func IsGivenBy(pool infrav1.AddressPoolReference, data *infrav1.NetworkData, addresses []string, address netip.Addr) bool {
 	assigned := Assigned(data, addresses)
 	return slices.ContainsFunc(PoolPlaces(data), func(place PoolPlace) bool {
@@ -146,7 +145,7 @@ func IsGivenBy(pool infrav1.AddressPoolReference, data *infrav1.NetworkData, add
 	})
 }
 
-// Written is an address that stands in networkData itself.
+// Written is a static address of networkData.
 type Written struct {
 	Path    *field.Path
 	Address netip.Prefix

@@ -32,9 +32,8 @@ func holding(holders addressuse.Holders, name, recordedIP, claimed string) {
 	holders.Claimed(host)
 }
 
-// An address that is somebody else's is not given, wherever it comes from; on networks
-// that Ingot does not know nobody can tell.
-func TestTaken(t *testing.T) {
+// An address in use is refused from any source. Networks that Ingot does not know are not checked.
+func TestAddressInUse(t *testing.T) {
 	holders := addressuse.Holders{}
 	holding(holders, "b01", "10.10.0.77", "10.10.0.78")
 	holding(holders, "b02", "", "10.30.7.2")
@@ -90,8 +89,8 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// Of its own Cluster's endpoint only a control plane may make its address, by a decision of
-// people and not of a pool; nobody of another's, but a host for which it is recorded.
+// Only a control plane may have the endpoint of its own Cluster, and not from a pool. The endpoint of another
+// Cluster is only for a host for which it is recorded.
 func TestEndpoints(t *testing.T) {
 	own, other := types.NamespacedName{Namespace: "dc1", Name: "own"}, types.NamespacedName{Namespace: "dc1", Name: "other"}
 	mustBe := netip.MustParseAddr
@@ -137,7 +136,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// What may be given is known before a host is, and where it came from afterwards.
+// The possible addresses are known before the host, and their sources afterwards.
 func TestCandidatesAndAssigned(t *testing.T) {
 	data := bondAndVLAN()
 	data.VLANs[0].Addresses = append(data.VLANs[0].Addresses, static("10.10.0.80/24"), static("198.51.100.9/24"))
@@ -171,8 +170,7 @@ func TestCandidatesAndAssigned(t *testing.T) {
 	}
 }
 
-// An address of a pool is told from the same address of another, and from what stands in
-// networkData.
+// An address of a pool differs from the same address of another pool or in networkData.
 func TestIsGivenBy(t *testing.T) {
 	data := bondAndVLAN()
 	data.VLANs[0].Addresses = append(data.VLANs[0].Addresses, static("198.51.100.9/24"))
@@ -198,7 +196,7 @@ func TestIsGivenBy(t *testing.T) {
 	}
 }
 
-// Exclusive are the addresses on Ingot's networks alone.
+// Only addresses on IngotNetworks are exclusive.
 func TestExclusive(t *testing.T) {
 	network, err := Resolve(bondAndVLAN(), sources())
 	if err != nil {

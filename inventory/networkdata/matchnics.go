@@ -15,24 +15,24 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// ErrMisfit: this host cannot have the network that is asked for; another one may.
+// ErrMisfit means that this host does not fit networkData. Another one may.
 var ErrMisfit = errors.New("the network asked for does not fit the host")
 
-// Host is what is known of a host's interfaces.
+// Host has the interfaces of a host.
 type Host struct {
-	// Key names it. What it has itself is no reason to give it to nobody.
+	// Key is the host's name. Addresses that it has itself count as free.
 	Key types.NamespacedName
-	// BootMAC is the address of the interface that it boots from.
+	// BootMAC is the MAC address of the boot interface.
 	BootMAC string
 	NICs    []infrav1.HardwareNIC
 }
 
-// Misfit is an ethernet of networkData that a host has no interface for. Another may do.
+// Misfit is an ethernet of networkData for which a host has no interface.
 type Misfit struct {
-	// Ethernet is its place in ethernets; Name is its name.
+	// Ethernet is its index in ethernets; Name is its name.
 	Ethernet int
 	Name     string
-	// Why in words for people, of this host's interfaces.
+	// Why describes the interfaces of the host.
 	Why string
 }
 
@@ -40,7 +40,7 @@ func (m Misfit) Error() string {
 	return fmt.Sprintf("networkData.ethernets[%d].nic of %s: %s", m.Ethernet, m.Name, m.Why)
 }
 
-// Misfits lists every ethernet that a host has no interface for; Fit tells of the first.
+// Misfits lists every ethernet for which the host has no interface. Fit only reports the first.
 func Misfits(data *infrav1.NetworkData, host Host) []Misfit {
 	if data == nil {
 		return nil
@@ -55,8 +55,8 @@ func Misfits(data *infrav1.NetworkData, host Host) []Misfit {
 	return out
 }
 
-// Fit says whether a host has the interfaces that networkData asks for, wherever their
-// addresses come from: ErrMisfit if not. Without networkData any host has.
+// Fit fails with ErrMisfit if the host lacks an interface for networkData. It ignores addresses.
+// Nil data fits any host.
 func Fit(data *infrav1.NetworkData, host Host) error {
 	if data == nil {
 		return nil
@@ -65,9 +65,9 @@ func Fit(data *infrav1.NetworkData, host Host) error {
 	return err
 }
 
-// FitHost is Fit, and says besides whether a host has the addresses that are its own: those
-// recorded for it, and those that networks reserve for its interfaces. What pools give is
-// not known before a machine is there, and what is written any host has.
+// FitHost is Fit, and also fails with ErrMisfit if an address is missing that is recorded for
+// the host or that a network reserves for its interfaces. It ignores pools, whose addresses are
+// only known with a machine.
 func FitHost(data *infrav1.NetworkData, from Sources) error {
 	if data == nil {
 		return nil
@@ -92,7 +92,7 @@ func FitHost(data *infrav1.NetworkData, from Sources) error {
 	return nil
 }
 
-// choose finds the interface of each ethernet, by its name.
+// choose returns the interface of each ethernet, by the ethernet's name.
 func choose(ethernets []infrav1.NetworkEthernet, host Host) (map[string]infrav1.HardwareNIC, error) {
 	c := newChoice(host)
 	for i := range ethernets {
@@ -103,7 +103,7 @@ func choose(ethernets []infrav1.NetworkEthernet, host Host) (map[string]infrav1.
 	return c.chosen, nil
 }
 
-// choice is of the interfaces of one host.
+// choice has the chosen interfaces of one host.
 type choice struct {
 	host Host
 	// chosen by the name of the ethernet, and the names by MAC address.
@@ -115,8 +115,8 @@ func newChoice(host Host) *choice {
 	return &choice{host: host, chosen: map[string]infrav1.HardwareNIC{}, takenBy: map[string]string{}}
 }
 
-// add says why the host has no interface for an ethernet; empty: it has. Two that mean the
-// same one are a misfit: the second would take the interface's name away.
+// add returns why the host has no interface for an ethernet. Empty: it has one. Two ethernets
+// with the same interface are a misfit, because an interface has one name.
 func (c *choice) add(ethernet infrav1.NetworkEthernet) (why string) {
 	nic, err := find(ethernet.NIC, c.host)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *choice) add(ethernet infrav1.NetworkEthernet) (why string) {
 	return ""
 }
 
-// find returns the one interface that the selector means.
+// find returns the interface that the selector selects.
 func find(want infrav1.NICSelector, host Host) (infrav1.HardwareNIC, error) {
 	var left []infrav1.HardwareNIC
 	for _, nic := range host.NICs {
@@ -167,7 +167,7 @@ func matches(want infrav1.NICSelector, nic infrav1.HardwareNIC, bootMAC string) 
 	return true
 }
 
-// matchesPCI compares bus addresses; a * at the end stands for anything.
+// matchesPCI compares bus addresses. A trailing * matches any suffix.
 func matchesPCI(want, have string) bool {
 	if begin, ok := strings.CutSuffix(want, "*"); ok {
 		return have != "" && strings.HasPrefix(have, begin)
@@ -175,14 +175,14 @@ func matchesPCI(want, have string) bool {
 	return want == have
 }
 
-// comparePCI orders bus addresses as the bus does. They are hexadecimal digits of fixed
-// width, but for the domain, which may be longer (0000:3b:00.0, 10000:01:00.0).
+// comparePCI orders bus addresses as the bus does. They are hexadecimal digits of fixed width,
+// except for a longer domain (0000:3b:00.0, 10000:01:00.0).
 func comparePCI(a, b string) int {
 	domain := func(s string) int { return strings.Index(s, ":") }
 	return cmp.Or(cmp.Compare(domain(a), domain(b)), strings.Compare(a, b))
 }
 
-// asked says in words what a selector asks, but for position.
+// asked describes a selector without its position.
 func asked(want infrav1.NICSelector) string {
 	var words []string
 	say := func(set bool, format string, args ...any) {

@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Every ethernet that a host has no interface for is told, and Fit tells of the first.
-func TestEveryMisfit(t *testing.T) {
+// Misfits lists every ethernet without an interface, and Fit reports the first.
+func TestMisfitsListsEveryEthernet(t *testing.T) {
 	data := func(nics ...infrav1.NICSelector) *infrav1.NetworkData {
 		out := &infrav1.NetworkData{}
 		for i, nic := range nics {

@@ -13,19 +13,18 @@ import (
 // defaultMTU is the kernel's for Ethernet, in bytes.
 const defaultMTU int32 = 1500
 
-// leastIPv6MTU is the least that IPv6 does with (RFC 8200, section 5): on a link that takes
-// less the kernel has none of it.
+// leastIPv6MTU is the minimum for IPv6 in bytes (RFC 8200, section 5). With less, the kernel
+// disables IPv6 on the link.
 const leastIPv6MTU int32 = 1280
 
-// narrow is a link that takes less at once than another that it carries may send.
+// narrow is a link with a smaller MTU than a link above it.
 type narrow struct{ lower, upper link }
 
-// settleMTUs has what carries a link take as much as the link, where nobody says what it
-// takes: a link without addresses that carries VLANs, and the members of bonds. The other
-// VLANs of such a link keep what they would have without that: the kernel gives a VLAN
-// what its link has, and a segment that takes less drops what is larger. It returns
-// where one takes less all the same. MTUs may come from networks, which only the host's
-// addresses name: admission asks before that, and tells what is not known then (mtus).
+// settleMTUs raises the MTUs of links without one to those of the links above them: of links
+// without addresses that carry VLANs, and of members of bonds. Other VLANs of such a link then
+// get the default, because the kernel would give them the raised MTU, and their segments may
+// drop larger frames. It returns the links that are still too narrow. MTUs may come from
+// networks, which are only known with the host; admission calls it before that (see mtus).
 func settleMTUs(links []link) []narrow {
 	byName := map[string]*link{}
 	for i := range links {
@@ -60,7 +59,7 @@ func settleMTUs(links []link) []narrow {
 	return out
 }
 
-// carriers are the links that a link is on: those of a VLAN and of a bond.
+// carriers returns the links below a VLAN or a bond.
 func (l *link) carriers() []string {
 	switch l.kind {
 	case vlans:
@@ -71,8 +70,8 @@ func (l *link) carriers() []string {
 	return nil
 }
 
-// silent says that nothing but VLANs goes over the link, so that nobody on its own segment
-// minds how much it sends at once. What a VLAN has raised already may be raised again.
+// silent reports whether only VLANs use the link, so that its MTU may be raised. An MTU that a
+// VLAN raised may be raised again.
 func (l *link) silent() bool {
 	return !l.said && len(l.config.Addresses) == 0 && l.config.DHCP == "" && l.config.RouterAdvertisements != infrav1.RouterAdvertisementsAccept
 }
@@ -84,7 +83,7 @@ func larger(a, b *int32) *int32 {
 	return b
 }
 
-// takes is what a link takes at once.
+// takes returns the MTU of a link.
 func (l *link) takes() int32 {
 	if l.config.MTU != nil {
 		return *l.config.MTU
@@ -92,29 +91,29 @@ func (l *link) takes() int32 {
 	return defaultMTU
 }
 
-// mayBeTold says that the MTU of a link may be that of a network that an address comes from,
-// which is known with the host. Pools tell none.
+// mayBeTold reports whether the MTU of a link may come from the network of an address, which is
+// only known with the host. Pools have no MTU.
 func (l *link) mayBeTold() bool {
 	return !l.said && slices.ContainsFunc(l.config.Addresses, func(a infrav1.LinkAddress) bool {
 		return a.Source == infrav1.AddressRecorded || a.Source == infrav1.AddressRecordedIPv6 || a.Source == infrav1.AddressReservation
 	})
 }
 
-// carries says whether lower takes what upper may send at once. What DHCP or a router tells
-// a link is not known here.
+// carries reports whether the MTU of lower is sufficient for upper. An MTU from DHCP or router
+// advertisements is unknown and counts as sufficient.
 func carries(lower, upper link) bool {
 	learns := lower.config.DHCP != "" || lower.config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept
 	return upper.config.MTU == nil || lower.config.MTU == nil && learns || lower.takes() >= *upper.config.MTU
 }
 
-// why a host cannot have both.
+// why describes the conflict.
 func (n narrow) why() string {
 	mtu := n.upper.takes()
 	return fmt.Sprintf("mtu %d of %s, in networkData or of a network that it has an address of, does not pass %s, which takes %d: say mtu %d of %s in networkData",
 		mtu, n.upper.name, n.lower.name, n.lower.takes(), mtu, n.lower.name)
 }
 
-// passDownMTU gives members of bonds the MTU of their bond.
+// passDownMTU gives members of bonds without an MTU that of the bond.
 func passDownMTU(links []link) {
 	for _, b := range links {
 		if b.kind != bonds || b.config.MTU == nil {

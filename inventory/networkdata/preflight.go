@@ -9,7 +9,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Reserved is an address that an IngotNetwork is to have reserved.
+// Reserved is an address with source Reservation, for which an IngotNetwork needs an entry.
 type Reserved struct {
 	// Path leads to the entry of addresses.
 	Path    *field.Path
@@ -19,7 +19,7 @@ type Reserved struct {
 	leads bool
 }
 
-// The default routes. Reserved addresses are of IPv4.
+// The default routes.
 const (
 	leadIPv4 = "0.0.0.0/0"
 	leadIPv6 = "::/0"
@@ -46,15 +46,14 @@ func ReservedIn(path *field.Path, data *infrav1.NetworkData) []Reserved {
 // Surplus is an address whose gateway would be one default route too many.
 type Surplus struct {
 	Reserved
-	// Router is the gateway that comes with the address; Other says for people what is the
-	// default route beside it.
+	// Router is the gateway of the address. Other describes the other default route.
 	Router, Other string
 }
 
-// SurplusIn lists what Resolve would refuse for every host with the networks as they are:
-// gateways of reserved addresses beside one another, or beside a default route that is
-// written. What is recorded for a host, and what a pool gives, only the choice of a host
-// shows. path leads to the data.
+// SurplusIn lists the gateways of reserved addresses that Resolve would refuse for every host
+// with the present networks, because there is another such gateway or a written default route.
+// Addresses that are recorded or come from a pool are only known with the host. path leads to
+// the data.
 func SurplusIn(path *field.Path, data *infrav1.NetworkData, networks map[string]infrav1.IngotNetworkSpec) []Surplus {
 	var out []Surplus
 	other := writtenLead(data)
@@ -72,8 +71,7 @@ func SurplusIn(path *field.Path, data *infrav1.NetworkData, networks map[string]
 	return out
 }
 
-// writtenLead is who in networkData itself says the default route of IPv4, without a
-// metric; empty: nobody.
+// writtenLead describes the default route of IPv4 without a metric in networkData. Empty: none.
 func writtenLead(data *infrav1.NetworkData) string {
 	for _, l := range linksOf(data) {
 		for _, r := range l.config.Routes {

@@ -13,9 +13,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What is said to be one default route too many before there is a host is what the choice
-// of a host then refuses, and nothing else is said.
-func TestSurplusIsWhatResolveRefuses(t *testing.T) {
+// SurplusIn lists exactly the gateways that Resolve refuses.
+func TestSurplusMatchesResolve(t *testing.T) {
 	known := map[string]infrav1.IngotNetworkSpec{
 		"storage": {Subnet: "10.30.0.0/16", Gateway: "10.30.0.1", Reservations: []infrav1.NetworkReservation{{MAC: portA, IP: "10.30.7.1"}}},
 		"backup": {Subnet: "10.40.0.0/16", Gateway: "10.40.0.1",

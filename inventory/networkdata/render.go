@@ -14,8 +14,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Config is the text that cloud-init reads: the file network-config of a NoCloud seed,
-// version 2, without the key "network", which cloud-init before 23.4 does not know there.
+// Config returns the text for cloud-init: the file network-config of a NoCloud seed, version 2,
+// without the key "network", which cloud-init before 23.4 does not accept there.
 func (n Network) Config() string {
 	root := mapping{{"version", 2}}
 	for _, kind := range []string{ethernets, bonds, vlans} {
@@ -34,7 +34,7 @@ func (n Network) Config() string {
 	return b.String()
 }
 
-// entry is one device definition.
+// entry returns the device definition of a link.
 func (l link) entry() mapping {
 	var m mapping
 	switch l.kind {
@@ -76,12 +76,12 @@ func (l link) entry() mapping {
 	return m
 }
 
-// defaultMonitor is how often links are looked at, in ms: the kernel by itself does not
-// look at all, and a bond would send into a dead link.
+// defaultMonitor is the interval of link monitoring in ms. By default the kernel does not monitor
+// links, and a bond would send into a dead one.
 const defaultMonitor = 100
 
-// parameters of a bond, in netplan's words. Intervals are in ms where they have no unit;
-// cloud-init's schema wants that of mii-monitor-interval as text.
+// parameters returns the parameters of a bond for netplan. Intervals without a unit are in ms.
+// cloud-init's schema requires mii-monitor-interval as text.
 func parameters(bond *infrav1.NetworkBond) mapping {
 	monitor := int32(defaultMonitor)
 	if bond.MonitorMilliseconds != nil {
@@ -136,8 +136,7 @@ func prefixes(list []netip.Prefix) []any {
 	return out
 }
 
-// mapping is a YAML mapping in its order: readers find the parts of a link where they
-// expect them. Values are mapping, []any, string, int and bool.
+// mapping is an ordered YAML mapping. Values are mapping, []any, string, int and bool.
 type mapping []entry
 
 type entry struct {
@@ -175,24 +174,24 @@ func writeList(b *strings.Builder, list []any, indent string) {
 	}
 }
 
-// plain are the texts that need no quotes: letters first, so that none is a number, a
-// date or, as MAC addresses are to YAML 1.1, a number of base 60.
+// plain matches texts without quotes. They start with a letter, so that none is a number, a date
+// or, like MAC addresses in YAML 1.1, a number of base 60.
 var plain = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
 
-// words are plain and mean something else to some parser of YAML.
-var words = map[string]bool{"true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "null": true, "y": true, "n": true}
+// reservedWords has plain texts that some YAML parsers read as other types.
+var reservedWords = map[string]bool{"true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "null": true, "y": true, "n": true}
 
 func scalar(value any) string {
 	text, ok := value.(string)
 	switch {
 	case !ok:
 		return fmt.Sprint(value)
-	case plain.MatchString(text) && !words[text]:
+	case plain.MatchString(text) && !reservedWords[text]:
 		return text
 	}
 	quoted, err := json.Marshal(text) // JSON's strings are YAML's
 	if err != nil {
-		return `""` // it never fails for strings
+		return `""` // strings never fail
 	}
 	return string(quoted)
 }

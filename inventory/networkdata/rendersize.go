@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxConfig is how long the text may be, in bytes: what spec.claim.network.config of an
-// IngotHost holds.
+// MaxConfig is the maximum length of the text in bytes, as in spec.claim.network.config of an
+// IngotHost.
 const MaxConfig = 65536
 
-// Bytes that parts of the text need at most, with their indentation: of a link beside its
-// lists, of its bond, an address, a route with its metric, a DNS server, a search domain.
+// The maximum bytes for the parts of the text, with indentation: a link without its lists, its
+// bond, an address, a route with metric, a DNS server, a search domain.
 const (
 	linkBytes    = 512
 	bondBytes    = 512
@@ -25,8 +25,8 @@ const (
 	domainBytes  = 288
 )
 
-// length is that of the text in bytes, or 0 where it is MaxConfig at most: hosts are
-// judged by the thousand, and few texts come near it.
+// length returns the length of the text in bytes, or 0 if it is at most MaxConfig. It renders
+// only texts that may be too long, since thousands of hosts are checked.
 func (n Network) length() int {
 	most := 0
 	for _, l := range n.links {
@@ -44,7 +44,7 @@ func (n Network) length() int {
 	return 0
 }
 
-// length refuses what would be too long on any host, whatever its addresses.
+// length refuses data whose text is too long on any host.
 func (c *checker) length(path *field.Path) {
 	if len(c.errs) > 0 {
 		return

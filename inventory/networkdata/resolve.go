@@ -16,24 +16,24 @@ import (
 // Network is the network of one installed system.
 type Network struct{ links []link }
 
-// link is one entry of the text.
+// link is one entry of the network configuration.
 type link struct {
 	kind, name string
-	// mac that an ethernet is matched by, or that a bond has.
+	// mac matches an ethernet, or is the MAC address of a bond.
 	mac string
 	// bond and vlan are set for their kinds.
 	bond *infrav1.NetworkBond
 	vlan *infrav1.NetworkVLAN
-	// config as it was asked for; of it mtu, routes, DNS servers and search domains are
-	// filled in from where the addresses come from.
+	// config of networkData. MTU, DNS servers and search domains may come from the networks of
+	// the addresses.
 	config infrav1.LinkConfig
-	// said: networkData says the mtu itself.
+	// said: networkData has the MTU.
 	said      bool
 	addresses []netip.Prefix
 	routes    []route
 }
 
-// route with where it comes from, for people.
+// route is a route and a description of its source.
 type route struct {
 	infrav1.LinkRoute
 	from string
@@ -46,7 +46,7 @@ const (
 	vlans     = "vlans"
 )
 
-// linksOf lists the links, each with its configuration.
+// linksOf lists the links: ethernets, bonds, then VLANs.
 func linksOf(data *infrav1.NetworkData) []link {
 	if data == nil {
 		return nil
@@ -67,7 +67,7 @@ func linksOf(data *infrav1.NetworkData) []link {
 	return links
 }
 
-// AsksDHCP reports for which families a link of the network asks DHCP.
+// AsksDHCP reports for which address families a link uses DHCP.
 func AsksDHCP(data *infrav1.NetworkData) (ipv4, ipv6 bool) {
 	for _, l := range linksOf(data) {
 		ipv4 = ipv4 || l.config.DHCP == infrav1.DHCPFamilyIPv4 || l.config.DHCP == infrav1.DHCPFamilyDualStack
@@ -76,8 +76,7 @@ func AsksDHCP(data *infrav1.NetworkData) (ipv4, ipv6 bool) {
 	return ipv4, ipv6
 }
 
-// Resolve makes the network of a host. It fails with ErrMisfit and the reason where this
-// host cannot have it.
+// Resolve returns the network of a host. It fails with ErrMisfit if the host does not fit.
 func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 	chosen, err := choose(data.Ethernets, from.Host)
 	if err != nil {
@@ -111,8 +110,8 @@ func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 	return network, nil
 }
 
-// interfacesBelow are the MAC addresses of the interfaces that carry each link. The first
-// is that of the link itself: of a bond, the one that the host boots from.
+// interfacesBelow returns the MAC addresses of the interfaces of each link. The first is that of
+// the link itself. A bond has that of the boot interface, if it is a member.
 func interfacesBelow(links []link, chosen map[string]infrav1.HardwareNIC, bootMAC string) map[string][]string {
 	below := map[string][]string{}
 	for _, l := range links { // ethernets before bonds before VLANs
@@ -138,7 +137,7 @@ func notBoot(mac, bootMAC string) int {
 	return 1
 }
 
-// resolve fills in the addresses of a link, and what comes with them.
+// resolve sets the addresses of a link and what comes with them.
 func (l *link) resolve(from Sources, macs []string) error {
 	asked := l.config
 	for _, r := range asked.Routes {
@@ -156,7 +155,7 @@ func (l *link) resolve(from Sources, macs []string) error {
 	return l.checkRoutes()
 }
 
-// take finds one address.
+// take returns one address.
 func (l *link) take(want infrav1.LinkAddress, place Place, from Sources, macs []string) (Given, error) {
 	switch want.Source {
 	case infrav1.AddressStatic:
@@ -208,7 +207,7 @@ func reserved(want infrav1.LinkAddress, from Sources, macs []string) (Given, err
 	return *given, nil
 }
 
-// add takes over what comes with an address, where the link does not say it itself.
+// add sets what comes with an address, unless the link itself has it.
 func (l *link) add(given Given, want infrav1.LinkAddress, asked infrav1.LinkConfig) {
 	if l.config.MTU == nil && given.MTU != 0 {
 		l.config.MTU = &given.MTU
@@ -231,9 +230,9 @@ func (l *link) add(given Given, want infrav1.LinkAddress, asked infrav1.LinkConf
 		LinkRoute: infrav1.LinkRoute{To: defaultRoute(given.Gateway), Via: given.Gateway.String()}})
 }
 
-// gatewayLeads tells whether the gateway that comes with an address of a link is a route to
-// to, a default route: by default unless the link has one itself. What another address
-// brought does not count: of two gateways neither is the link's own word.
+// gatewayLeads reports whether the gateway of an address becomes the default route to. By default
+// it does unless the link has a route to that destination. Gateways of other addresses do not
+// count.
 func gatewayLeads(use infrav1.GatewayUse, to string, asked infrav1.LinkConfig) bool {
 	switch use {
 	case infrav1.GatewayIgnore:
@@ -260,7 +259,7 @@ func defaultRoute(gateway netip.Addr) string {
 	return leadIPv6
 }
 
-// destination is one text for all spellings of it: IPv6 has many.
+// destination returns the canonical text of a prefix.
 func destination(to string) string {
 	prefix, err := netip.ParsePrefix(to)
 	if err != nil {
@@ -269,7 +268,7 @@ func destination(to string) string {
 	return prefix.String()
 }
 
-// keyOf is what one route of a system alone has: its destination with its metric.
+// keyOf returns what must be unique for a route of a system: its destination and metric.
 func keyOf(r infrav1.LinkRoute) string {
 	if r.Metric == nil {
 		return destination(r.To)
@@ -277,8 +276,8 @@ func keyOf(r infrav1.LinkRoute) string {
 	return fmt.Sprint(destination(r.To), " metric ", *r.Metric)
 }
 
-// checkRoutes: the kernel takes no route by a router that is not on the link. What the link
-// learns is not known here.
+// checkRoutes refuses routers that are not on the link, as the kernel does. A link that learns
+// addresses may reach any router.
 func (l *link) checkRoutes() error {
 	for _, r := range l.routes {
 		via, err := netip.ParseAddr(r.Via)
@@ -290,13 +289,12 @@ func (l *link) checkRoutes() error {
 	return nil
 }
 
-// onEveryLink says that a router is reached whatever addresses a link has. Of IPv6 a
-// link-local one is: each link has such a subnet. Of IPv4 none is: the kernel takes
-// 169.254.0.1 as a router only where an address is in its subnet.
+// onEveryLink reports whether every link reaches a router. An IPv6 link-local router is reached,
+// since each link has such a subnet. An IPv4 one needs an address in its subnet.
 func onEveryLink(router netip.Addr) bool { return router.Is6() && router.IsLinkLocalUnicast() }
 
-// learns says that a link is told by the network itself what it reaches of a router's
-// family. Router advertisements tell nothing of IPv4.
+// learns reports whether a link gets addresses of a router's family from the network. Router
+// advertisements have no IPv4.
 func learns(config infrav1.LinkConfig, router netip.Addr) bool {
 	if router.Is4() {
 		return config.DHCP == infrav1.DHCPFamilyIPv4 || config.DHCP == infrav1.DHCPFamilyDualStack
@@ -304,7 +302,7 @@ func learns(config infrav1.LinkConfig, router netip.Addr) bool {
 	return config.DHCP != "" || config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept
 }
 
-// check looks for what contradicts itself over all links.
+// check refuses equal addresses and routes of all links.
 func (n Network) check() error {
 	has, leads := map[netip.Addr]string{}, map[string]string{}
 	for _, l := range n.links {
@@ -325,10 +323,10 @@ func (n Network) check() error {
 	return nil
 }
 
-// own says for people that networkData itself says so.
+// own describes networkData of a link as a source.
 func own(link string) string { return "networkData of " + link }
 
-// Addresses that the network assigns, without prefix length, in their order.
+// Addresses returns the addresses of the network without prefix length, in order.
 func (n Network) Addresses() []string {
 	var out []string
 	for _, l := range n.links {
@@ -339,7 +337,7 @@ func (n Network) Addresses() []string {
 	return out
 }
 
-// Claimed is the network as a claim keeps it.
+// Claimed returns the network for a claim.
 func (n Network) Claimed() *infrav1.ClaimedNetwork {
 	return &infrav1.ClaimedNetwork{Config: n.Config(), Addresses: n.Addresses()}
 }

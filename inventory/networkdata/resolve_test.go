@@ -21,8 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// The text that systems are given. What is golden here is shown to cloud-init and to
-// netplan in accepted_test.go.
+// The texts for systems. accepted_test.go runs cloud-init and netplan on them.
 func TestGolden(t *testing.T) {
 	for name, data := range goldens() {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What a host lacks is told so that a person knows which host would do.
+// The errors describe what the host lacks.
 func TestMisfits(t *testing.T) {
 	change := func(f func(*infrav1.NetworkData)) *infrav1.NetworkData {
 		data := bondAndVLAN()
@@ -127,9 +126,9 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// A host that boots on a network has what the network reserves for it, as it has its address
-// there, though the network allows its namespace no more (see package networkuse).
-func TestReservationOfTheOwnNetwork(t *testing.T) {
+// A host gets reservations of its boot network even if the network no longer allows its namespace (see
+// package networkuse).
+func TestReservationOfBootNetwork(t *testing.T) {
 	from := sources()
 	from.Boots, from.Closed = "storage", map[string]bool{"storage": true}
 	data := &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(2), addressed(reservation("storage")))}}
@@ -138,7 +137,7 @@ func TestReservationOfTheOwnNetwork(t *testing.T) {
 	}
 }
 
-// An address that is recorded for another NIC, or on another network, is not the host's.
+// An address that is recorded for another NIC or network is not the host's.
 func TestSourcesOf(t *testing.T) {
 	for name, change := range map[string]func(*infrav1.IngotHost, *infrav1.IngotHardware){
 		"another NIC":     func(h *infrav1.IngotHost, _ *infrav1.IngotHardware) { h.Spec.BootMACAddress = portA },
@@ -159,8 +158,8 @@ func TestSourcesOf(t *testing.T) {
 	}
 }
 
-// On a network with IPv6 alone all that it tells comes with the IPv6 address.
-func TestSourcesOfIPv6Alone(t *testing.T) {
+// On an IPv6-only network all network settings come with the IPv6 address.
+func TestSourcesOfIPv6OnlyNetwork(t *testing.T) {
 	host, hardware := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = bootMAC, "six"
 	hardware.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "six", MAC: bootMAC, IP: "2001:db8::20"}
@@ -187,7 +186,7 @@ func TestPoolPlaces(t *testing.T) {
 	}
 }
 
-// Texts that a parser of YAML would take for something else are quoted.
+// Texts that YAML parsers read as other types are quoted.
 func TestScalar(t *testing.T) {
 	for value, want := range map[any]string{
 		"bond0": "bond0", "no": `"no"`, "52:54:00:00:00:10": `"52:54:00:00:00:10"`, "0.0.0.0/0": `"0.0.0.0/0"`, "100": `"100"`,

@@ -12,33 +12,33 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// Given is an address with what comes with it.
+// Given is an address and what comes with it.
 type Given struct {
 	// Address and its prefix length.
 	Address netip.Prefix
-	// Gateway is invalid where there is none.
+	// Gateway is invalid if there is none.
 	Gateway netip.Addr
-	// MTU in bytes; 0: not said.
+	// MTU in bytes. 0: not known.
 	MTU                       int32
 	DNSServers, SearchDomains []string
 	Routes                    []infrav1.LinkRoute
-	// From says for people where it comes from.
+	// From describes the source.
 	From string
 }
 
-// Place is where in networkData an address is asked for.
+// Place is the place of an address in networkData.
 type Place struct {
 	Link  string
 	Index int
 }
 
-// PoolPlace is an address of a pool that is asked for.
+// PoolPlace is the place of an address of a pool.
 type PoolPlace struct {
 	Place
 	Pool infrav1.AddressPoolReference
 }
 
-// PoolPlaces are the addresses that pools are to give, in their order.
+// PoolPlaces returns the places of addresses of pools, in order.
 func PoolPlaces(data *infrav1.NetworkData) []PoolPlace {
 	var places []PoolPlace
 	for _, l := range linksOf(data) {
@@ -51,36 +51,35 @@ func PoolPlaces(data *infrav1.NetworkData) []PoolPlace {
 	return places
 }
 
-// Surroundings is what networks are made of beside the host.
+// Surroundings is what Resolve needs in addition to the host.
 type Surroundings struct {
-	// Networks by their names: what they reserve, and what they keep addresses for.
+	// Networks by name.
 	Networks map[string]infrav1.IngotNetworkSpec
-	// Closed names the networks that do not allow the machine's namespace. Their
-	// reservations are given on hosts alone that boot on the network. nil: all allow it.
+	// Closed has the networks that do not allow the machine's namespace. Their reservations
+	// are only for hosts that boot on the network. Nil: all allow it.
 	Closed map[string]bool
-	// Pools are what pools have given.
+	// Pools has the addresses of pools.
 	Pools map[Place]Given
-	// Holders are who has which of the addresses that may be given (see Candidates).
+	// Holders are the hosts that have the addresses of Candidates.
 	Holders addressuse.Holders
-	// Endpoints are those of control planes: virtual addresses mostly, which nobody has
-	// recorded. IngotCluster is the machine's own, and ControlPlane says whether the machine
-	// is one of those that are reached by its endpoint.
+	// Endpoints are those of control planes, mostly virtual addresses that are not recorded.
+	// IngotCluster is the machine's own. ControlPlane: the machine is a control plane.
 	Endpoints    addressuse.Endpoints
 	IngotCluster types.NamespacedName
 	ControlPlane bool
 }
 
-// Sources are all that a network is made of.
+// Sources is the input of Resolve.
 type Sources struct {
 	Surroundings
 	Host Host
 	// Boots is the network that the host boots on.
 	Boots string
-	// Recorded and RecordedIPv6 are what is recorded for the host; nil: nothing is.
+	// Recorded and RecordedIPv6 are the recorded addresses of the host. Nil: none.
 	Recorded, RecordedIPv6 *Given
 }
 
-// SourcesOf gathers what is known of a host. hardware may be nil.
+// SourcesOf returns the sources for a host. hardware may be nil.
 func SourcesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, around Surroundings) Sources {
 	out := Sources{Surroundings: around, Boots: host.Spec.NetworkRef.Name, Host: Host{
 		Key: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, BootMAC: host.Spec.BootMACAddress}}
@@ -105,8 +104,8 @@ func SourcesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, around 
 	return out
 }
 
-// onNetwork is an IPv4 address with what DHCP would tell beside it; nil where subnet or
-// address do not parse.
+// onNetwork returns an IPv4 address with what DHCP would send with it. Nil: subnet or address do
+// not parse.
 func onNetwork(name string, network infrav1.IngotNetworkSpec, ip string) *Given {
 	prefix, ok := within(network.Subnet, ip)
 	if !ok {
@@ -123,8 +122,8 @@ func onNetwork(name string, network infrav1.IngotNetworkSpec, ip string) *Given 
 	return given
 }
 
-// onIPv6Network is an IPv6 address; routers tell of themselves. The MTU comes with it
-// where there is no IPv4 address that it could come with.
+// onIPv6Network returns an IPv6 address without gateway, since routers announce themselves. It has
+// the MTU only if the network has no IPv4 subnet.
 func onIPv6Network(name string, network infrav1.IngotNetworkSpec, ip string) *Given {
 	prefix, ok := within(network.IPv6.Subnet, ip)
 	if !ok {
@@ -137,7 +136,7 @@ func onIPv6Network(name string, network infrav1.IngotNetworkSpec, ip string) *Gi
 	return given
 }
 
-// searchOf is where names are looked up: as DHCP tells it, the domain where no list is.
+// searchOf returns the search domains as DHCP sends them: without a list, the domain.
 func searchOf(network infrav1.IngotNetworkSpec) []string {
 	if len(network.SearchDomains) == 0 && network.Domain != "" {
 		return []string{network.Domain}
@@ -154,7 +153,7 @@ func within(subnet, ip string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(address, prefix.Bits()), true
 }
 
-// reservationFor is the address that a network keeps for one of the interfaces.
+// reservationFor returns the address that a network reserves for one of the interfaces.
 func reservationFor(network infrav1.IngotNetworkSpec, macs []string) (ip string, found bool) {
 	for _, mac := range macs {
 		for _, r := range network.Reservations {

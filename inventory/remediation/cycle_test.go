@@ -12,10 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// The remediation of such a host gives the Node its time, then asks for the same power
-// cycle again, the only one that there may be.
-func TestInterruptedCycleIsAskedAgain(t *testing.T) {
-	remediation, obs := newRemedy()
+// After a pause the remediation gives the Node time, then requests the same power cycle again.
+func TestInterruptedCycleIsRequestedAgain(t *testing.T) {
+	remediation, obs := newRemediation()
 	remediation.Spec.RetryLimit = new(int32(1))
 	obs.Host.Spec.Claim.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 	obs.Host.Status.Power = infrav1.PowerStateOn

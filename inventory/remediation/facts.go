@@ -14,22 +14,22 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// The conditions of the rules of a remediation: one fact each.
+// The conditions of the rules. Each tests one fact.
 
-// The defaults of the schema, for an object that did not pass it.
+// The defaults of the schema, for an object without them.
 const (
 	defaultRetryLimit      int32 = 2
 	defaultTimeoutSeconds  int32 = 600
 	defaultCooldownSeconds int32 = 3600
 )
 
-// input is all that the decision depends on. Nothing in it is ever changed.
+// input is everything that a decision depends on. Rules do not change it.
 type input struct {
 	spec     infrav1.IngotRemediationSpec
 	created  time.Time
 	deleting bool
 	obs      Observation
-	// claim of the host; nil: there is none.
+	// claim of the host. Nil: none.
 	claim *infrav1.HostClaim
 }
 
@@ -46,15 +46,15 @@ func (in *input) handedOver() bool { return in.obs.Machine.HandedOver }
 func (in *input) askedFor() bool   { return in.obs.Machine.Marked }
 func (in *input) foreign() bool    { return in.obs.Machine.Foreign != "" }
 
-// worker: the workload cluster answers whether this Machine's Node lives or not.
+// worker reports whether the workload cluster's API does not depend on this Machine's Node.
 func (in *input) worker() bool { return !in.obs.Machine.ControlPlane }
 
-// leftAlone: MachineHealthCheck does not look at such a Machine, so that it would not end
-// the remediation of one that is healthy.
+// leftAlone reports whether an annotation pauses the remediation. The MachineHealthCheck ignores
+// such a Machine too, and would not end its remediation.
 func (in *input) leftAlone() bool { return in.obs.Machine.LeftAlone != "" }
 
-// healthy: found so since the remediation was made. MachineHealthCheck makes it first,
-// and corrects what the Machine says of itself from before in a second write.
+// healthy reports whether the Machine became healthy after the creation of the remediation. The
+// MachineHealthCheck creates the remediation first, and corrects an older condition after that.
 func (in *input) healthy() bool {
 	return !in.obs.Machine.HealthySince.IsZero() && !in.obs.Machine.HealthySince.Before(in.created)
 }
@@ -63,13 +63,12 @@ func (in *input) healthy() bool {
 
 func (in *input) hostLost() bool { return in.obs.HostLost }
 
-// inUse: the machine's system is installed on the host, so that there is something to
-// restart.
+// inUse reports whether the machine's system is installed on the host.
 func (in *input) inUse() bool {
 	return in.claim != nil && in.claim.State == infrav1.ClaimProvisioned
 }
 
-// installing: the host is claimed, and the machine's system is not on it yet.
+// installing reports whether the machine's system is not installed yet.
 func (in *input) installing() bool {
 	return in.claim != nil && in.claim.State == infrav1.ClaimProvisioning
 }
@@ -77,25 +76,26 @@ func (in *input) notHeld() bool   { return !in.inUse() && !in.installing() }
 func (in *input) unmanaged() bool { return in.obs.Host.Spec.BMC == nil }
 func (in *input) marked() bool    { return in.claim.Quarantine != nil }
 
-// personAtWork: a person keeps the host off, or works on it (I19).
+// personAtWork reports whether an operator keeps the host off or in maintenance (I19).
 func (in *input) personAtWork() bool {
 	return in.obs.Host.Spec.Power == infrav1.PowerIntentOff || in.obs.Host.Spec.Maintenance != nil && *in.obs.Host.Spec.Maintenance
 }
 
-// hostPaused: its controller does not switch it, and that is not its BMC's fault.
+// hostPaused reports whether the host controller may not change the power.
 func (in *input) hostPaused() bool { return lifecycle.HostPause(in.obs.Host) != "" }
 
 // The Node.
 
 func (in *input) unreachable() bool { return in.obs.Node.Unreachable }
 
-// nodeAwaited: something was begun, or interrupted, and the Node may show that it is well.
+// nodeAwaited reports whether a power cycle or an interruption passed, after which the Node may
+// become healthy.
 func (in *input) nodeAwaited() bool {
 	return in.cycled() || in.interrupted() && in.notSeenOff()
 }
 
-// nodeBack: the Node was restarted by the last power cycle, and is well, as far as a Node
-// says; only MachineHealthCheck did not say so.
+// nodeBack reports whether the Node is healthy since the last power cycle, but the
+// MachineHealthCheck has not noticed.
 func (in *input) nodeBack() bool {
 	node, before := in.obs.Node, in.claim.PowerCycle.BootID
 	return node.Ready && !node.Ill && node.BootID != "" && before != "" && node.BootID != before
@@ -107,8 +107,8 @@ func (in *input) timeout() time.Duration {
 	return time.Duration(cmp.Or(in.spec.TimeoutSeconds, defaultTimeoutSeconds)) * time.Second
 }
 
-// from is when a deadline begins that began at t: nobody acts during a pause, or while a
-// person works on the host, and a move takes its time.
+// from returns the start of a deadline that would start at t, without the time of pauses,
+// maintenance and moves.
 func (in *input) from(t time.Time) time.Time {
 	if in.interrupted() && in.obs.ActiveSince.After(t) {
 		return in.obs.ActiveSince
@@ -118,16 +118,16 @@ func (in *input) from(t time.Time) time.Time {
 
 func (in *input) cycling() bool { return lifecycle.CycleUnderWay(in.claim) }
 
-// cycleCutting: the host is not known to be off yet for a power cycle.
+// cycleCutting reports whether a power cycle waits for the host to be off.
 func (in *input) cycleCutting() bool {
 	return in.claim.PowerCycle != nil && in.claim.PowerCycle.State == infrav1.PowerCycleOff
 }
 
-// claimOwed: the end of the remediation has to be written into the claim.
+// claimOwed reports whether the end of the remediation must be written into the claim.
 func (in *input) claimOwed() bool { return in.cycleCutting() || in.marked() && in.machineLives() }
 
-// cycleDue is until when the power cycle may be under way. One of an earlier remediation,
-// which has ended while the BMC was dead, is given the whole time of this one.
+// cycleDue is until when the power cycle may run. A power cycle of an earlier remediation gets
+// the whole timeout of this one.
 func (in *input) cycleDue() time.Time {
 	asked := in.claim.PowerCycle.AskedAt.Time
 	if asked.Before(in.created) {
@@ -137,9 +137,9 @@ func (in *input) cycleDue() time.Time {
 }
 func (in *input) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) }
 
-// untried: nobody knows whether the host could be switched, since its BMC does not answer,
-// or not to Ingot, or Ingot would not have it switched. That is no failure of the host
-// (decision 0196); that a BMC answers, and what it is ordered does not come to pass, is.
+// untried reports whether the power cycle could not be tried: the BMC does not answer or rejects
+// the credentials, or Ingot did not use it. That is no failure of the host. A BMC that answers
+// but does not carry out power actions is one.
 func (in *input) untried() bool {
 	told := in.obs.Host.Status.Conditions
 	reachable := meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition)
@@ -147,13 +147,13 @@ func (in *input) untried() bool {
 	return !answers || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition) || in.notToBeSwitched()
 }
 
-// notToBeSwitched: Ingot does not know that the BMC is this server's.
+// notToBeSwitched reports whether the BMC may not be this server's.
 func (in *input) notToBeSwitched() bool {
 	ready := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.ReadyCondition)
 	return ready != nil && (ready.Reason == infrav1.ReasonDuplicate || ready.Reason == infrav1.ReasonWrongServer)
 }
 
-// cycled: a power cycle is done that counts.
+// cycled reports whether a power cycle counts.
 func (in *input) cycled() bool { return in.count() > 0 }
 
 // nodeDue is until when the Node may be unhealthy after the last power cycle.
@@ -162,21 +162,19 @@ func (in *input) nodeDue() time.Time {
 }
 func (in *input) nodeHasTime() bool { return in.obs.Now.Before(in.nodeDue()) }
 
-// interrupted: nobody acted on the remediation for a while after it was made, or the system
-// was still being installed. What MachineHealthCheck saw then may be over: the server may be
-// repaired, and booting.
+// interrupted reports whether the remediation was paused after its creation, or the system was
+// still being installed. The server may be repaired and booting since.
 func (in *input) interrupted() bool { return in.obs.ActiveSince.After(in.created) }
 
-// graceDue is until when a Node has time after such a while that no power cycle gave time.
+// graceDue is until when a Node has time to become healthy after an interruption.
 func (in *input) graceDue() time.Time { return in.obs.ActiveSince.Add(in.timeout()) }
 func (in *input) graceLeft() bool     { return in.obs.Now.Before(in.graceDue()) }
 
-// notSeenOff: the BMC did not say off when it was read last. On a host that is off
-// nothing boots.
+// notSeenOff reports whether the BMC did not last report off.
 func (in *input) notSeenOff() bool { return in.obs.Host.Status.Power != infrav1.PowerStateOff }
 
-// count of the power cycles that count: those of a remediation that was made after the
-// cooldown are forgotten.
+// count returns the number of power cycles that count. A remediation that was created after the
+// cooldown starts at 0.
 func (in *input) count() int32 {
 	last := in.claim.PowerCycle
 	if last == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // cutOffCases are those of a Machine whose first boot was cut off.
-func cutOffCases() []remedyCase {
+func cutOffCases() []decideCase {
 	type r = infrav1.IngotRemediation
 	type o = Observation
 	type c = infrav1.HostClaim
@@ -41,15 +41,15 @@ func cutOffCases() []remedyCase {
 		o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostProvisionedCondition, Status: metav1.ConditionTrue, LastTransitionTime: minutes(-30)})
 	}
 	over := HandOver{}
-	return []remedyCase{
-		{name: "cut off in the first boot", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "cut-off/wait", step: Wait{Until: minutes(1).Time}, says: "no power cycle helps"},
-		{name: "cut off in the first boot, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "cut-off/by-others", step: over, says: "not held against the host"},
+	return []decideCase{
+		{name: "cut off in the first boot", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "cut-off/wait", step: Wait{Until: minutes(1).Time}, says: "to join, then the owner"},
+		{name: "cut off in the first boot, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "cut-off/by-others", step: over, says: "No Node joined"},
 		{name: "cut off in the first boot, seen after a power cycle", change: func(_ *r, o *o, c *c) {
 			told(o, c, 3, 4)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
 		}, rule: "cut-off/wait", step: Wait{Until: minutes(5).Time}},
 		{name: "cut off by a power cycle, and no Node joins", change: func(_ *r, o *o, c *c) { byCycle(o, c) }, rule: "cut-off/by-cycle", cycle: ran(),
-			mark: infrav1.QuarantineHealthFailed, says: "had not come to its end"},
+			mark: infrav1.QuarantineHealthFailed, says: "had not ended at the power cycle"},
 		{name: "cut off by a power cycle, on a host that is to be used again", change: func(r *r, o *o, c *c) {
 			byCycle(o, c)
 			r.Spec.FailedHost = infrav1.FailedHostReuse
@@ -68,7 +68,7 @@ func cutOffCases() []remedyCase {
 		{name: "cut off in the first boot, nobody looked", change: func(_ *r, o *o, c *c) { told(o, c, -1, 51); o.ActiveSince = minutes(50).Time },
 			rule: "cut-off/wait", step: Wait{Until: minutes(52).Time}},
 		{name: "cut off in the first boot, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 4); o.Machine.Joined = true },
-			rule: "cut-off/joined", step: Wait{Until: minutes(5).Time}, says: "has joined all the same"},
+			rule: "cut-off/joined", step: Wait{Until: minutes(5).Time}, says: "but the Node joined"},
 		{name: "cut off in the first boot, its Node joined, and the host is off", change: func(_ *r, o *o, c *c) {
 			told(o, c, -5, 4)
 			o.Machine.Joined, o.Host.Status.Power = true, infrav1.PowerStateOff
@@ -91,7 +91,7 @@ func cutOffCases() []remedyCase {
 }
 
 // bootstrapCases are those of a Machine whose bootstrap failed, as its system says.
-func bootstrapCases() []remedyCase {
+func bootstrapCases() []decideCase {
 	type r = infrav1.IngotRemediation
 	type o = Observation
 	type c = infrav1.HostClaim
@@ -104,9 +104,9 @@ func bootstrapCases() []remedyCase {
 		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
 	}
 	over := HandOver{}
-	return []remedyCase{
-		{name: "a failed bootstrap", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "bootstrap/wait", step: Wait{Until: minutes(1).Time}, says: "cloud-init has ended without the sentinel file"},
-		{name: "a failed bootstrap, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "bootstrap/failed", step: over, says: "not held against the host"},
+	return []decideCase{
+		{name: "a failed bootstrap", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "bootstrap/wait", step: Wait{Until: minutes(1).Time}, says: "no sentinel file after cloud-init"},
+		{name: "a failed bootstrap, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "bootstrap/failed", step: over, says: "No Node joined"},
 		{name: "a failed bootstrap, told after a power cycle that found the host on", change: func(_ *r, o *o, c *c) {
 			told(o, c, 3, 5)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
@@ -117,7 +117,7 @@ func bootstrapCases() []remedyCase {
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
 		{name: "a failed bootstrap, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 4); o.Machine.Joined = true },
-			rule: "bootstrap/joined", step: Wait{Until: minutes(5).Time}, says: "has joined all the same"},
+			rule: "bootstrap/joined", step: Wait{Until: minutes(5).Time}, says: "but the Node joined"},
 		{name: "a failed bootstrap, its Node joined, and the host is off", change: func(_ *r, o *o, c *c) {
 			told(o, c, -5, 4)
 			o.Machine.Joined, o.Host.Status.Power = true, infrav1.PowerStateOff
@@ -137,7 +137,6 @@ func bootstrapCases() []remedyCase {
 	}
 }
 
-// Whose bootstrap leaves the sentinel file, and only when it succeeded.
 func TestLeavesSentinel(t *testing.T) {
 	for name, tc := range map[string]struct {
 		group, kind string

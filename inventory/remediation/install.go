@@ -16,13 +16,12 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// This file is what a remediation does about a Machine whose system is being installed:
-// nothing, unless that cannot end by itself. Neither a BMC that cannot be used nor a
-// failure that would be the same on any host is ever counted, so that no quarantine takes
-// such a Machine from its host.
+// This file has the remediation of a Machine whose system is being installed. It does nothing
+// unless the install cannot end: failures of the BMC, and failures that would be the same on any
+// host, are not counted, so that no quarantine ends such an install.
 
-// tries are the installations that failed for this claim, and were not held against the
-// host. What was counted may be of an earlier claim, so that these are too few at most.
+// tries is the number of failed installs of this claim that did not count against the host. It
+// may be too low, because counted failures may be of an earlier claim.
 func (in *input) tries() int32 {
 	failed := in.claim.Attempt
 	if record := in.obs.Host.Spec.Record; record != nil {
@@ -31,9 +30,9 @@ func (in *input) tries() int32 {
 	return failed
 }
 
-// triedInVain: the last try has failed as well, for what is not counted, and so often that
-// the host would be out of service if it were. A try that is under way may be the good one.
-func (in *input) triedInVain() bool {
+// installsFailed reports whether the last install failed for a reason that does not count, as
+// often as would quarantine a host. A running install may still succeed.
+func (in *input) installsFailed() bool {
 	host := in.obs.Host
 	order := host.Spec.Order
 	if order == nil || order.Result == nil || in.tries() < cmp.Or(in.obs.MaxAttempts, lifecycle.DefaultPolicy().MaxAttempts) {
@@ -42,21 +41,20 @@ func (in *input) triedInVain() bool {
 	return lifecycle.BlamesNoHost(host)
 }
 
-// installOverdue: the remediation has given the installation its time.
+// installOverdue reports whether the install has had the remediation's timeout.
 func (in *input) installOverdue() bool {
 	return !in.obs.Now.Before(in.from(in.created).Add(in.timeout()))
 }
 
-// agentAtWork: the agent of the present order was heard not long ago. It needs no BMC for
-// what it does.
+// agentAtWork reports whether the agent of the present order reported recently. It works without
+// the BMC.
 func (in *input) agentAtWork() bool {
 	order, operation := in.obs.Host.Spec.Order, in.obs.Host.Status.Operation
 	return order != nil && order.Result == nil && operation != nil && operation.StartedAt.Equal(&order.CreatedAt) &&
 		in.obs.Now.Before(operation.LastContactTime.Add(in.timeout()))
 }
 
-// bmcTrouble is what the host says of a BMC that cannot be used, or does not do as it is
-// ordered; nil: nothing.
+// bmcTrouble returns the host's condition about a failing BMC. Nil: the BMC works.
 func (in *input) bmcTrouble() *metav1.Condition {
 	told := in.obs.Host.Status.Conditions
 	if c := meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition); c != nil && c.Status != metav1.ConditionTrue {
@@ -69,8 +67,8 @@ func (in *input) bmcTrouble() *metav1.Condition {
 }
 func (in *input) bmcFails() bool { return in.bmcTrouble() != nil }
 
-// bmcDue is until when the BMC has time to be used again. What it failed before the
-// remediation was made is not held against it.
+// bmcDue is until when the BMC has time to recover. The time starts with the remediation at the
+// earliest.
 func (in *input) bmcDue() time.Time {
 	since := in.bmcTrouble().LastTransitionTime.Time
 	if since.Before(in.created) {
@@ -80,15 +78,15 @@ func (in *input) bmcDue() time.Time {
 }
 func (in *input) bmcOverdue() bool { return !in.obs.Now.Before(in.bmcDue()) }
 
-// idleUntilInstalled: nothing is done about an installation, and at its end the server
-// boots its system for the first time. MachineHealthCheck counts anew from then on, but
-// the remediation that it made before stays until the Node is there.
+// idleUntilInstalled starts the deadlines at the end of the install, when the server boots its
+// system for the first time. The MachineHealthCheck restarts its timeout then, but keeps an
+// earlier remediation until the Node exists.
 func (in *input) idleUntilInstalled() {
 	told := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.HostProvisionedCondition)
 	if !in.inUse() || told == nil {
 		return
 	}
-	since := in.obs.Now // the claim says so before the host does
+	since := in.obs.Now // the claim is written before the condition
 	if told.Status == metav1.ConditionTrue {
 		since = told.LastTransitionTime.Time
 	}
@@ -99,23 +97,23 @@ func (in *input) idleUntilInstalled() {
 
 func sayInstalling(*input) Decision {
 	return Decision{Step: Idle{}, Reason: infrav1.ReasonProvisioning,
-		Message: "the Machine's system is not installed yet, so that there is nothing to restart: Ingot's own tries at it go on; see the IngotMachine"}
+		Message: "The system is not installed yet, so there is nothing to restart. Ingot continues the install, see the IngotMachine."}
 }
 
 func awaitBMC(in *input) Decision {
 	return Decision{Step: Wait{Until: in.bmcDue()}, Reason: infrav1.ReasonProvisioning,
-		Message: inventory.ClipMessage(fmt.Sprintf("the Machine's system cannot be installed for now: the BMC of %s fails (%s); it has until %s to be used again, then the Machine is handed over",
-			in.host(), in.bmcTrouble().Reason, inventory.FormatTime(in.bmcDue())))}
+		Message: fmt.Sprintf("The install waits: the BMC of %s fails (%s). It has until %s to recover, then the owner replaces the Machine.",
+			in.host(), in.bmcTrouble().Reason, inventory.FormatTime(in.bmcDue()))}
 }
 
 func handOverBMC(in *input) Decision {
 	trouble := in.bmcTrouble()
-	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the Machine's system cannot be installed: the BMC of %s has failed for %s (%s: %s)",
+	return delegateToOwner(infrav1.ReasonHandedOver, fmt.Sprintf("The BMC of %s has failed for %s during the install (%s: %s)",
 		in.host(), in.timeout(), trouble.Reason, trouble.Message))
 }
 
 func handOverInVain(in *input) Decision {
 	result := in.obs.Host.Spec.Order.Result
-	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the Machine's system was not installed on %s in %d tries, the last time with %s: %s; that is not held against the host",
-		in.host(), in.tries(), result.Reason, result.Message))
+	return delegateToOwner(infrav1.ReasonHandedOver, fmt.Sprintf("%d installs on %s failed (not counted against it), last with %s: %s",
+		in.tries(), in.host(), result.Reason, result.Message))
 }

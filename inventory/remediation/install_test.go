@@ -12,7 +12,7 @@ import (
 )
 
 // installingCases are those of a Machine whose system is being installed.
-func installingCases() []remedyCase {
+func installingCases() []decideCase {
 	type r = infrav1.IngotRemediation
 	type o = Observation
 	type c = infrav1.HostClaim
@@ -42,13 +42,13 @@ func installingCases() []remedyCase {
 		told(o, infrav1.HostProvisionedCondition, status, "x", since)
 	}
 	over := HandOver{}
-	return []remedyCase{
+	return []decideCase{
 		{name: "installing", change: func(_ *r, o *o, c *c) { at(o, c, 60) }, rule: "installing/wait", step: Idle{}, says: "not installed yet"},
 		{name: "released, with a BMC that is dead", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 60); c.State = infrav1.ClaimReleasing }, rule: "no-host", step: Idle{}},
 		{name: "installing without a BMC", change: func(_ *r, o *o, c *c) { at(o, c, 0); o.Host.Spec.BMC = nil }, rule: "unmanaged", step: over},
 
 		{name: "installing, the BMC is dead for 11 minutes", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 11) }, rule: "installing/bmc-overdue", step: over, says: "BMCUnreachable: so it is"},
-		{name: "installing, the BMC is dead for 9 minutes", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 9) }, rule: "installing/bmc-wait", step: Wait{Until: minutes(10).Time}, says: "then the Machine is handed over"},
+		{name: "installing, the BMC is dead for 9 minutes", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 9) }, rule: "installing/bmc-wait", step: Wait{Until: minutes(10).Time}, says: "then the owner replaces the Machine"},
 		{name: "installing, the BMC is dead for a moment", change: func(_ *r, o *o, c *c) { dead(o, c, 60, 61) }, rule: "installing/bmc-wait", step: Wait{Until: minutes(70).Time}},
 		{name: "installing, the BMC was dead before", change: func(_ *r, o *o, c *c) { dead(o, c, -60, 9) }, rule: "installing/bmc-wait", step: Wait{Until: minutes(10).Time}},
 		{name: "installing, the BMC was dead during a pause", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 51); o.ActiveSince = minutes(50).Time },
@@ -95,7 +95,7 @@ func installingCases() []remedyCase {
 		{name: "installed before", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, -1, 0) }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 
-		{name: "the image is bad", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10) }, rule: "installing/in-vain", step: over, says: "in 3 tries, the last time with ChecksumMismatch: it was so"},
+		{name: "the image is bad", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10) }, rule: "installing/in-vain", step: over, says: "failed (not counted against it), last with ChecksumMismatch: it was so"},
 		{name: "the live system is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonLiveSystemSilent, 10) }, rule: "installing/in-vain", step: over},
 		{name: "the network is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonNetworkSilent, 10) }, rule: "installing/in-vain", step: over},
 		{name: "the image is bad, and the agent not gone yet", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureImageInvalid, 10); heard(o, 10) }, rule: "installing/in-vain", step: over},

@@ -15,61 +15,62 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// This file is what a remediation does, and tells people.
+// This file has the steps of a remediation and their messages.
 
 func (in *input) now() metav1.Time { return metav1.Time{Time: in.obs.Now} }
 
 func (in *input) host() string { return "IngotHost " + in.obs.Host.Name }
 
-// endCycle: the Machine is healthy, or gone, or a person works on the host. That is not
-// switched off any more; if it was, it is switched on.
+// endCycle cancels a power-off, because the Machine is healthy or gone, or an operator works on
+// the host. A host that is already off is powered on again.
 func endCycle(in *input) Decision {
 	ledger := lifecycle.LedgerOf(in.obs.Host)
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	return Decision{Step: SaveLedger{Ledger: ledger}, Reason: infrav1.ReasonPowerCycling,
-		Message: in.host() + " need not be switched off any more"}
+		Message: in.host() + " no longer needs a power cycle."}
 }
 
-// pardonHost: the Machine lives and its remediation is over, so that it helped itself
-// after it was handed over.
-func pardonHost(in *input) Decision {
+// clearQuarantineMark applies if the remediation ends and the Machine still exists: it recovered
+// after Ingot had asked its owner to replace it.
+func clearQuarantineMark(in *input) Decision {
 	ledger := lifecycle.LedgerOf(in.obs.Host)
 	ledger.Claim.Quarantine = nil
 	return Decision{Step: SaveLedger{Ledger: ledger}, Reason: infrav1.ReasonDeleting,
-		Message: "the remediation ends and the Machine was not replaced: nothing is held against " + in.host()}
+		Message: "The remediation ends without a replacement. Ingot does not quarantine " + in.host() + "."}
 }
 
-func letRemedyGo(*input) Decision {
-	return Decision{Step: LetGo{}, Reason: infrav1.ReasonDeleting, Message: "the remediation ends"}
+func removeFinalizer(*input) Decision {
+	return Decision{Step: LetGo{}, Reason: infrav1.ReasonDeleting, Message: "The remediation ends."}
 }
 
 func sayMachineMissing(*input) Decision {
 	return Decision{Step: Idle{}, Event: "Warning", Reason: infrav1.ReasonMachineMissing,
-		Message: "the remediation has no Machine as its owner: nothing is done; delete it, and let a MachineHealthCheck make remediations"}
+		Message: "The remediation has no Machine as its owner, so Ingot does nothing. Delete it, and let a MachineHealthCheck create remediations."}
 }
 
 func sayMachineDeleting(*input) Decision {
 	return Decision{Step: Idle{}, Reason: infrav1.ReasonDeleting,
-		Message: "the Machine is being deleted: its host is released, switched off and cleaned as at any deletion"}
+		Message: "The Machine is being deleted. Ingot releases its host, powers it off and cleans it."}
 }
 
 func sayHealthy(*input) Decision {
 	return Decision{Step: Idle{}, Event: "Normal", Reason: infrav1.ReasonNodeHealthy,
-		Message: "Cluster API finds the Machine healthy, and ends the remediation"}
+		Message: "The Machine is healthy. Cluster API ends the remediation."}
 }
 
 func sayHandedOver(in *input) Decision {
-	message := "the Machine is handed over to its owner, which replaces it as far as it may: see its condition OwnerRemediated; without an owner or a MachineHealthCheck, delete the Machine"
+	const owner = "The Machine's owner should replace it, see its condition OwnerRemediated. Without an owner, delete the Machine."
+	message := owner
 	if in.inUse() && in.marked() {
-		message = in.claim.Quarantine.Message + "; " + message
+		message = inventory.WithDetail("", in.claim.Quarantine.Message, ". "+owner)
 	}
-	return Decision{Step: Idle{}, Reason: infrav1.ReasonHandedOver, Message: inventory.ClipMessage(message)}
+	return Decision{Step: Idle{}, Reason: infrav1.ReasonHandedOver, Message: message}
 }
 
-// sayNotInUse: a machine that waits for a host would wait as well under another name.
+// sayNotInUse: a replacement of a machine that waits for a host would wait as well.
 func sayNotInUse(*input) Decision {
 	return Decision{Step: Idle{}, Reason: infrav1.ReasonProvisioning,
-		Message: "the Machine has no host that could be restarted; see the IngotMachine"}
+		Message: "The Machine has no host that Ingot could restart. See the IngotMachine."}
 }
 
 func sayPersonAtWork(in *input) Decision {
@@ -78,74 +79,79 @@ func sayPersonAtWork(in *input) Decision {
 		what = "spec.power Off"
 	}
 	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
-		Message: fmt.Sprintf("a person works on %s (%s): nothing is done; unset it to have the Machine remediated, or delete the Machine to have it replaced", in.host(), what)}
+		Message: in.host() + " has " + what + ", so Ingot does nothing. Unset it to continue the remediation, or delete the Machine."}
 }
 
 func sayLeftAlone(in *input) Decision {
 	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
-		Message: fmt.Sprintf("a person wants the Machine left alone (annotation %s): nothing is done; remove the annotation to have the Machine remediated", in.obs.Machine.LeftAlone)}
+		Message: fmt.Sprintf("The Machine has the annotation %s, so Ingot does nothing. Remove it to continue the remediation.", in.obs.Machine.LeftAlone)}
 }
 
 func sayHostPaused(in *input) Decision {
 	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
-		Message: fmt.Sprintf("%s is paused (annotation %s): nothing is done; remove the annotation to have the Machine remediated", in.host(), lifecycle.HostPause(in.obs.Host))}
+		Message: in.paused("does nothing. Remove it to continue the remediation.")}
 }
 
-// sayEndHeld: the host's controller does not switch it meanwhile either.
+// paused is a message about a paused host.
+func (in *input) paused(then string) string {
+	return fmt.Sprintf("%s has the annotation %s, so Ingot %s", in.host(), lifecycle.HostPause(in.obs.Host), then)
+}
+
+// sayEndHeld: the host controller does not power a paused host off either.
 func sayEndHeld(in *input) Decision {
 	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
-		Message: fmt.Sprintf("%s is paused (annotation %s): what was asked of it is taken back when it is not any more", in.host(), lifecycle.HostPause(in.obs.Host))}
+		Message: in.paused("cancels its power cycle after the pause.")}
 }
 
-// sayUnreachable: MachineHealthCheck, too, sees nothing of the Node, be it well.
+// sayUnreachable: the MachineHealthCheck does not see the Node either, so it may be healthy.
 func sayUnreachable(in *input) Decision {
 	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,
-		Message: "the workload cluster is not reached, so that nobody knows how the Node is: nothing more is decided about " + in.host() + " until it is"}
+		Message: "The workload cluster does not answer, so the state of the Node is unknown. Until then Ingot does nothing to " + in.host() + "."}
 }
 
 func sayNodeBack(in *input) Decision {
 	return Decision{Step: Idle{}, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,
-		Message: fmt.Sprintf("the Node is Ready again, with another boot ID than before power cycle %d, and MachineHealthCheck has not ended this: is there still one that names this template, and is it not paused? Delete this remediation if the Node is well, or the Machine if it is not", in.count())}
+		Message: fmt.Sprintf("The Node is Ready after power cycle %d, but no MachineHealthCheck ends the remediation: is it deleted or paused? If the Node is healthy, delete this remediation, else the Machine.", in.count())}
 }
 
 func waitCycle(in *input) Decision {
 	return Decision{Step: Wait{Until: in.cycleDue()}, Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("power cycle %d of %d of %s is under way (%s); it may take until %s, then the Machine is handed over",
+		Message: fmt.Sprintf("Power cycle %d of %d of %s: %s. If it lasts after %s, Ingot asks the owner to replace the Machine.",
 			in.claim.PowerCycle.Count, in.limit(), in.host(), in.cyclePart(), inventory.FormatTime(in.cycleDue()))}
 }
 
 func (in *input) cyclePart() string {
 	if in.claim.PowerCycle.State == infrav1.PowerCycleOff {
-		return "its BMC is to switch it off"
+		return "powering off"
 	}
-	return "its BMC is to switch it on"
+	return "powering on"
 }
 
 func waitNode(in *input) Decision {
-	next := "then the Machine is handed over to be replaced"
-	if in.cyclesLeft() {
-		next = "then the power is cycled again"
-	}
-	did := "was switched off and on"
+	did := "done"
 	if off := in.claim.PowerCycle.ConfirmedOff; off == nil || !*off {
-		did = "was not switched off after all"
+		did = "cancelled"
 	}
 	return Decision{Step: Wait{Until: in.nodeDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
-		Message: fmt.Sprintf("%s %s (power cycle %d of %d); the Node has until %s to be healthy, %s",
-			in.host(), did, in.count(), in.limit(), inventory.FormatTime(in.nodeDue()), next)}
+		Message: fmt.Sprintf("Power cycle %d of %d of %s is %s. The Node has until %s to become healthy, then %s.",
+			in.count(), in.limit(), in.host(), did, inventory.FormatTime(in.nodeDue()), in.afterWait())}
+}
+
+// afterWait is what Ingot does if the Node is still unhealthy.
+func (in *input) afterWait() string {
+	if in.cyclesLeft() {
+		return "Ingot cycles the power"
+	}
+	return "the owner replaces the Machine"
 }
 
 func waitGrace(in *input) Decision {
-	next := "the Machine is handed over to be replaced"
-	if in.cyclesLeft() {
-		next = "the power is cycled"
-	}
 	return Decision{Step: Wait{Until: in.graceDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
-		Message: fmt.Sprintf("nothing was done about this until %s, and %s may be booting: the Node has until %s to be healthy, then %s",
-			inventory.FormatTime(in.obs.ActiveSince), in.host(), inventory.FormatTime(in.graceDue()), next)}
+		Message: fmt.Sprintf("Ingot was inactive until %s, and %s may be booting. The Node has until %s to become healthy, then %s.",
+			inventory.FormatTime(in.obs.ActiveSince), in.host(), inventory.FormatTime(in.graceDue()), in.afterWait())}
 }
 
-// askCycle writes the wish into the claim; the host's controller switches.
+// askCycle requests a power cycle in the claim. The host controller carries it out.
 func askCycle(in *input) Decision {
 	ledger := lifecycle.LedgerOf(in.obs.Host)
 	ledger.Claim.PowerCycle = &infrav1.ClaimPowerCycle{
@@ -155,29 +161,29 @@ func askCycle(in *input) Decision {
 		ledger.Claim.PowerCycle.WasOn = before.WasOn
 	}
 	return Decision{Step: SaveLedger{Ledger: ledger}, Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("power cycle %d of %d of %s is asked for", in.count()+1, in.limit(), in.host())}
+		Message: fmt.Sprintf("Ingot requests power cycle %d of %d of %s.", in.count()+1, in.limit(), in.host())}
 }
 
-// Handing over.
-
-func handOver(reason, message string) Decision {
-	return Decision{Step: HandOver{}, Event: "Warning", Reason: reason, Message: inventory.ClipMessage(message + "; the Machine is handed over to be replaced")}
+// delegateToOwner asks the Machine's owner to replace it. message is a sentence.
+func delegateToOwner(reason, message string) Decision {
+	return Decision{Step: HandOver{}, Event: "Warning", Reason: reason,
+		Message: inventory.WithDetail("", message, ". Ingot asks the Machine's owner to replace it.")}
 }
 
-// replace hands the Machine over, after a power cycle that is under way has ended.
+// replace delegates to the owner, after it has ended a running power cycle.
 func (in *input) replace(reason, message string) Decision {
 	if !in.cycleCutting() {
-		return handOver(reason, message)
+		return delegateToOwner(reason, message)
 	}
 	decision := endCycle(in)
-	decision.Reason, decision.Message = reason, inventory.ClipMessage(message)
+	decision.Reason, decision.Message = reason, inventory.WithDetail("", message, ".")
 	return decision
 }
 
-// condemn first writes into the claim what the host will be out of service for, so that
-// its Machine's replacement is not put on it again; then the Machine is handed over. A
-// power cycle that is under way ends with that.
-func (in *input) condemn(reason, message string) Decision {
+// quarantineAndReplace first writes the quarantine into the claim, so that the replacement does
+// not get the same host. That also ends a running power cycle. Then Ingot delegates to the
+// Machine's owner.
+func (in *input) quarantineAndReplace(reason, message string) Decision {
 	if in.spec.FailedHost == infrav1.FailedHostReuse {
 		return in.replace(reason, message)
 	}
@@ -185,41 +191,42 @@ func (in *input) condemn(reason, message string) Decision {
 	if in.cycleCutting() {
 		ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	}
-	ledger.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: inventory.ClipMessage(message), Since: in.now()}
-	return Decision{Step: SaveLedger{Ledger: ledger}, Event: "Warning", Reason: reason, Message: inventory.ClipMessage(message)}
+	message = inventory.WithDetail("", message, ".")
+	ledger.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: message, Since: in.now()}
+	return Decision{Step: SaveLedger{Ledger: ledger}, Event: "Warning", Reason: reason, Message: message}
 }
 
 func handOverMarked(in *input) Decision {
-	return handOver(infrav1.ReasonHandedOver, in.claim.Quarantine.Message)
+	return delegateToOwner(infrav1.ReasonHandedOver, in.claim.Quarantine.Message)
 }
 
 func handOverLost(*input) Decision {
-	return handOver(infrav1.ReasonHostLost, "the Machine's IngotMachine is gone, or its host no longer its own")
+	return delegateToOwner(infrav1.ReasonHostLost, "The IngotMachine of the Machine does not exist or has lost its host.")
 }
 
-// handOverAsked: MachineHealthCheck finds such a Machine unhealthy for as long as the mark
-// stands, so that no power cycle can help it, and its host is not to blame.
+// handOverAsked: the MachineHealthCheck considers the Machine unhealthy while it has the
+// annotation, so that no power cycle helps. The host is not at fault.
 func handOverAsked(*input) Decision {
-	return handOver(infrav1.ReasonHandedOver, "a person marked the Machine (annotation "+clusterv1.RemediateMachineAnnotation+"): its power is not cycled")
+	return delegateToOwner(infrav1.ReasonHandedOver, "The Machine has the annotation "+clusterv1.RemediateMachineAnnotation+".")
 }
 
 func handOverForeign(in *input) Decision {
-	return handOver(infrav1.ReasonHandedOver, "the Machine's infrastructure is "+in.obs.Machine.Foreign+", which Ingot cannot restart: give such Machines a MachineHealthCheck that does not name an IngotRemediationTemplate")
+	return delegateToOwner(infrav1.ReasonHandedOver, "Ingot cannot restart the infrastructure "+in.obs.Machine.Foreign+". Use a MachineHealthCheck without IngotRemediationTemplate.")
 }
 
 func handOverUnmanaged(in *input) Decision {
-	return handOver(infrav1.ReasonUnmanaged, in.host()+" has no BMC in spec.bmc that could switch it")
+	return delegateToOwner(infrav1.ReasonUnmanaged, in.host()+" has no BMC in spec.bmc.")
 }
 
 func handOverAtOnce(*input) Decision {
-	return handOver(infrav1.ReasonHandedOver, "spec.retryLimit is 0: nothing is tried")
+	return delegateToOwner(infrav1.ReasonHandedOver, "No power cycle is allowed, since spec.retryLimit is 0.")
 }
 
-// uncycled: it was not done, and the host's conditions say why.
+// uncycled is why the power cycle failed, with the host's Ready condition.
 func (in *input) uncycled() string {
-	message := fmt.Sprintf("the BMC of %s did not switch it off and on within %s", in.host(), in.timeout())
+	message := fmt.Sprintf("The BMC of %s did not cycle its power within %s", in.host(), in.timeout())
 	if in.notToBeSwitched() {
-		message = fmt.Sprintf("Ingot did not have %s switched off and on within %s", in.host(), in.timeout())
+		message = fmt.Sprintf("Ingot did not cycle the power of %s within %s", in.host(), in.timeout())
 	}
 	if ready := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
 		message += fmt.Sprintf(" (%s: %s)", ready.Reason, ready.Message)
@@ -227,38 +234,38 @@ func (in *input) uncycled() string {
 	return message
 }
 
-func condemnUncycled(in *input) Decision {
-	return in.condemn(infrav1.ReasonPowerCycleFailed, in.uncycled())
+func quarantineUncycled(in *input) Decision {
+	return in.quarantineAndReplace(infrav1.ReasonPowerCycleFailed, in.uncycled())
 }
 
 func handOverUncycled(in *input) Decision {
 	return in.replace(infrav1.ReasonPowerCycleFailed, in.uncycled())
 }
 
-func condemnExhausted(in *input) Decision {
-	return in.condemn(infrav1.ReasonHealthFailed, fmt.Sprintf("Machine of IngotMachine %s stayed unhealthy, or was so again, after %d power cycles",
+func quarantineExhausted(in *input) Decision {
+	return in.quarantineAndReplace(infrav1.ReasonHealthFailed, fmt.Sprintf("IngotMachine %s stayed unhealthy after %d power cycles.",
 		in.claim.MachineRef.Name, in.count()))
 }
 
-// Restarted tells of a remediation whether the host was restarted, and what proves it:
-// another boot ID of its Node, else what its BMC said of the power.
+// Restarted is the condition that reports whether the host was restarted. The proof is a new
+// boot ID of its Node, or else the power state that its BMC reported.
 func Restarted(obs Observation) metav1.Condition {
 	const name = infrav1.RemediationRestartedCondition
 	if obs.Host == nil || obs.Host.Spec.Claim == nil || obs.Host.Spec.Claim.PowerCycle == nil {
-		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "no power cycle was asked for")
+		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "No power cycle was requested.")
 	}
 	cycle := obs.Host.Spec.Claim.PowerCycle
 	known := cycle.BootID != "" && obs.Node.BootID != ""
 	switch {
 	case known && cycle.BootID != obs.Node.BootID:
-		return inventory.TrueCondition(name, infrav1.ReasonBootIDChanged, "the Node has another boot ID than before power cycle "+fmt.Sprint(cycle.Count))
+		return inventory.TrueCondition(name, infrav1.ReasonBootIDChanged, fmt.Sprintf("The Node has a new boot ID since power cycle %d.", cycle.Count))
 	case lifecycle.CycleUnderWay(obs.Host.Spec.Claim):
-		return inventory.FalseCondition(name, infrav1.ReasonPowerCycling, fmt.Sprintf("power cycle %d is under way", cycle.Count))
+		return inventory.FalseCondition(name, infrav1.ReasonPowerCycling, fmt.Sprintf("Power cycle %d is running.", cycle.Count))
 	case known && obs.Node.Ready && cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
-		return inventory.FalseCondition(name, infrav1.ReasonBootIDUnchanged, fmt.Sprintf("the BMC says that IngotHost %s was switched off and on, but the Node is Ready with the boot ID of before: does spec.bmc.address name the server of this Node?", obs.Host.Name))
+		return inventory.FalseCondition(name, infrav1.ReasonBootIDUnchanged, fmt.Sprintf("The BMC reports a power cycle of IngotHost %s, but the Node kept its boot ID. Check that spec.bmc.address is of this Node's server.", obs.Host.Name))
 	case cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
-		return inventory.TrueCondition(name, infrav1.ReasonPowerReadBack, fmt.Sprintf("in power cycle %d the BMC said off, then on; the Node tells no other boot ID yet", cycle.Count))
+		return inventory.TrueCondition(name, infrav1.ReasonPowerReadBack, fmt.Sprintf("The BMC reported off, then on, in power cycle %d. The Node has no new boot ID yet.", cycle.Count))
 	default:
-		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "the power cycle was ended before the host was off")
+		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "The power cycle ended before the host was off.")
 	}
 }

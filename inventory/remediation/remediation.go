@@ -10,78 +10,73 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// This file is what a remediation is decided on, and what can be decided.
-// What has been done stands in the claim of its host, never in the remediation, so
-// that a lost status, a move, or a second remediation of the same host repeats
-// nothing (I2, I3).
+// The state of a remediation is in the claim of its host, so that a lost status, a move, or a
+// second remediation of the host repeats nothing (I2, I3).
 
-// Machine is the Machine that is to be remediated, as Cluster API has it.
+// Machine is the state of the Machine to remediate in Cluster API.
 type Machine struct {
-	// Missing: the remediation names none as its owner.
+	// Missing: the remediation has no Machine as its owner.
 	Missing bool
-	// Deleting: it is being deleted already, or gone.
+	// Deleting: it is being deleted, or gone.
 	Deleting bool
-	// HealthySince is since when its condition HealthCheckSucceeded is True; zero: it is not.
+	// HealthySince is since when its condition HealthCheckSucceeded is True. Zero: it is not.
 	HealthySince time.Time
-	// HandedOver: its conditions HealthCheckSucceeded and OwnerRemediated are False, so
-	// that its owner replaces it. One of them alone tells the owner nothing.
+	// HandedOver: its conditions HealthCheckSucceeded and OwnerRemediated are both False, so
+	// that its owner replaces it.
 	HandedOver bool
-	// Marked: a person wants it remediated (annotation remediate-machine), so that it is
-	// never found healthy, whatever helps it.
+	// Marked: it has the annotation remediate-machine, with which it never becomes healthy.
 	Marked bool
-	// Foreign is the kind of its infrastructure, where that is not an IngotMachine.
+	// Foreign is the kind of its infrastructure. Empty: IngotMachine.
 	Foreign string
 	// Joined: it has, or had, a Node.
 	Joined bool
-	// LeavesSentinel: after its bootstrap the sentinel file is there only if it succeeded.
+	// LeavesSentinel is the result of the function of that name.
 	LeavesSentinel bool
-	// ControlPlane: its Node may be what the workload cluster's API runs on.
+	// ControlPlane: the workload cluster's API may run on its Node.
 	ControlPlane bool
-	// LeftAlone names the annotation by which a person has the Machine, or its
-	// IngotMachine, left alone; empty: there is none.
+	// LeftAlone is the annotation by which an operator pauses the remediation of the Machine
+	// or its IngotMachine. Empty: none.
 	LeftAlone string
 }
 
-// Node is the Machine's Node, as the workload cluster has it.
+// Node is the state of the Machine's Node in the workload cluster.
 type Node struct {
-	// BootID of the running system; empty: the Node could not be read.
+	// BootID of the running system. Empty: the Node could not be read.
 	BootID string
-	// Ready: the Node's condition of that name is True; Ill: so is another, which most
-	// that there are mean no good by.
+	// Ready: the Node's condition Ready is True. Ill: so is another condition, most of which
+	// report a problem.
 	Ready, Ill bool
 	// Unreachable: the workload cluster does not answer.
 	Unreachable bool
 }
 
-// Observation is what a remediation is decided on.
+// Observation is the input of Decide.
 type Observation struct {
 	Now     time.Time
 	Machine Machine
-	// ActiveSince is since when the remediation is acted on: not paused, and no person at
-	// work on the host. Not after the creation of the remediation: always.
+	// ActiveSince is since when nothing pauses the remediation: no annotation, and no operator
+	// at work on the host. Until the creation of the remediation: always.
 	ActiveSince time.Time
 	Node        Node
-	// Host that the Machine's IngotMachine has claimed; nil: none, for now.
+	// Host that the Machine's IngotMachine has claimed. Nil: none at present.
 	Host *infrav1.IngotHost
-	// MaxAttempts is after how many tries in a row an installation is given up; zero: the
-	// default of Policy.
+	// MaxAttempts is how many failed installs in a row end the install. Zero: the default of
+	// lifecycle.Policy.
 	MaxAttempts int32
-	// HostLost: the Machine was provisioned, and its IngotMachine is gone or the host no
-	// longer its own.
+	// HostLost: the Machine was provisioned, and its IngotMachine is gone or has lost its host.
 	HostLost bool
 }
 
-// Step is the next thing to do about the Machine: SaveLedger (of the host), Wait,
-// Idle, or one of these.
+// Step is the next action of a remediation.
 type Step interface{ step() }
 
 // HandOver asks the Machine's owner to replace it.
 type HandOver struct{}
 
-// LetGo ends the remediation: its finalizer is removed.
+// LetGo removes the finalizer of the remediation.
 type LetGo struct{}
 
-// SaveLedger writes the persistent state of the host by optimistic lock on the version that
+// SaveLedger writes the persistent state of the host with an optimistic lock on the version that
 // was decided on.
 type SaveLedger struct{ Ledger lifecycle.Ledger }
 
@@ -97,20 +92,19 @@ func (SaveLedger) step() {}
 func (Wait) step()       {}
 func (Idle) step()       {}
 
-// Decision is what Decide says: the step, and what people are told.
+// Decision is the result of Decide: the step and its explanation.
 type Decision struct {
 	Step Step
 	// Rule names the rule that decided, for logs and tests.
 	Rule string
-	// Reason and Message go into the Ready condition; Event is "", "Normal" or "Warning"
-	// and meant for the moment when Reason becomes the reason of that condition.
+	// Reason and Message go into the Ready condition. Event is "", "Normal" or "Warning"; the
+	// caller emits it when Reason becomes the reason of that condition.
 	Reason, Message, Event string
-	// Held: nobody acts on the remediation for now; no deadline of it runs.
+	// Held: the remediation is paused, and none of its deadlines runs.
 	Held bool
 }
 
-// Decide decides what is to be done next about the Machine of a remediation. Like Next
-// it changes nothing and gives the same answer to the same question.
+// Decide decides the next step of a remediation. It is deterministic and changes nothing.
 func Decide(remediation *infrav1.IngotRemediation, obs Observation) Decision {
 	return decideBy(allRules(), remediation, obs)
 }
@@ -124,7 +118,7 @@ func decideBy(l table, remediation *infrav1.IngotRemediation, obs Observation) D
 	}
 	decision, by, decided := l.Decide(in)
 	if !decided {
-		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "no rule applies: this is a defect of Ingot; nothing is done about the Machine"}
+		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "No rule applies to this remediation, which is a defect of Ingot. Ingot does nothing to the Machine."}
 	}
 	decision.Rule = by
 	return decision

@@ -8,25 +8,28 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/inventory/rules"
 )
 
-var remedyStart = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+var remediationStart = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
 
 // minutes after the remediation was made.
 func minutes(n int) metav1.Time {
-	return metav1.Time{Time: remedyStart.Add(time.Duration(n) * time.Minute)}
+	return metav1.Time{Time: remediationStart.Add(time.Duration(n) * time.Minute)}
 }
 
-// remedyCase is a Machine in use that is unhealthy, and what differs from that.
-type remedyCase struct {
+// decideCase is a Machine in use that is unhealthy, and what differs from that.
+type decideCase struct {
 	name   string
 	change func(*infrav1.IngotRemediation, *Observation, *infrav1.HostClaim)
 	rule   string
@@ -37,7 +40,7 @@ type remedyCase struct {
 	says  string
 }
 
-func newRemedy() (*infrav1.IngotRemediation, Observation) {
+func newRemediation() (*infrav1.IngotRemediation, Observation) {
 	remediation := &infrav1.IngotRemediation{ObjectMeta: metav1.ObjectMeta{Name: "m", CreationTimestamp: minutes(0)}}
 	remediation.Spec = infrav1.IngotRemediationSpec{RetryLimit: new(int32(2)), TimeoutSeconds: 600, CooldownSeconds: 3600, FailedHost: infrav1.FailedHostQuarantine}
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
@@ -55,15 +58,46 @@ func cycleAt(count int32, state infrav1.PowerCycleState, asked, done int) *infra
 	return cycle
 }
 
-func TestRemedy(t *testing.T) {
-	for _, c := range remedyCases() {
+// checkMessages checks that all messages are sentences of at most inventory.MaxText characters,
+// also with names of 63 characters and long texts of others.
+func checkMessages(t *testing.T, remediation *infrav1.IngotRemediation, obs Observation) {
+	t.Helper()
+	for _, long := range []bool{false, true} {
+		if long && obs.Host != nil {
+			obs.Host = obs.Host.DeepCopy()
+			obs.Host.Name = strings.Repeat("n", 63)
+			if claim := obs.Host.Spec.Claim; claim != nil {
+				claim.MachineRef.Name = strings.Repeat("m", 63)
+				if claim.Quarantine != nil {
+					claim.Quarantine.Message = strings.Repeat("The host failed. ", 30)
+				}
+			}
+			if order := obs.Host.Spec.Order; order != nil && order.Result != nil {
+				order.Result.Message = strings.Repeat("It failed. ", 30)
+			}
+			for i := range obs.Host.Status.Conditions {
+				obs.Host.Status.Conditions[i].Message = strings.Repeat("The BMC failed. ", 12)
+			}
+		}
+		for _, text := range []string{Decide(remediation, obs).Message, Restarted(obs).Message} {
+			n, first := utf8.RuneCountInString(text), []rune(text)[0]
+			if n > inventory.MaxText || !unicode.IsUpper(first) || !strings.HasSuffix(text, ".") || strings.Contains(text, "..") {
+				t.Errorf("the message has %d characters, or is no sentence: %s", n, text)
+			}
+		}
+	}
+}
+
+func TestDecide(t *testing.T) {
+	for _, c := range decideCases() {
 		t.Run(c.name, func(t *testing.T) {
-			remediation, obs := newRemedy()
+			remediation, obs := newRemediation()
 			c.change(remediation, &obs, obs.Host.Spec.Claim)
 			got := Decide(remediation, obs)
 			if got.Rule != c.rule || got.Reason == "" || !strings.Contains(got.Message, c.says) {
 				t.Fatalf("rule %q, reason %q, says %q; want %q and %q", got.Rule, got.Reason, got.Message, c.rule, c.says)
 			}
+			checkMessages(t, remediation, obs)
 			save, saves := got.Step.(SaveLedger)
 			if !saves {
 				if diff := cmp.Diff(c.step, got.Step); diff != "" {
@@ -91,19 +125,19 @@ func TestRemedy(t *testing.T) {
 	}
 }
 
-func remedyCases() []remedyCase {
+func decideCases() []decideCase {
 	type r = infrav1.IngotRemediation
 	type o = Observation
 	type c = infrav1.HostClaim
-	return append(slices.Concat(handoverCases(), heldCases(), installingCases(), cutOffCases(), bootstrapCases()), []remedyCase{
+	return append(slices.Concat(handoverCases(), heldCases(), installingCases(), cutOffCases(), bootstrapCases()), []decideCase{
 		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = Node{} }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0)}},
 		{name: "under way", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time },
-			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "to switch it off"},
+			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "powering off"},
 		{name: "off, on next", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(9).Time },
-			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "to switch it on"},
+			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "powering on"},
 		{name: "one of an earlier remediation is under way", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, -300, 0), minutes(9).Time
 			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
@@ -115,15 +149,15 @@ func remedyCases() []remedyCase {
 		{name: "restarted", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},
-			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "was not switched off after all"},
+			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "is cancelled"},
 		{name: "restarted, as the BMC said", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 			c.PowerCycle.ConfirmedOff = new(true)
-		}, rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "was switched off and on (power cycle 1 of 2); the Node has until"},
+		}, rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "is done. The Node has until"},
 		{name: "restarted for the last time", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},
-			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "handed over"},
+			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "owner"},
 		{name: "the first did not help", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
 		},
@@ -145,10 +179,10 @@ func remedyCases() []remedyCase {
 			c.PowerCycle, o.ActiveSince, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(50).Time, minutes(51).Time
 		}, rule: "cycling/wait", step: Wait{Until: minutes(60).Time}},
 		{name: "a person has finished, and the server may be booting", change: func(_ *r, o *o, _ *c) { o.ActiveSince, o.Now = minutes(50).Time, minutes(51).Time },
-			rule: "grace", step: Wait{Until: minutes(60).Time}, says: "then the power is cycled"},
+			rule: "grace", step: Wait{Until: minutes(60).Time}, says: "then Ingot cycles the power"},
 		{name: "and no cycle is wanted", change: func(r *r, o *o, _ *c) {
 			r.Spec.RetryLimit, o.ActiveSince, o.Now = new(int32(0)), minutes(50).Time, minutes(51).Time
-		}, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "handed over"},
+		}, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "owner"},
 		{name: "and is off", change: func(_ *r, o *o, _ *c) {
 			o.ActiveSince, o.Now, o.Host.Status.Power = minutes(50).Time, minutes(51).Time, infrav1.PowerStateOff
 		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(51), BootID: "boot-1"}},
@@ -169,7 +203,7 @@ func remedyCases() []remedyCase {
 }
 
 // heldCases are those in which nothing is switched.
-func heldCases() []remedyCase {
+func heldCases() []decideCase {
 	type r = infrav1.IngotRemediation
 	type o = Observation
 	type c = infrav1.HostClaim
@@ -182,8 +216,8 @@ func heldCases() []remedyCase {
 		c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(30).Time
 	}
 	back := func(o *o, c *c) { late(o, c); o.Node = Node{BootID: "boot-2", Ready: true} }
-	list := []remedyCase{
-		{name: "left alone", change: func(_ *r, o *o, _ *c) { alone(o) }, rule: "left-alone/wait", step: Idle{}, says: "paused of the Machine"},
+	list := []decideCase{
+		{name: "left alone", change: func(_ *r, o *o, _ *c) { alone(o) }, rule: "left-alone/wait", step: Idle{}, says: "The Machine has the annotation"},
 		{name: "left alone though marked", change: func(_ *r, o *o, c *c) {
 			alone(o)
 			c.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed}
@@ -206,28 +240,28 @@ func heldCases() []remedyCase {
 			late(o, c)
 			o.Node, o.Machine.ControlPlane = Node{Unreachable: true}, true
 		}, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
-		{name: "the Node is back and nobody says so", change: func(_ *r, o *o, c *c) { back(o, c) }, rule: "back", step: Idle{}, says: "is there still one"},
+		{name: "the Node is back and nobody says so", change: func(_ *r, o *o, c *c) { back(o, c) }, rule: "back", step: Idle{}, says: "is it deleted or paused"},
 		{name: "back and ill otherwise", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ill = true }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "back and not Ready", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ready = false }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "Ready and never gone", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.BootID = "boot-1" }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 	}
 	for rule, so := range map[string]func(*o){"healthy": healthy, "machine-deleting": deleted, "handed-over": handed, "left-alone": alone} {
 		list = append(list,
-			remedyCase{name: rule + " before the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
+			decideCase{name: rule + " before the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
 				rule: rule + "/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
-			remedyCase{name: rule + " while the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },
+			decideCase{name: rule + " while the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },
 				rule: rule + "/wait", step: Idle{}},
-			remedyCase{name: rule + " while the host is released", change: func(_ *r, o *o, c *c) {
+			decideCase{name: rule + " while the host is released", change: func(_ *r, o *o, c *c) {
 				so(o)
 				c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 			}, rule: rule + "/wait", step: Idle{}},
-			remedyCase{name: rule + " before the host is off, which is paused", change: func(_ *r, o *o, c *c) {
+			decideCase{name: rule + " before the host is off, which is paused", change: func(_ *r, o *o, c *c) {
 				so(o)
 				pause(o)
 				c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 			}, rule: rule + "/host-paused", step: Idle{}, says: infrav1.MovePausedAnnotation},
-			remedyCase{name: rule + ", and the host is paused", change: func(_ *r, o *o, _ *c) { so(o); pause(o) }, rule: rule + "/wait", step: Idle{}},
-			remedyCase{name: rule + " while a paused host is released", change: func(_ *r, o *o, c *c) {
+			decideCase{name: rule + ", and the host is paused", change: func(_ *r, o *o, _ *c) { so(o); pause(o) }, rule: rule + "/wait", step: Idle{}},
+			decideCase{name: rule + " while a paused host is released", change: func(_ *r, o *o, c *c) {
 				so(o)
 				pause(o)
 				c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
@@ -241,7 +275,7 @@ func pause(o *Observation) {
 	o.Host.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-01-02T03:04:05Z"}
 }
 
-func handoverCases() []remedyCase {
+func handoverCases() []decideCase {
 	type r = infrav1.IngotRemediation
 	type o = Observation
 	type c = infrav1.HostClaim
@@ -250,7 +284,7 @@ func handoverCases() []remedyCase {
 	}
 	deleted := func(r *r) { r.DeletionTimestamp = new(minutes(1)) }
 	mark := &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "stayed unhealthy"}
-	return []remedyCase{
+	return []decideCase{
 		{name: "nothing helped", change: spent, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "nothing helped, the host is used again", change: func(r *r, o *o, c *c) { spent(r, o, c); r.Spec.FailedHost = infrav1.FailedHostReuse },
 			rule: "exhausted", step: HandOver{}, says: "after 2 power cycles"},
@@ -264,11 +298,11 @@ func handoverCases() []remedyCase {
 		{name: "the BMC does not answer", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
-		}, rule: "cycling/untried", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), says: "did not switch"},
+		}, rule: "cycling/untried", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), says: "did not cycle its power"},
 		{name: "the BMC does not answer, and then", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = nil
-		}, rule: "cycling/untried", step: HandOver{}, says: "did not switch"},
+		}, rule: "cycling/untried", step: HandOver{}, says: "did not cycle its power"},
 		{name: "the BMC refuses the password", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostCredentialsValidCondition, Status: metav1.ConditionFalse})
@@ -276,7 +310,7 @@ func handoverCases() []remedyCase {
 		{name: "the BMC may be another server's", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonWrongServer, Message: "the BMC manages another server"})
-		}, rule: "cycling/untried", step: HandOver{}, says: "Ingot did not have"},
+		}, rule: "cycling/untried", step: HandOver{}, says: "Ingot did not cycle"},
 		{name: "the host is registered twice", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonDuplicate, Message: "the same server as n7"})
@@ -316,7 +350,7 @@ func handoverCases() []remedyCase {
 			deleted(r)
 			pause(o)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
-		}, rule: "deleting/host-paused", step: Idle{}, says: "taken back"},
+		}, rule: "deleting/host-paused", step: Idle{}, says: "cancels its power cycle"},
 		{name: "over since it helped itself, and the host is paused", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
@@ -359,7 +393,7 @@ func TestRestarted(t *testing.T) {
 		{"ended before it was off, and ready", cycleAt(1, infrav1.PowerCycleDone, 0, 1), Node{BootID: "boot-1", Ready: true}, infrav1.ReasonWaiting, metav1.ConditionFalse},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, obs := newRemedy()
+			_, obs := newRemediation()
 			obs.Host.Spec.Claim.PowerCycle, obs.Node = c.cycle, c.node
 			got := Restarted(obs)
 			if got.Reason != c.reason || got.Status != c.status || got.Message == "" {
@@ -372,13 +406,12 @@ func TestRestarted(t *testing.T) {
 	}
 }
 
-// Every rule is taken away in turn, and every condition of every rule: some case above
-// has to come out differently, or crash.
-func TestRemedyMutants(t *testing.T) {
+// Each rule and each condition is removed in turn. A case above must then fail or crash.
+func TestDecideMutants(t *testing.T) {
 	for _, m := range rules.Mutants(allRules()) {
 		t.Run(m.String(), func(t *testing.T) {
 			l := rules.Mutate(m, allRules())
-			for _, c := range remedyCases() {
+			for _, c := range decideCases() {
 				if differs(l, c) {
 					return
 				}
@@ -388,13 +421,13 @@ func TestRemedyMutants(t *testing.T) {
 	}
 }
 
-func differs(l table, c remedyCase) (so bool) {
+func differs(l table, c decideCase) (so bool) {
 	defer func() {
 		if recover() != nil {
 			so = true
 		}
 	}()
-	remediation, obs := newRemedy()
+	remediation, obs := newRemediation()
 	c.change(remediation, &obs, obs.Host.Spec.Claim)
 	return decideBy(l, remediation, obs).Rule != c.rule
 }

@@ -7,23 +7,20 @@ import (
 	"github.com/ingot-metal/ingot/inventory/rules"
 )
 
-// This file is the life of a remediation, top to bottom: what is done about an unhealthy
-// Machine. It branches by rules only, like the rules of a host.
-
-// table is the life of a remediation as rules; when shortens its tables.
+// table is a table of rules about a remediation; when shortens the tables.
 type (
 	table = rules.Table[*input, Decision]
 	when  = []func(*input) bool
 )
 
-// allRules is the life of a remediation, top to bottom.
+// allRules has the rules of a remediation in order of precedence.
 func allRules() table {
 	return table{
 		{Name: "deleting", When: when{(*input).isDeleting}, Rules: table{
 			{Name: "deleting/host-paused", When: when{(*input).inUse, (*input).claimOwed, (*input).hostPaused}, Then: sayEndHeld},
 			{Name: "deleting/cycle", When: when{(*input).inUse, (*input).cycleCutting}, Then: endCycle},
-			{Name: "deleting/pardon", When: when{(*input).inUse, (*input).marked, (*input).machineLives}, Then: pardonHost},
-			{Name: "deleting/let-go", Then: letRemedyGo},
+			{Name: "deleting/pardon", When: when{(*input).inUse, (*input).marked, (*input).machineLives}, Then: clearQuarantineMark},
+			{Name: "deleting/let-go", Then: removeFinalizer},
 		}},
 		{Name: "machine-missing", When: when{(*input).machineMissing}, Then: sayMachineMissing},
 		{Name: "machine-deleting", When: when{(*input).machineDeleting}, Rules: unswitched("machine-deleting", sayMachineDeleting)},
@@ -46,7 +43,7 @@ func allRules() table {
 		{Name: "cycling", When: when{(*input).cycling}, Rules: table{
 			{Name: "cycling/overdue", When: when{(*input).cycleOverdue}, Rules: table{
 				{Name: "cycling/untried", When: when{(*input).untried}, Then: handOverUncycled},
-				{Name: "cycling/failed", Then: condemnUncycled},
+				{Name: "cycling/failed", Then: quarantineUncycled},
 			}},
 			{Name: "cycling/wait", Then: waitCycle},
 		}},
@@ -57,16 +54,16 @@ func allRules() table {
 		{Name: "grace", When: when{(*input).interrupted, (*input).graceLeft, (*input).notSeenOff}, Then: waitGrace},
 		{Name: "cycle", When: when{(*input).cyclesLeft}, Then: askCycle},
 		{Name: "none-wanted", When: when{(*input).noneWanted}, Then: handOverAtOnce},
-		{Name: "exhausted", Then: condemnExhausted},
+		{Name: "exhausted", Then: quarantineExhausted},
 	}
 }
 
-// installingRules leave an installation to its own tries and to the host's quarantine,
-// but where these come to nothing: what is never counted, and so never ends.
+// installingRules leave an install to its own attempts and to the host's quarantine, unless its
+// failures are not counted, so that it would never end.
 func installingRules() table {
 	return table{
 		{Name: "installing/unreachable", When: when{(*input).unreachable, (*input).worker}, Then: sayUnreachable},
-		{Name: "installing/in-vain", When: when{(*input).triedInVain, (*input).installOverdue}, Then: handOverInVain},
+		{Name: "installing/in-vain", When: when{(*input).installsFailed, (*input).installOverdue}, Then: handOverInVain},
 		{Name: "installing/agent", When: when{(*input).agentAtWork}, Then: sayInstalling},
 		{Name: "installing/bmc", When: when{(*input).bmcFails}, Rules: table{
 			{Name: "installing/bmc-overdue", When: when{(*input).bmcOverdue}, Then: handOverBMC},
@@ -76,16 +73,16 @@ func installingRules() table {
 	}
 }
 
-// cutOffRules are of a first boot that was cut off.
+// cutOffRules apply to an interrupted first boot.
 func cutOffRules() table {
 	return firstBootRules("cut-off", table{
-		{Name: "cut-off/by-cycle", When: when{(*input).cutByCycle}, Then: condemnCutOff},
+		{Name: "cut-off/by-cycle", When: when{(*input).cutByCycle}, Then: quarantineCutOff},
 		{Name: "cut-off/by-others", Then: handOverUnjoined},
 	})
 }
 
-// firstBootRules are of a first boot that came to nothing, which no power cycle helps; late
-// are those of a Node that has not joined in time.
+// firstBootRules apply to a failed first boot, which no power cycle repairs. late applies to a
+// Node that did not join in time.
 func firstBootRules(name string, late table) table {
 	return table{
 		{Name: name + "/joined", When: when{(*input).joined, (*input).nodeYoung, (*input).notSeenOff}, Then: waitYoung},
@@ -97,8 +94,8 @@ func firstBootRules(name string, late table) table {
 	}
 }
 
-// unswitched leaves the Machine as it is, and has its host not switched off any more. The
-// claim of a host that is paused is not written: clusterctl move may have copied it (I10).
+// unswitched leaves the Machine as it is and ends a power cycle. It does not write the claim of
+// a paused host, which clusterctl move may have copied (I10).
 func unswitched(name string, say func(*input) Decision) table {
 	return table{
 		{Name: name + "/host-paused", When: when{(*input).inUse, (*input).cycleCutting, (*input).hostPaused}, Then: sayEndHeld},

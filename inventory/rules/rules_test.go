@@ -28,9 +28,9 @@ func numbers() Table[int, string] {
 	}
 }
 
-// The first rule decides of which every condition holds; one whose rules decide nothing
-// leaves it to those after it.
-func TestRules(t *testing.T) {
+// The first rule whose conditions all hold decides. If the rules below it decide nothing, the next rules
+// are evaluated.
+func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		n       int
@@ -53,7 +53,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A mutant lacks one guard and nothing else, and leaves the ladder as it was.
+// A mutant lacks one rule or condition, and leaves the table unchanged.
 func TestMutate(t *testing.T) {
 	list := Mutants(numbers())
 	if len(list) != 6+7 {

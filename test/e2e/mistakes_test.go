@@ -98,7 +98,7 @@ func selectsNothing(t *testing.T, s *stage) {
 		told := "no IngotMachine waits"
 		for i := range machines.Items {
 			message := conditions.GetMessage(&machines.Items[i], infrav1.MachineHostClaimedCondition)
-			if strings.Contains(message, "tier=platinum") && strings.Contains(message, "nearest miss: ") {
+			if strings.Contains(message, "tier=platinum") && strings.Contains(message, "Nearest miss: ") {
 				return "", nil
 			}
 			told = message

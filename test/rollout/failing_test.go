@@ -27,7 +27,7 @@ func waiting(t *testing.T, s *scene) {
 	md := c.Name + "-md-0"
 	s.patch(t, "machinedeployment", md, `{"spec":{"replicas":2,"template":{"spec":{"failureDomain":"b"}}}}`)
 	told := s.awaitWaiter(t, c)
-	for _, want := range []string{`failure domain "b"`, roleLabel + "=" + worker, "nearest miss: " + s.server(3)} {
+	for _, want := range []string{`failure domain "b"`, roleLabel + "=" + worker, "Nearest miss: " + s.server(3)} {
 		if !strings.Contains(told, want) {
 			t.Errorf("a machine that waits says %q, want that it names %s", told, want)
 		}

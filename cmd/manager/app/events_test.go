@@ -42,7 +42,7 @@ func TestEventNotesAreTruncated(t *testing.T) {
 		bytes int // minimum length of the stored note
 	}{
 		// The longest message of a failure, with a remedy.
-		infrav1.ReasonQuarantined: {inventory.Truncate(strings.Repeat("x", 2000), 1024) + "; the host is off and out of service", 1024},
+		infrav1.ReasonQuarantined: {inventory.Truncate(strings.Repeat("x", 2000), 1024) + ". Repair the host", 1024},
 		infrav1.ReasonWipeFailed:  {strings.Repeat("ü", 1000), 1023},
 		infrav1.ReasonInspected:   {"100 % of " + strings.Repeat("x", 1015), 1024},
 	} {
