@@ -205,7 +205,11 @@ func (r *Reconciler) logDecision(ctx context.Context, host *infrav1.IngotHost, d
 }
 
 func logWith(ctx context.Context, phrase string, decision lifecycle.Decision) {
-	ctrl.LoggerFrom(ctx).Info(phrase, "rule", decision.Rule, "reason", decision.Reason, "message", decision.Message, "detail", decision.Detail)
+	log := ctrl.LoggerFrom(ctx)
+	if decision.Detail != "" {
+		log = log.WithValues("detail", decision.Detail)
+	}
+	log.Info(phrase, "rule", decision.Rule, "reason", decision.Reason, "message", decision.Message)
 }
 
 func stepPhrase(step lifecycle.Step) string {

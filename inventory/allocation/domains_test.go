@@ -211,7 +211,7 @@ func TestTooManyFailureDomains(t *testing.T) {
 	}{
 		"not provisioned":     {nil, "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
 		"not provisioned yet": {new(false), "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
-		"provisioned":         {new(true), "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"},
+		"provisioned":         {new(true), "narrow spec.hostSelector (spec.failureDomainLabel of a provisioned cluster cannot change)"},
 	} {
 		of.Cluster.Status.Initialization.Provisioned = tc.provisioned
 		got, err := FailureDomains(hosts, of)

@@ -39,7 +39,7 @@ func sayApprovalWanted(in *input) Decision {
 		remedy = ". Delete the host, or to use it set spec.bmc and "
 	}
 	return idle(infrav1.ReasonWaitingForApproval, inventory.WithDetail("Ingot found this server on IngotNetwork ", in.host.Spec.NetworkRef.Name,
-		remedy+annotate(infrav1.ApproveAnnotation)+"."))
+		remedy+"annotate it with "+inventory.CommandText(infrav1.ApproveAnnotation)+"."))
 }
 
 func sayBMCWanted(*input) Decision {

@@ -35,7 +35,7 @@ func TestEnrolledHostWaitsForApproval(t *testing.T) {
 	}{
 		"waits": {func(*infrav1.IngotHost, *Observation) {}, "enrolled/waits", Idle{}, infrav1.ReasonWaitingForApproval, infrav1.ApproveAnnotation},
 		"waits, on": {func(_ *infrav1.IngotHost, o *Observation) { o.Power = infrav1.PowerStateOn }, "enrolled/waits", Idle{},
-			infrav1.ReasonWaitingForApproval, "shut down"},
+			infrav1.ReasonWaitingForApproval, "shut it down"},
 		"waits, and a person wants it on": {func(h *infrav1.IngotHost, _ *Observation) { h.Spec.Power = infrav1.PowerIntentOn }, "enrolled/waits", Idle{},
 			infrav1.ReasonWaitingForApproval, "approve"},
 		"no BMC": {func(h *infrav1.IngotHost, _ *Observation) { h.Spec.BMC = nil }, "enrolled/waits", Idle{}, infrav1.ReasonWaitingForApproval, "set spec.bmc"},

@@ -144,13 +144,13 @@ func (in *input) bmcMessage() string {
 	_, news := bmcText(in.obs.BMC)
 	switch in.obs.BMC {
 	case BMCPasswordChange:
-		return inventory.WithDetail(news+". To let Ingot set one, "+annotate(infrav1.RotateCredentialsAnnotation)+". Or set one in the BMC and in Secret ",
+		return inventory.WithDetail(news+". To let Ingot set one, annotate "+inventory.CommandText(infrav1.RotateCredentialsAnnotation)+". Or set one in the BMC and in Secret ",
 			in.host.Spec.BMC.CredentialsRef.Name, ".")
 	case BMCUnauthorized: // a BMC that locks accounts counts each try, so tries are rare
 		return inventory.WithDetail(news+" of Secret ", in.host.Spec.BMC.CredentialsRef.Name,
 			". Correct it. Ingot retries within 75 minutes, or annotate "+inventory.CommandText(infrav1.RetryBMCAnnotation)+".")
 	case BMCNamespaceTerminating:
-		return news + ". Ingot cannot record the BMC certificate or use the BMC. To delete the host, " + annotate(infrav1.ForceReleaseAnnotation) + "."
+		return news + ". Ingot cannot record the BMC certificate or use the BMC. To delete the host, annotate it with " + inventory.CommandText(infrav1.ForceReleaseAnnotation) + "."
 	case BMCCertificateInvalid, BMCCertificateChanged:
 		return in.certificateMessage(news)
 	}
@@ -258,7 +258,7 @@ func failedInstallRemedy(reason string) string {
 	case agentapi.FailureSectorsDiffer:
 		return another + "whose image and disk have equal sectors."
 	case agentapi.FailureOldSystem:
-		return "Use a template that chooses that disk. Or to drop its data, set spec.cleaning to Metadata and delete the Machine."
+		return "Choose that disk, or to drop its data set spec.cleaning to Metadata and delete the Machine."
 	case agentapi.FailureMirrorRefused:
 		return another + "that chooses two disks of a kind."
 	case agentapi.FailureLiveRefused:
@@ -286,7 +286,7 @@ func sayWrongServer(in *input) Decision {
 	if in.claimed() {
 		remedy = "delete its Machine and annotate " + inventory.CommandText(infrav1.ForceReleaseAnnotation)
 	}
-	return warn(infrav1.ReasonWrongServer, inventory.WithDetail("The BMC is of another server: ", in.obs.WrongServer,
+	return warn(infrav1.ReasonWrongServer, inventory.WithDetail("Wrong server: ", in.obs.WrongServer,
 		". Correct spec.bmc.address, or if the mainboard is new "+remedy+"."))
 }
 

@@ -168,7 +168,7 @@ func (l *link) take(want infrav1.LinkAddress, place Place, from Sources, macs []
 		if from.Recorded != nil {
 			return *from.Recorded, nil
 		}
-		return Given{}, fmt.Errorf("no IPv4 address is recorded for the host; on an IngotNetwork in mode Proxy, or without spec.subnet, none is: take source RecordedIPv6, or another")
+		return Given{}, fmt.Errorf("no IPv4 address is recorded for the host (none is in mode Proxy): use RecordedIPv6")
 	case infrav1.AddressRecordedIPv6:
 		if from.RecordedIPv6 != nil {
 			return *from.RecordedIPv6, nil

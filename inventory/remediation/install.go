@@ -114,6 +114,6 @@ func handOverBMC(in *input) Decision {
 
 func handOverInVain(in *input) Decision {
 	result := in.obs.Host.Spec.Order.Result
-	return delegateToOwner(infrav1.ReasonHandedOver, fmt.Sprintf("%d installs on %s failed (not counted against it), last with %s: %s",
-		in.tries(), in.host(), result.Reason, result.Message))
+	return delegateToOwner(infrav1.ReasonHandedOver, fmt.Sprintf("The install on %s failed %d times (not counted against it), last with %s: %s",
+		in.host(), in.tries(), result.Reason, result.Message))
 }

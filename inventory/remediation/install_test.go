@@ -95,7 +95,7 @@ func installingCases() []decideCase {
 		{name: "installed before", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, -1, 0) }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 
-		{name: "the image is bad", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10) }, rule: "installing/in-vain", step: over, says: "failed (not counted against it), last with ChecksumMismatch: it was so"},
+		{name: "the image is bad", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10) }, rule: "installing/in-vain", step: over, says: "failed 3 times (not counted against it), last with ChecksumMismatch: it was so"},
 		{name: "the live system is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonLiveSystemSilent, 10) }, rule: "installing/in-vain", step: over},
 		{name: "the network is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonNetworkSilent, 10) }, rule: "installing/in-vain", step: over},
 		{name: "the image is bad, and the agent not gone yet", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureImageInvalid, 10); heard(o, 10) }, rule: "installing/in-vain", step: over},

@@ -4,9 +4,12 @@
 package remediation
 
 import (
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -121,5 +124,17 @@ func decideBy(l table, remediation *infrav1.IngotRemediation, obs Observation) D
 		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "No rule applies to this remediation, which is a defect of Ingot. Ingot does nothing to the Machine."}
 	}
 	decision.Rule = by
+	if obs.Host != nil {
+		decision.Message = shortenName(decision.Message, obs.Host.Name)
+	}
 	return decision
+}
+
+// shortenName shortens a name in a message that is longer than inventory.MaxText.
+func shortenName(message, name string) string {
+	over := utf8.RuneCountInString(message) - inventory.MaxText
+	if over <= 0 || over+2 > len(name) {
+		return message
+	}
+	return strings.Replace(message, name, name[:len(name)-over-1]+"…", 1)
 }

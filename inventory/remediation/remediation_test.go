@@ -283,7 +283,7 @@ func handoverCases() []decideCase {
 		c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
 	}
 	deleted := func(r *r) { r.DeletionTimestamp = new(minutes(1)) }
-	mark := &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "stayed unhealthy"}
+	mark := &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "It stayed unhealthy."}
 	return []decideCase{
 		{name: "nothing helped", change: spent, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "nothing helped, the host is used again", change: func(r *r, o *o, c *c) { spent(r, o, c); r.Spec.FailedHost = infrav1.FailedHostReuse },
