@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/allocation"
+	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
 // Fields of an IngotMachine that can change in place.
@@ -23,11 +24,7 @@ const (
 )
 
 // Operation is an operation of a JSON patch (RFC 6902).
-type Operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
+type Operation = mutation.Operation
 
 // Changes returns the operations that change current to desired, if all differing fields can change
 // in place on hosts with these labels, and none otherwise. path is the path of the spec.

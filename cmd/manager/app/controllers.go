@@ -60,7 +60,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	// half of the slots.
 	poolOptions.Patience.Slow = min(poolOptions.Patience.Slow, max(2, o.HostConcurrency/4))
 	pool := bmc.NewPool(NewDialer().Dial, poolOptions)
-	if err := mgr.Add(closer{pool}); err != nil {
+	err = mgr.Add(everywhere(func(ctx context.Context) error { // close the BMC sessions when the manager stops
+		<-ctx.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bmcCloseTimeout)
+		defer cancel()
+		return pool.Close(ctx)
+	}))
+	if err != nil {
 		return err
 	}
 	recorder := mgr.GetEventRecorder("ingot")
@@ -149,20 +155,6 @@ const (
 	// moveConcurrency is the number of namespaces reconciled concurrently. A move affects one.
 	moveConcurrency = 4
 )
-
-// closer closes the BMC sessions when the manager stops.
-type closer struct{ pool *bmc.Pool }
-
-// Start implements manager.Runnable.
-func (c closer) Start(ctx context.Context) error {
-	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bmcCloseTimeout)
-	defer cancel()
-	return c.pool.Close(ctx)
-}
-
-// NeedLeaderElection returns false: a replica that never led has no sessions.
-func (closer) NeedLeaderElection() bool { return false }
 
 // bootRecorder writes boots into the status of hosts.
 func bootRecorder(mgr manager.Manager) *bootlog.Recorder {

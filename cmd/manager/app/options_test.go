@@ -104,8 +104,8 @@ func TestValidate(t *testing.T) {
 		"BMC source, a URL":             {func(o *Options) { o.BMCSources = []string{"redfish://10.0.0.7"} }, []string{`--bmc-sources: "redfish://10.0.0.7"`, "write 10.20.0.0/16"}},
 		"BMC source, IPv4 in IPv6":      {func(o *Options) { o.BMCSources = []string{"::ffff:10.0.0.0/104"} }, []string{`--bmc-sources: "::ffff:10.0.0.0/104"`, "write 10.20.0.0/16"}},
 		"BMC source, a zone":            {func(o *Options) { o.BMCSources = []string{"fe80::1%eth0"} }, []string{`--bmc-sources: "fe80::1%eth0"`, "write 10.20.0.0/16"}},
-		"BMC source, nothing excluded":  {func(o *Options) { o.BMCSources = []string{"!"} }, []string{`--bmc-sources: "!"`, "with ! before it to exclude it"}},
-		"BMC source, excluded twice":    {func(o *Options) { o.BMCSources = []string{"!!10.0.0.1"} }, []string{`--bmc-sources: "!!10.0.0.1"`, "with ! before it to exclude it"}},
+		"BMC source, nothing excluded":  {func(o *Options) { o.BMCSources = []string{"!"} }, []string{`--bmc-sources: "!"`, "with a leading ! to exclude it"}},
+		"BMC source, excluded twice":    {func(o *Options) { o.BMCSources = []string{"!!10.0.0.1"} }, []string{`--bmc-sources: "!!10.0.0.1"`, "with a leading ! to exclude it"}},
 		"BMC source, a range":           {func(o *Options) { o.BMCSources = []string{"10.0.0.1-10.0.0.9"} }, []string{`--bmc-sources: "10.0.0.1-10.0.0.9"`, "write 10.20.0.0/16"}},
 		"BMC source, excluded":          {change: func(o *Options) { o.BMCSources = []string{" ", "10.0.0.0/8", "!10.0.0.1"} }},
 		"migration, all skipped": {change: func(o *Options) {

@@ -28,21 +28,28 @@ func (o *Options) servesWebhooks() bool { return o.Has(RoleControllers) && o.Web
 // forwardsAgents reports whether the process forwards agents to another process.
 func (o *Options) forwardsAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleControllers) }
 
+// problems collects the errors about invalid options.
+type problems []error
+
+// require adds an error unless ok.
+func (p *problems) require(ok bool, format string, args ...any) {
+	if !ok {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
 // Validate returns an error with each invalid option, its value and the remedy.
 func (o *Options) Validate() error {
 	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateBootKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateRates(), o.validateMigration(), o.Hooks.validate())
 }
 
 func (o *Options) validateRoles() error {
-	var errs []error
+	var errs problems
+	known := []string{RoleControllers, RoleBoot, RoleHooks}
 	for _, role := range o.Roles {
-		if known := []string{RoleControllers, RoleBoot, RoleHooks}; !slices.Contains(known, role) {
-			errs = append(errs, fmt.Errorf("--roles: unknown role %q; use %s", role, strings.Join(known, ", ")))
-		}
+		errs.require(slices.Contains(known, role), "--roles: unknown role %q; use %s", role, strings.Join(known, ", "))
 	}
-	if len(o.Roles) == 0 {
-		errs = append(errs, errors.New("--roles: is empty; set at least one role"))
-	}
+	errs.require(len(o.Roles) > 0, "--roles: is empty; set at least one role")
 	return errors.Join(errs...)
 }
 
@@ -85,22 +92,18 @@ func secretKey(flag, value string) (client.ObjectKey, error) {
 }
 
 func (o *Options) validateAgent() error {
-	var errs []error
+	var errs problems
 	if _, err := listenPort(o.AgentListen); err != nil {
 		errs = append(errs, fmt.Errorf("--agent-listen: %w", err))
 	}
-	if _, err := netip.ParseAddrPort(o.AgentAddress); o.AgentAddress != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; set the address at which servers reach the agent API", o.AgentAddress))
+	_, err := netip.ParseAddrPort(o.AgentAddress)
+	errs.require(o.AgentAddress == "" || err == nil, "--agent-address: %q is not address:port; set the address at which servers reach the agent API", o.AgentAddress)
+	if o.forwardsAgents() {
+		errs.require(isHostPort(o.AgentUpstream), "--agent-upstream: %q is not host:port; set the address of the manager's agent API", o.AgentUpstream)
+	} else {
+		errs.require(o.AgentUpstream == "", "--agent-upstream: %q requires the role boot without controllers; this process serves the agent API itself", o.AgentUpstream)
 	}
-	switch {
-	case o.forwardsAgents() && !isHostPort(o.AgentUpstream):
-		errs = append(errs, fmt.Errorf("--agent-upstream: %q is not host:port; set the address of the manager's agent API", o.AgentUpstream))
-	case !o.forwardsAgents() && o.AgentUpstream != "":
-		errs = append(errs, fmt.Errorf("--agent-upstream: %q requires the role boot without controllers; this process serves the agent API itself", o.AgentUpstream))
-	}
-	if o.AgentProxyProtocol && o.Has(RoleBoot) {
-		errs = append(errs, errors.New("--agent-proxy-protocol: requires the role controllers without boot; agents of this process's boot server connect directly"))
-	}
+	errs.require(!o.AgentProxyProtocol || !o.Has(RoleBoot), "--agent-proxy-protocol: requires the role controllers without boot; agents of this process's boot server connect directly")
 	return errors.Join(errs...)
 }
 
@@ -163,62 +166,44 @@ func (o *Options) validateBoot() error {
 	if err := o.validateBootURL(); err != nil || !o.Has(RoleBoot) {
 		return err
 	}
-	var errs []error
-	if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
-		errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; set the address at which servers reach the boot server", o.BootAddress))
-	}
+	var errs problems
+	a, err := netip.ParseAddr(o.BootAddress)
+	errs.require(err == nil && a.Is4(), "--boot-address: %q is not an IPv4 address; set the address at which servers reach the boot server", o.BootAddress)
 	if o.BootIPv6 != "" && o.BootIPv6 != bootIPv6Auto {
-		if a, err := netip.ParseAddr(o.BootIPv6); err != nil || !a.Is6() || a.Is4In6() || !a.IsGlobalUnicast() {
-			errs = append(errs, fmt.Errorf("--boot-ipv6-address: %q is not a global IPv6 address; set the address at which servers reach the boot server, auto, or an empty value", o.BootIPv6))
-		}
+		a, err := netip.ParseAddr(o.BootIPv6)
+		errs.require(err == nil && a.Is6() && !a.Is4In6() && a.IsGlobalUnicast(),
+			"--boot-ipv6-address: %q is not a global IPv6 address; set the address at which servers reach the boot server, auto, or an empty value", o.BootIPv6)
 	}
-	if o.BootHTTPPort == 0 {
-		errs = append(errs, errors.New("--boot-http-port: must not be 0; set a port, such as 8880"))
-	}
-	if port, err := listenPort(o.AgentListen); err == nil && port == 0 && o.AgentAddress == "" {
-		errs = append(errs, fmt.Errorf("--agent-listen: %q has no fixed port; set one, such as 8843", o.AgentListen))
-	}
-	if o.ImageCacheGiB < 1 {
-		errs = append(errs, fmt.Errorf("--image-cache-gib: %d must be at least 1", o.ImageCacheGiB))
-	}
-	if o.BootClientConnections < 1 {
-		errs = append(errs, fmt.Errorf("--boot-client-connections: %d must be at least 1", o.BootClientConnections))
-	}
-	if _, err := o.Images.client(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	port, err := listenPort(o.AgentListen)
+	errs.require(err != nil || port != 0 || o.AgentAddress != "", "--agent-listen: %q has no fixed port; set one, such as 8843", o.AgentListen)
+	errs.require(o.BootHTTPPort != 0, "--boot-http-port: must not be 0; set a port, such as 8880")
+	errs.require(o.ImageCacheGiB >= 1, "--image-cache-gib: %d must be at least 1", o.ImageCacheGiB)
+	errs.require(o.BootClientConnections >= 1, "--boot-client-connections: %d must be at least 1", o.BootClientConnections)
+	_, err = o.Images.client()
+	return errors.Join(append(errs, err)...)
 }
 
 func (o *Options) validatePolicy() error {
-	var errs []error
-	if _, err := o.parseBMCSources(); err != nil {
-		errs = append(errs, err)
-	}
+	var errs problems
 	for _, option := range []struct {
 		name  string
 		value time.Duration
 	}{
 		{"power-poll", o.PowerPoll}, {"soft-power-off", o.Policy.SoftPowerOff},
-		{"agent-deadline", o.Policy.AgentDeadline}, {"reset-interval", o.Policy.ResetInterval},
+		{"agent-deadline", o.Policy.AgentDeadline}, {"reset-interval", o.Policy.ResetInterval}, {"sync-period", o.SyncPeriod},
 	} {
-		if option.value <= 0 {
-			errs = append(errs, fmt.Errorf("--%s: %s must be more than 0", option.name, option.value))
-		}
+		errs.require(option.value > 0, "--%s: %s must be more than 0", option.name, option.value)
 	}
-	if o.MoveRest < 0 {
-		errs = append(errs, fmt.Errorf("--move-rest: %s must be at least 0", o.MoveRest))
-	}
-	if o.Policy.MaxAttempts < 1 {
-		errs = append(errs, fmt.Errorf("--max-attempts: %d must be at least 1", o.Policy.MaxAttempts))
-	}
-	return errors.Join(errs...)
+	errs.require(o.MoveRest >= 0, "--move-rest: %s must be at least 0", o.MoveRest)
+	errs.require(o.Policy.MaxAttempts >= 1, "--max-attempts: %d must be at least 1", o.Policy.MaxAttempts)
+	_, err := o.parseBMCSources()
+	return errors.Join(append(errs, err)...)
 }
 
 // validateRates rejects zero values, which client-go and controller-runtime replace by their own
 // defaults. A negative rate means no limit.
 func (o *Options) validateRates() error {
-	var errs []error
+	var errs problems
 	for _, option := range []struct {
 		name  string
 		value int
@@ -229,31 +214,18 @@ func (o *Options) validateRates() error {
 		{"ingotremediation-concurrency", o.RemediationConcurrency},
 		{"clustercache-concurrency", o.Workloads.Concurrency}, {"clustercache-client-burst", o.Workloads.Burst},
 	} {
-		if option.value < 1 {
-			errs = append(errs, fmt.Errorf("--%s: %d must be at least 1", option.name, option.value))
-		}
+		errs.require(option.value >= 1, "--%s: %d must be at least 1", option.name, option.value)
 	}
-	for _, option := range []struct {
-		name  string
-		value float32
-	}{{"kube-api-qps", o.KubeAPIQPS}, {"clustercache-client-qps", o.Workloads.QPS}} {
-		if option.value == 0 {
-			errs = append(errs, fmt.Errorf("--%s: must not be 0; set a rate, or -1 for no limit", option.name))
-		}
-	}
-	if o.SyncPeriod <= 0 {
-		errs = append(errs, fmt.Errorf("--sync-period: %s must be more than 0", o.SyncPeriod))
-	}
+	errs.require(o.KubeAPIQPS != 0, "--kube-api-qps: must not be 0; set a rate, or -1 for no limit")
+	errs.require(o.Workloads.QPS != 0, "--clustercache-client-qps: must not be 0; set a rate, or -1 for no limit")
 	return errors.Join(errs...)
 }
 
 func (o *Options) validateMigration() error {
-	var errs []error
+	var errs problems
 	known := []string{string(crdmigrator.StorageVersionMigrationPhase), string(crdmigrator.CleanupManagedFieldsPhase)}
 	for _, phase := range o.SkipCRDMigrationPhases {
-		if !slices.Contains(known, phase) {
-			errs = append(errs, fmt.Errorf("--skip-crd-migration-phases: unknown phase %q; use %s", phase, strings.Join(known, ", ")))
-		}
+		errs.require(slices.Contains(known, phase), "--skip-crd-migration-phases: unknown phase %q; use %s", phase, strings.Join(known, ", "))
 	}
 	return errors.Join(errs...)
 }

@@ -40,21 +40,12 @@ func watchBMCs(mgr manager.Manager, o *Options, pool *bmc.Pool, hosts *host.Reco
 		return err
 	}
 	hosts.Watches = watches
-	return mgr.Add(watcher{watches})
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // on the leader
+		<-ctx.Done()
+		watches.Close()
+		return nil
+	}))
 }
-
-// watcher closes the event streams when the manager stops. The closer closes the sessions.
-type watcher struct{ watches *bmc.Watches }
-
-// Start implements manager.Runnable.
-func (w watcher) Start(ctx context.Context) error {
-	<-ctx.Done()
-	w.watches.Close()
-	return nil
-}
-
-// NeedLeaderElection returns true: only the leader has event streams.
-func (watcher) NeedLeaderElection() bool { return true }
 
 // watchCollector exports the state of the event streams.
 type watchCollector struct {
