@@ -137,9 +137,9 @@ func (e *eraser) checkNoPassword(ctx context.Context) error {
 	if err := e.security(ctx, ataDisablePassword, false, adminTimeout); err != nil {
 		cause := "it is not Ingot's, or the drive is faulty"
 		if security.frozen {
-			cause = "firmware has frozen the drive's security; a retry after a cold start may succeed"
+			cause = "firmware has frozen its security; retry after a cold start"
 		}
-		return fmt.Errorf("remove the drive's password, which will lock it at the next power loss (%s; hdparm --user-master u --security-disable %s %s): %w",
+		return fmt.Errorf("remove the password that will lock the drive at power loss (%s; hdparm --user-master u --security-disable %s %s): %w",
 			cause, ATAPassword, e.Target.Disk.Name, err)
 	}
 	return nil

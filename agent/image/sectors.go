@@ -27,8 +27,8 @@ func checkSectors(dev block.Device, head []byte, size int64) error {
 	if other == 0 || hasGPT(head, disk) || !hasGPT(head, other) && !isMBRFor512Only(head, disk, size) {
 		return nil
 	}
-	return fmt.Errorf("%w: the partition table is for sectors of %d bytes, the disk has sectors of %d; "+
-		"select a disk with sectors of %[2]d by rootDeviceHints or a hostSelector, or build the image for sectors of %[3]d",
+	return fmt.Errorf("%w: its partition table has sectors of %d bytes, the disk has %d; "+
+		"select another disk by rootDeviceHints or hostSelector, or build the image for sectors of %[3]d",
 		ErrSectors, other, disk)
 }
 
