@@ -80,9 +80,9 @@ type MediaSlot struct {
 type Media interface {
 	// MediaSlots lists the slots of the system and of its manager, sorted by ID.
 	MediaSlots(ctx context.Context) ([]MediaSlot, error)
-	// InsertMedia inserts the image at url (http or https, no "&", no credentials) into a
-	// slot of the given kind, ejects another image if needed, and reads the slot back. It
-	// returns ErrNotApplied if no slot accepted the image.
+	// InsertMedia inserts the image at url (http or https, no "&", no credentials) into a slot of
+	// a kind. It ejects another image if needed and reads the slot back. It returns
+	// ErrNotApplied if no slot accepted the image.
 	InsertMedia(ctx context.Context, kind MediaKind, url string) (MediaSlot, error)
 	// EjectMedia empties a slot; an empty slot is no error.
 	EjectMedia(ctx context.Context, slot string) error

@@ -25,10 +25,11 @@ const (
 // a successful login of another account lifts no lock. The zero value is ready.
 type accounts map[string]refusedLogins
 
-// refusedLogins are the refused logins of one account. BMCs lock an account after a few of them,
-// for minutes from the last attempt (OpenBMC 300 s, iDRAC 600 s, XCC up to an hour), and refuse the
-// correct password meanwhile. A client that retries within that time keeps the account locked
-// permanently, for operators too. So the pauses grow past any lockout. The zero value means none.
+// refusedLogins are the refused logins of one account. BMCs lock an account after a few of them and
+// then refuse the correct password too. The lock lasts for minutes from the last attempt (OpenBMC
+// 300 s, iDRAC 600 s, XCC up to an hour). A client that retries within that time keeps the account
+// locked permanently, for operators too. So the pauses grow past any lockout. The zero value means
+// none.
 type refusedLogins struct {
 	// passwords are the refused ones. They are kept in memory only, like the target.
 	passwords []Password

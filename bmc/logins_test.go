@@ -122,9 +122,8 @@ func TestPoolDelaysRefusedLogins(t *testing.T) {
 	})
 }
 
-// TestPoolBoundsGuesses shows that an account receives only a few different passwords,
-// under every name of the BMC and across registrations of its host, and that the correct
-// one succeeds within minutes.
+// TestPoolBoundsGuesses shows that an account receives only a few different passwords, under every
+// name of the BMC and across registrations of its host. The correct one succeeds within minutes.
 func TestPoolBoundsGuesses(t *testing.T) {
 	victim := netip.MustParseAddrPort("10.0.0.9:443")
 	for _, tc := range []struct {

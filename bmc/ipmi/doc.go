@@ -5,9 +5,9 @@
 // suite 17 and then 3, and its own sessions. It does not need ipmitool.
 //
 // It uses go-ipmi for the algorithms and tables of the standard: the keys and codes of RAKP, the
-// messages of session setup, sensor records and event names. It has its own sessions and packets,
-// because go-ipmi's client accepts answers without checking their integrity, panics on some
-// truncated ones, repeats writes, and sends keep-alives concurrently with the calls.
+// messages of session setup, sensor records and event names. It has its own sessions and packets.
+// go-ipmi's client accepts answers without checking their integrity, panics on some truncated ones,
+// repeats writes, and sends keep-alives concurrently with the calls.
 //
 // A read, or a step of session setup, is repeated if no answer comes. A write is sent once, and a
 // missing answer is bmc.ErrUnknownOutcome (I17). A BMC drops a session without notice after 60 s or

@@ -80,57 +80,50 @@ func TestDialRefusesWithoutSending(t *testing.T) {
 }
 
 func TestDialFailures(t *testing.T) {
-	t.Run("wrong password", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.target.Password = canary + "x"
-		_, err := ipmi.Dial(t.Context(), r.target)
-		wantError(t, err, bmc.ErrUnauthorized)
-	})
-	t.Run("wrong user", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.target.Username = "nobody"
-		_, err := ipmi.Dial(t.Context(), r.target)
-		wantError(t, err, bmc.ErrUnauthorized)
-	})
-	t.Run("silent", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.SetFaults(labipmi.Faults{Silent: true})
-		ctx, cancel := context.WithTimeout(t.Context(), soon)
-		defer cancel()
-		_, err := ipmi.Dial(ctx, r.target)
-		wantError(t, err, bmc.ErrUnreachable)
-		wantError(t, err, context.DeadlineExceeded)
-	})
-	t.Run("closed port", func(t *testing.T) {
-		l, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := "ipmi://" + l.LocalAddr().String()
-		_ = l.Close()
-		_, err = ipmi.Dial(t.Context(), bmc.Target{Address: address, Username: username, Password: canary})
-		wantError(t, err, bmc.ErrUnreachable)
-	})
-	t.Run("session table full", func(t *testing.T) {
-		r := newRig(t, func(c *labipmi.Config) { c.MaxSessions = 1 })
-		r.dial(t)
-		_, err := ipmi.Dial(t.Context(), r.target)
-		wantError(t, err, bmc.ErrBusy)
-	})
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, r *rig)
+		// bounded calls have the deadline soon.
+		bounded bool
+		want    []error
+	}{
+		{"wrong password", func(_ *testing.T, r *rig) { r.target.Password = canary + "x" }, false, []error{bmc.ErrUnauthorized}},
+		{"wrong user", func(_ *testing.T, r *rig) { r.target.Username = "nobody" }, false, []error{bmc.ErrUnauthorized}},
+		{"silent", func(_ *testing.T, r *rig) { r.SetFaults(labipmi.Faults{Silent: true}) }, true, []error{bmc.ErrUnreachable, context.DeadlineExceeded}},
+		{"closed port", func(t *testing.T, r *rig) {
+			l, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.target.Address = "ipmi://" + l.LocalAddr().String()
+			_ = l.Close()
+		}, false, []error{bmc.ErrUnreachable}},
+		{"session table full", func(t *testing.T, r *rig) { r.dial(t) }, false, []error{bmc.ErrBusy}},
+		{"garbage", func(_ *testing.T, r *rig) {
+			r.SetFaults(labipmi.Faults{Garbage: []byte("HTTP/1.1 400 Bad Request\r\n\r\n")})
+		}, true, []error{bmc.ErrProtocol}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *labipmi.Config) { c.MaxSessions = 1 })
+			tc.change(t, r)
+			ctx := t.Context()
+			if tc.bounded {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, soon)
+				defer cancel()
+			}
+			_, err := ipmi.Dial(ctx, r.target)
+			for _, want := range tc.want {
+				wantError(t, err, want)
+			}
+		})
+	}
 	t.Run("canceled", func(t *testing.T) {
 		r := newRig(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := ipmi.Dial(ctx, r.target)
 		wantError(t, err, context.Canceled)
-	})
-	t.Run("garbage", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.SetFaults(labipmi.Faults{Garbage: []byte("HTTP/1.1 400 Bad Request\r\n\r\n")})
-		ctx, cancel := context.WithTimeout(t.Context(), soon)
-		defer cancel()
-		_, err := ipmi.Dial(ctx, r.target)
-		wantError(t, err, bmc.ErrProtocol)
 	})
 }
 

@@ -79,9 +79,9 @@ func ignoreCode(err error) error {
 	return err
 }
 
-// wantsShorterRead reports whether a read may work with fewer bytes. BMCs refuse a read that
-// is too long with the correct codes (C7h, C8h, CAh), as a parameter or an offset (C9h, CCh),
-// as a missing record (CBh), with a timeout (C3h), or without a reason (FFh).
+// wantsShorterRead reports whether a read may work with fewer bytes. The correct codes for a read
+// that is too long are C7h, C8h and CAh. BMCs also use C9h and CCh (parameter, offset), CBh (missing
+// record), C3h (timeout) and FFh (no reason).
 func wantsShorterRead(err error) bool {
 	return isCode(err, 0xc3, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xff)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/network"
 )
 
-// TestDrive shows that the drive has the inserted image at the next boot, keeps it when the next image
-// cannot be fetched, and does not show the URL, which holds a secret, in errors.
+// TestDrive shows that the drive has the inserted image at the next boot, and keeps it when the next
+// image cannot be fetched. Errors do not show the URL, which holds a secret.
 func TestDrive(t *testing.T) {
 	sw := network.NewSwitch()
 	t.Cleanup(func() { _ = sw.Close() })

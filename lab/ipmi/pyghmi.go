@@ -24,9 +24,9 @@ const PyghmiModule = "/usr/lib/python3/dist-packages/pyghmi"
 var pyghmiScript string
 
 // Pyghmi is a BMC process with pyghmi's server, as in VirtualBMC. It always answers Open Session
-// with the algorithms of cipher suite 3, lists the cipher suites in a packet of the form of IPMI
-// v2.0, and supports power, boot device and few other commands. Of the boot flags it stores only
-// the device, until it is changed.
+// with the algorithms of cipher suite 3, and lists the cipher suites in a packet of the form of IPMI
+// v2.0. It supports power, boot device and few other commands. Of the boot flags it stores only the
+// device, until it is changed.
 type Pyghmi struct {
 	address, log string
 	process      *exec.Cmd

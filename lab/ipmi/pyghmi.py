@@ -1,9 +1,9 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# A BMC made of pyghmi's server, as VirtualBMC makes one: pyghmi.py PORT LOG, with the user
-# name and the password on standard input. It appends what it does to the server to the
-# file LOG before it answers, and prints a line when it listens.
+# A BMC with pyghmi's server, as in VirtualBMC: pyghmi.py PORT LOG, with the user name and the
+# password on standard input. It appends its actions on the server to the file LOG before it answers,
+# and prints a line when it listens.
 import sys
 
 from pyghmi.ipmi import bmc
@@ -12,7 +12,7 @@ log = open(sys.argv[2], 'a', buffering=1)
 
 
 class Server(bmc.Bmc):
-    # The boot device stays, as that of VirtualBMC does.
+    # The boot device stays until it is changed, as in VirtualBMC.
     power, boot = 'off', 'default'
 
     def _set(self, power):

@@ -4,7 +4,6 @@
 package network
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -14,8 +13,6 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
-	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
-	"gvisor.dev/gvisor/pkg/waiter"
 )
 
 // SetIPv6 replaces the IPv6 addresses by the link-local address of the MAC address and another one;
@@ -62,40 +59,5 @@ func (s *Stack) ListenTCPIPv6(at netip.AddrPort) (net.Listener, error) {
 // ListenUDPIPv6 opens a UDP socket on a port (0: any free one) of every IPv6 address and of the
 // given multicast groups.
 func (s *Stack) ListenUDPIPv6(port uint16, groups ...netip.Addr) (net.PacketConn, error) {
-	var wq waiter.Queue
-	ep, e := s.stack.NewEndpoint(udp.ProtocolNumber, ipv6.ProtocolNumber, &wq)
-	if e != nil {
-		return nil, fmt.Errorf("open UDP socket of %s: %s", s.port.name, e)
-	}
-	ep.SocketOptions().SetV6Only(true)
-	ep.SocketOptions().SetReceiveBufferSize(4<<20, false)
-	if e := ep.Bind(tcpip.FullAddress{NIC: nicID, Port: port}); e != nil {
-		ep.Close()
-		return nil, fmt.Errorf("bind UDP port %d of %s: %s", port, s.port.name, e)
-	}
-	for _, group := range groups {
-		if e := ep.SetSockOpt(&tcpip.AddMembershipOption{NIC: nicID, MulticastAddr: toAddress(group)}); e != nil {
-			ep.Close()
-			return nil, fmt.Errorf("join %s on %s: %s", group, s.port.name, e)
-		}
-	}
-	return &packetConn{UDPConn: gonet.NewUDPConn(&wq, ep), ipv6: true}, nil
-}
-
-func (s *Stack) dialIPv6(ctx context.Context, netw, addr string, to tcpip.FullAddress) (net.Conn, error) {
-	switch netw {
-	case "tcp", "tcp6":
-		c, err := gonet.DialContextTCP(ctx, s.stack, to, ipv6.ProtocolNumber)
-		if err != nil {
-			return nil, fmt.Errorf("dial %s: %w", addr, err)
-		}
-		return c, nil
-	case "udp", "udp6":
-		c, err := gonet.DialUDP(s.stack, nil, &to, ipv6.ProtocolNumber)
-		if err != nil {
-			return nil, fmt.Errorf("dial %s: %w", addr, err)
-		}
-		return c, nil
-	}
-	return nil, fmt.Errorf("dial %s: unknown network %q", addr, netw)
+	return s.listenUDP(ipv6.ProtocolNumber, port, groups...)
 }

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"gvisor.dev/gvisor/pkg/buffer"
@@ -206,18 +207,33 @@ func (s *Stack) ListenTCP(port uint16) (net.Listener, error) {
 // ListenUDP opens a UDP socket on a port (0: any free one) that receives unicast and broadcast and
 // may send to 255.255.255.255.
 func (s *Stack) ListenUDP(port uint16) (net.PacketConn, error) {
+	return s.listenUDP(ipv4.ProtocolNumber, port)
+}
+
+func (s *Stack) listenUDP(protocol tcpip.NetworkProtocolNumber, port uint16, groups ...netip.Addr) (net.PacketConn, error) {
 	var wq waiter.Queue
-	ep, e := s.stack.NewEndpoint(udp.ProtocolNumber, ipv4.ProtocolNumber, &wq)
+	ep, e := s.stack.NewEndpoint(udp.ProtocolNumber, protocol, &wq)
 	if e != nil {
 		return nil, fmt.Errorf("open UDP socket of %s: %s", s.port.name, e)
 	}
-	ep.SocketOptions().SetBroadcast(true)
+	is6 := protocol == ipv6.ProtocolNumber
+	if is6 {
+		ep.SocketOptions().SetV6Only(true)
+	} else {
+		ep.SocketOptions().SetBroadcast(true)
+	}
 	ep.SocketOptions().SetReceiveBufferSize(4<<20, false)
 	if e := ep.Bind(tcpip.FullAddress{NIC: nicID, Port: port}); e != nil {
 		ep.Close()
 		return nil, fmt.Errorf("bind UDP port %d of %s: %s", port, s.port.name, e)
 	}
-	return &packetConn{UDPConn: gonet.NewUDPConn(&wq, ep)}, nil
+	for _, group := range groups {
+		if e := ep.SetSockOpt(&tcpip.AddMembershipOption{NIC: nicID, MulticastAddr: toAddress(group)}); e != nil {
+			ep.Close()
+			return nil, fmt.Errorf("join %s on %s: %s", group, s.port.name, e)
+		}
+	}
+	return &packetConn{UDPConn: gonet.NewUDPConn(&wq, ep), ipv6: is6}, nil
 }
 
 // ListenUnconfigured opens a UDP socket for a client without an address. Its packets are sent from
@@ -290,25 +306,23 @@ func (s *Stack) DialContext(ctx context.Context, netw, addr string) (net.Conn, e
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	to := tcpip.FullAddress{NIC: nicID, Addr: toAddress(ip.Unmap()), Port: uint16(port)}
+	to, protocol := tcpip.FullAddress{NIC: nicID, Addr: toAddress(ip), Port: uint16(port)}, ipv4.ProtocolNumber
 	if ip.Unmap().Is6() {
-		return s.dialIPv6(ctx, netw, addr, to)
+		protocol = ipv6.ProtocolNumber
 	}
-	switch netw {
-	case "tcp", "tcp4":
-		c, err := gonet.DialContextTCP(ctx, s.stack, to, ipv4.ProtocolNumber)
-		if err != nil {
-			return nil, fmt.Errorf("dial %s: %w", addr, err)
-		}
-		return c, nil
-	case "udp", "udp4":
-		c, err := gonet.DialUDP(s.stack, nil, &to, ipv4.ProtocolNumber)
-		if err != nil {
-			return nil, fmt.Errorf("dial %s: %w", addr, err)
-		}
-		return c, nil
+	var c net.Conn
+	switch strings.TrimRight(netw, "46") {
+	case "tcp":
+		c, err = gonet.DialContextTCP(ctx, s.stack, to, protocol)
+	case "udp":
+		c, err = gonet.DialUDP(s.stack, nil, &to, protocol)
+	default:
+		err = fmt.Errorf("unknown network %q", netw)
 	}
-	return nil, fmt.Errorf("dial %s: unknown network %q", addr, netw)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
+	return c, nil
 }
 
 // Close disconnects the stack, which breaks its connections.

@@ -105,8 +105,8 @@ func (p *Port) Close() error {
 	return nil
 }
 
-// forward learns the sender's port and passes the frame to the port of the destination, or to all
-// others if the destination is unknown or a group address.
+// forward learns the sender's port and passes the frame to the port of the destination. It passes the
+// frame to all other ports if the destination is unknown or a group address.
 func (s *Switch) forward(from *Port, frame []byte) {
 	if len(frame) < ethernetHeader || len(frame) > MaxFrame {
 		s.dropped.Add(1)

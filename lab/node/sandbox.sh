@@ -1,21 +1,21 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The first process of a node, in namespaces of its own:
+# The first process of a node, in its own namespaces:
 #
 #   sh -c "$(cat sandbox.sh)" sandbox STATE PAUSE
 #
-# It makes what the node's programs would write outside their state directory
-# private, says that it is done, and becomes the program that reaps orphans.
+# It makes the directories private that the node's programs write to outside of their state
+# directory, creates sandbox-ready, and becomes the program that reaps orphans.
 set -eu
 
-# The kubelet sets these for the whole kernel unless they are as it wants them:
-# it is shown files that say so.
+# The kubelet sets these for the whole kernel unless they have the required values, so it sees files
+# with those values.
 for setting in vm/overcommit_memory kernel/panic kernel/panic_on_oops; do
   mount --bind "$1/sysctl/$setting" "/proc/sys/$setting"
 done
-# Sockets, locks, the namespaces of pods, links to logs: fixed places of
-# containerd, CNI, iptables and the kubelet.
+# Fixed directories of containerd, CNI, iptables and the kubelet: sockets, locks, the namespaces of
+# pods, links to logs.
 for private in /run /var/lib /var/log; do
   mount -t tmpfs tmpfs "$private"
 done

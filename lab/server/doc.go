@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server simulates a server without a processor. An emulated BMC (lab/bmc) controls its
-// power. It boots like firmware with real DHCP, TFTP and HTTP packets, runs the agent's own code
-// with files as disks, and then acts like the installed system, or like a live system that
-// installs itself. A power cut stops everything at once and leaves the disk files unchanged.
+// power. It boots like firmware with real DHCP, TFTP and HTTP packets, and runs the agent's own code
+// with files as disks. Then it acts like the installed system, or like a live system that installs
+// itself. A power cut stops everything at once and leaves the disk files unchanged.
 //
 // It shares only the wire types of agentapi with the boot server and the manager. It simulates
 // only what tests need: no kernel, no shell and no cloud-init. Of vendor-data it reads the

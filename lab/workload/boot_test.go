@@ -313,8 +313,8 @@ func TestExpiredToken(t *testing.T) {
 	n.said(t, "w-1", "expired")
 }
 
-// TestPower shows that the node of a server without power becomes unknown, that its etcd member
-// stops, that the API server stops without a majority, and that the same instance returns.
+// TestPower shows that the node of a server without power becomes unknown and its etcd member stops.
+// The API server stops without a majority, and the same instance returns.
 func TestPower(t *testing.T) {
 	n := newTestPlane(t)
 	off1 := n.up(t)
