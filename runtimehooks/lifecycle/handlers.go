@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
@@ -254,7 +253,7 @@ func (o Options) record(ctx context.Context, cluster *clusterv1.Cluster, reason,
 	if !isIngotCluster(cluster) {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("Recorded a Cluster lifecycle event", "cluster", klog.KObj(cluster), "reason", reason, "message", message)
+	ctrl.LoggerFrom(ctx).Info("Recorded a Cluster lifecycle event", "cluster", client.ObjectKeyFromObject(cluster), "reason", reason, "message", message)
 	o.Recorder.Eventf(cluster, nil, "Normal", reason, "Record", "%s", message)
 }
 

@@ -97,7 +97,7 @@ func (s *server) testMovedTooEarly(t *testing.T) {
 			continue
 		}
 		checkWords(t, testCase{Field: annotation}, host, err.Error())
-		if !strings.Contains(err.Error(), "Cluster not-paused is not: remove the annotation") {
+		if !strings.Contains(err.Error(), "Cluster not-paused is not paused; remove the annotation") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -167,7 +167,7 @@ func (s *server) testUntouched(t *testing.T) {
 // testDeletedTogether: kubectl delete --all asks for each.
 func (s *server) testDeletedTogether(t *testing.T) {
 	err := s.people[operatorUser].DeleteAllOf(t.Context(), &v1beta2.IngotHost{}, client.InNamespace("default"), client.DryRunAll)
-	if err == nil || !strings.Contains(err.Error(), "the host is claimed by this IngotMachine of cluster c1") {
+	if err == nil || !strings.Contains(err.Error(), "this IngotMachine of cluster c1 uses the host") {
 		t.Errorf("all hosts were deleted: %v", err)
 	}
 }
