@@ -126,7 +126,7 @@ func testOwnFailureDomain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	}
 	s.machine("full", ask("", "b"))
 	s.settle("full")
-	s.want("full", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, `in failure domain "b" (label `+infrav1.RackLabel+`)`)
+	s.want("full", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, `in failure domain "b"`)
 	s.want("full", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, "Nearest miss: h")
 
 	owner := &clusterv1.Machine{}

@@ -253,10 +253,10 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	reserve("h2")
 	s.machine("second", reserved)
 	s.settle("second")
-	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "192.0.2.252 is that of another host")
-	for address, says := range map[string]string{"192.0.2.252/24": "192.0.2.252 is ", "192.0.2.254/24": "192.0.2.254 is the address of a router", "192.0.2.120/24": "in the range",
+	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "by record or by the claim of the system installed there")
+	for address, says := range map[string]string{"192.0.2.252/24": "by record or by the claim", "192.0.2.254/24": "of a router or relay", "192.0.2.120/24": "in the range",
 		"192.0.2.201/24": "192.0.2.201 is the control plane's endpoint of another Cluster",
-		"192.0.2.202/24": "192.0.2.202 is the control plane's endpoint of the machine's own Cluster", "192.0.2.203/24": "192.0.2.203 is the control plane's endpoint of the machine's own Cluster"} {
+		"192.0.2.202/24": "for a control plane alone", "192.0.2.203/24": "for a control plane alone"} {
 		name := strings.NewReplacer(".", "-", "/", "-").Replace("static-" + address)
 		s.machine(name, onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: address}))
 		s.settle(name)
@@ -289,7 +289,7 @@ func testNetworkOfOthers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 	s.create(storage)
 	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: storage.Name}}))
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "does not allow the machine's namespace; add it to spec.allowedNamespaces")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "add it to spec.allowedNamespaces")
 	storage.Spec.AllowedNamespaces = &infrav1.NetworkNamespaces{Names: []string{s.ns}}
 	s.must(s.api.Update(s.ctx, storage))
 	if host := s.provision("m"); host != "h" {
