@@ -199,7 +199,7 @@ func testPrepareRefused(t *testing.T, on *ground) {
 		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`, true},
 		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "must be one of Enabled, Disabled", false},
 		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60", false},
-		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "cannot tell BIOS settings", true},
+		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "does not support BIOS settings", true},
 		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func testFirmwareFails(t *testing.T, on *ground) {
 		updates  int
 	}{
 		"no image":         {"standard", url + "/nothing", "", "404", 3}, // without a checksum none of the three attempts is a push
-		"not this file":    {"standard", url + "/BIOS-8.8", good, "has checksum", 0},
+		"not this file":    {"standard", url + "/BIOS-8.8", good, "its checksum is", 0},
 		"no file to check": {"standard", url + "/nothing", good, "404", 0},
 		"another version":  {"standard", url + "/BIOS-8.8", "", "another version", 3},
 	} {

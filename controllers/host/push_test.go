@@ -199,7 +199,7 @@ func testFirmwarePushFails(t *testing.T, on *ground) {
 		pushes        int
 	}{
 		"no image":        {other + "/nothing", checksum, "404", 0},
-		"not this file":   {other + "/BIOS-8.8", checksum, "has checksum", 0},
+		"not this file":   {other + "/BIOS-8.8", checksum, "its checksum is", 0},
 		"no image of any": {other + "/Toaster-9.9", "sha256:" + hex.EncodeToString(toaster[:]), "refused", 3},
 	} {
 		t.Run(name, func(t *testing.T) {

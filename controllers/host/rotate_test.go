@@ -256,7 +256,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		"declined":                 {faults: labbmc.Faults{Match: isAccount, Status: http.StatusBadRequest}, says: "400"},
 		"the answer is lost":       {faults: labbmc.Faults{Match: isAccount, LoseReply: true}, new: true},
 		"the request is lost":      {faults: labbmc.Faults{Match: isAccount, Drop: true}, says: "unknown"},
-		"it says yes and does not": {faults: labbmc.Faults{Match: isAccount, Body: "{}"}, says: "a login shows that it did not"},
+		"it says yes and does not": {faults: labbmc.Faults{Match: isAccount, Body: "{}"}, says: "a login with the new password failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMetal(t, on, "standard")
@@ -313,7 +313,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		m.rotated(metav1.ConditionFalse, infrav1.ReasonCredentialsRotating)
 		m.edit("h", func(h *infrav1.IngotHost) { h.Annotations = nil })
 		m.settled("over", m.done)
-		if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationFailed); !strings.Contains(message, "taken away") {
+		if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationFailed); !strings.Contains(message, "the annotation was removed") {
 			t.Errorf("message %q", message)
 		}
 	})

@@ -131,7 +131,7 @@ func testNetworkOfPool(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Update(s.ctx, own))
 	s.provide("m", "10.20.3.5")
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonAddressConflict, "by which the control plane of IngotCluster "+s.ns+"/c is reached")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonAddressConflict, "the control plane endpoint of IngotCluster "+s.ns+"/c")
 	s.must(s.api.Get(s.ctx, s.key(name), claim))
 	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
 	given.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef,
@@ -193,7 +193,7 @@ func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.want("m", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
 	s.provide("m", "10.20.3.9")
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "pool nodes gave 10.20.3.9")
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "pool nodes assigned 10.20.3.9")
 	s.provide("m", "10.20.3.7")
 	s.settle("m")
 	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")

@@ -31,7 +31,7 @@ func TestAddressFor(t *testing.T) {
 		"none":              {"", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := (&Server{Options: Options{Address: tc.configured}}).addressFor(&http.Request{Host: tc.host})
+			got, err := (&Server{Options: Options{Address: tc.configured}}).agentAPIAddress(&http.Request{Host: tc.host})
 			if got != tc.want || (err == nil) != (tc.want != "") {
 				t.Errorf("address = %q, error %v; want %q", got, err, tc.want)
 			}
@@ -74,7 +74,7 @@ func TestWhereabouts(t *testing.T) {
 				objects = append(objects, &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: *tc.network})
 			}
 			s := newSite(t, objects...)
-			from, err := (&Server{Options: Options{Client: s.client}}).whereabouts(t.Context(), s.client, host)
+			from, err := (&Server{Options: Options{Client: s.client}}).allowedSources(t.Context(), s.client, host)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,12 +19,12 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// maxAddresses is how many addresses of a system are kept (the schema's bound).
+// maxAddresses bounds the addresses of a system that are saved (limit of the schema).
 const maxAddresses = 64
 
-// takeBooted keeps what the installed system says of itself. Its token gives the
-// authority to do just that, for one instance and attempt.
-func (s *Server) takeBooted(r *http.Request, c caller, in agentapi.Booted) (agentapi.BootedReply, *agentapi.Error) {
+// acceptBooted saves the report of the installed system. Its token allows only that, for one
+// instance and attempt.
+func (s *Server) acceptBooted(r *http.Request, c caller, in agentapi.Booted) (agentapi.BootedReply, *agentapi.Error) {
 	if in.InstanceID != c.claims.InstanceID {
 		return agentapi.BootedReply{}, invalidToken("the token is not for this report")
 	}
@@ -49,9 +49,8 @@ func (s *Server) takeBooted(r *http.Request, c caller, in agentapi.Booted) (agen
 	default:
 		report.Sentinel = infrav1.SentinelMissing
 	}
-	if err := s.keepReport(r.Context(), host, report); err != nil {
-		s.Log.Error(err, "Could not keep the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
-		return agentapi.BootedReply{}, notReady("the report could not be saved")
+	if err := s.saveBooted(r.Context(), host, report); err != nil {
+		return agentapi.BootedReply{}, s.unavailable(err, "save the report of the installed system", client.ObjectKeyFromObject(host))
 	}
 	base := host.DeepCopy()
 	host.Status.Addresses = report.Addresses
@@ -63,25 +62,23 @@ func (s *Server) takeBooted(r *http.Request, c caller, in agentapi.Booted) (agen
 		return agentapi.BootedReply{Accepted: true}, nil
 	}
 	if err := s.Client.Status().Patch(r.Context(), host, client.MergeFrom(base)); err != nil {
-		s.Log.Error(err, "Could not save the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
-		return agentapi.BootedReply{}, notReady("the report could not be saved")
+		return agentapi.BootedReply{}, s.unavailable(err, "save the report of the installed system", client.ObjectKeyFromObject(host))
 	}
 	if first && in.Interrupted {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonFirstBootInterrupted, action,
-			"The first boot of the installed system was cut off before cloud-init had ended, which leaves out for good what it had begun; a Machine whose Node does not join is to be replaced")
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonFirstBootInterrupted, eventAction,
+			"The first boot was cut off before cloud-init finished, which does not repeat the interrupted steps. If the Machine's Node does not join, delete the Machine to replace it.")
 	}
 	if first {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonBooted, action,
-			"The installed system has booted and reports %d addresses", len(host.Status.Addresses))
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonBooted, eventAction,
+			"The installed system has booted and reports %d addresses.", len(host.Status.Addresses))
 	}
 	return agentapi.BootedReply{Accepted: true}, nil
 }
 
-// keepReport writes the report where a lost status does not lose it: the system says
-// it only once. A repeated report keeps the time of the first, and what that said of the
-// first boot. A host without hardware facts has no place for it, and shows it in its status
-// alone.
-func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report *infrav1.BootedSystem) error {
+// saveBooted writes the report to the IngotHardware, where it survives a lost status: the system
+// reports only once. A repeated report keeps the time and first-boot result of the first. Without
+// an IngotHardware the report is in the host's status only.
+func (s *Server) saveBooted(ctx context.Context, host *infrav1.IngotHost, report *infrav1.BootedSystem) error {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
 		return client.IgnoreNotFound(err)
@@ -95,7 +92,7 @@ func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report
 		return nil
 	}
 	if err := s.Client.Patch(ctx, hardware, client.MergeFrom(base)); err != nil {
-		return fmt.Errorf("report of the system on %s: %w", host.Name, err)
+		return fmt.Errorf("save booted report of host %s: %w", host.Name, err)
 	}
 	return nil
 }

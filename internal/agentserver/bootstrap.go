@@ -23,11 +23,11 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// giveBootstrap hands the bootstrap data to the agent that holds the install
-// order, and to nobody else (I15). It is read live and kept nowhere.
-func (s *Server) giveBootstrap(r *http.Request, c caller, in agentapi.BootstrapRequest) (agentapi.Bootstrap, *agentapi.Error) {
+// getBootstrap gives the bootstrap data to the agent that works on the install order, and to no
+// other client (I15). The data is read live and is not stored.
+func (s *Server) getBootstrap(r *http.Request, c caller, in agentapi.BootstrapRequest) (agentapi.Bootstrap, *agentapi.Error) {
 	ctx := r.Context()
-	host, refusal := s.holder(ctx, c, in.OrderID)
+	host, refusal := s.sessionHost(ctx, c, in.OrderID)
 	if refusal != nil {
 		return agentapi.Bootstrap{}, refusal
 	}
@@ -35,40 +35,34 @@ func (s *Server) giveBootstrap(r *http.Request, c caller, in agentapi.BootstrapR
 		return agentapi.Bootstrap{}, orderGone("the host is not being provisioned")
 	}
 	if isLive(host) {
-		return agentapi.Bootstrap{}, orderGone("the data of a live system is given to that alone")
+		return agentapi.Bootstrap{}, orderGone("the host starts a live system, which fetches its data itself")
 	}
-	if refusal := s.verified(host, in); refusal != nil {
+	if refusal := s.checkVerified(host, in); refusal != nil {
 		return agentapi.Bootstrap{}, refusal
 	}
-	machine, err := s.claimant(ctx, host)
-	if err != nil {
-		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
-		return agentapi.Bootstrap{}, notReady("the machine of the claim cannot be read")
-	}
-	data, format, err := s.userData(ctx, machine)
-	if err != nil {
-		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
-		return agentapi.Bootstrap{}, notReady("the bootstrap data is not there yet")
+	machine, data, format, refusal := s.bootstrapData(ctx, host)
+	if refusal != nil {
+		return agentapi.Bootstrap{}, refusal
 	}
 	userData, err := bootstrap.Text(data)
 	if err != nil {
-		return agentapi.Bootstrap{}, s.unusable(host, machine, err)
+		return agentapi.Bootstrap{}, s.rejectBootstrapData(host, machine, err)
 	}
-	address, err := s.addressFor(r)
+	address, err := s.agentAPIAddress(r)
 	if err != nil {
-		return agentapi.Bootstrap{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+		return agentapi.Bootstrap{}, badRequest(err.Error())
 	}
+	input := s.seedInput(host, address)
 	if format == agentapi.FormatIgnition {
-		config, err := RenderIgnition([]byte(userData), s.seedInput(host, address))
+		config, err := RenderIgnition([]byte(userData), input)
 		if err != nil {
-			return agentapi.Bootstrap{}, s.unusable(host, machine, err)
+			return agentapi.Bootstrap{}, s.rejectBootstrapData(host, machine, err)
 		}
 		userData = string(config)
 	}
-	seed, err := s.seedOf(host, address)
+	seed, err := RenderSeed(input)
 	if err != nil {
-		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
-		return agentapi.Bootstrap{}, notReady("the seed cannot be rendered")
+		return agentapi.Bootstrap{}, s.unavailable(err, "render the seed", client.ObjectKeyFromObject(host))
 	}
 	out := agentapi.Bootstrap{
 		Format: format, UserData: agentapi.Sensitive(userData), MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),
@@ -79,39 +73,53 @@ func (s *Server) giveBootstrap(r *http.Request, c caller, in agentapi.BootstrapR
 	return out, nil
 }
 
-// verified refuses an agent that has not written and verified the claim's image in this
-// session: the data is given at the end of an install, not at its beginning (I15).
-func (s *Server) verified(host *infrav1.IngotHost, in agentapi.BootstrapRequest) *agentapi.Error {
+// bootstrapData reads the claiming machine and its bootstrap Secret.
+func (s *Server) bootstrapData(ctx context.Context, host *infrav1.IngotHost) (_ *infrav1.IngotMachine, data []byte, format string, _ *agentapi.Error) {
+	machine, err := s.claimingMachine(ctx, host)
+	if err != nil {
+		return nil, nil, "", s.unavailable(err, "read the machine that claims the host", client.ObjectKeyFromObject(host))
+	}
+	data, format, err = s.readBootstrapSecret(ctx, machine)
+	if err != nil {
+		return nil, nil, "", s.unavailable(err, "read the bootstrap data", client.ObjectKeyFromObject(host))
+	}
+	return machine, data, format, nil
+}
+
+// checkVerified rejects an agent that has not written and verified the claim's image in this
+// session: bootstrap data is given at the end of an install (I15).
+func (s *Server) checkVerified(host *infrav1.IngotHost, in agentapi.BootstrapRequest) *agentapi.Error {
 	switch in.VerifiedChecksum {
 	case host.Spec.Claim.Image.Checksum:
 		return nil
 	case "":
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action,
-			"An agent asked for the bootstrap data without having verified the image. Ingot gave it nothing. If the host boots signed or own media, make them again with the agent of this version")
-		return &agentapi.Error{Reason: agentapi.ReasonBadRequest,
-			Message: "bootstrap data is given after the image was verified, and the request names no verified image; is the agent as new as the manager, as on signed or own boot media it may not be?"}
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, eventAction,
+			"An agent asked for bootstrap data before it verified the image; Ingot sent none. If the host boots signed or custom media, rebuild them with the agent of this Ingot version.")
+		return badRequest("bootstrap data is given after the image was verified, and the request names no verified image; " + checkAgentVersion)
 	}
-	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action,
-		"An agent asked for the bootstrap data with another image than the claim's. Ingot gave it nothing")
-	return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the image that was verified is not the claim's"}
+	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, eventAction,
+		"An agent asked for bootstrap data after it verified another image than the claim's; Ingot sent none.")
+	return badRequest("the verified image is not the claim's")
 }
 
-// unusable tells of bootstrap data that no system reads, although the machine looked
-// before it chose the host: the Secret was made anew since. The host is not to blame, so
-// that its agent, or live system, waits, as it does where the Secret is gone.
-func (s *Server) unusable(host *infrav1.IngotHost, machine *infrav1.IngotMachine, err error) *agentapi.Error {
-	s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
+// checkAgentVersion ends messages about agents that may be older than the manager.
+const checkAgentVersion = "check that the boot server, or signed or custom boot media, has the agent of the manager's version"
+
+// rejectBootstrapData reports bootstrap data that no system can use. The machine checked it before
+// it chose the host, so that the Secret has changed since. The host is not at fault: its agent or
+// live system retries, as it does while the Secret is missing.
+func (s *Server) rejectBootstrapData(host *infrav1.IngotHost, machine *infrav1.IngotMachine, err error) *agentapi.Error {
 	if errors.Is(err, ignition.ErrConfig) || errors.Is(err, bootstrap.ErrNotText) {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootstrapDataInvalid, action,
-			"The bootstrap data of IngotMachine %s was changed since it chose this host: %s. The server waits for it; mend it in the bootstrap configuration, or delete the Machine to replace it",
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootstrapDataInvalid, eventAction,
+			"The bootstrap data of IngotMachine %s became invalid: %s. The server waits. Correct the bootstrap configuration, or delete the Machine to replace it.",
 			machine.Name, inventory.Truncate(err.Error(), maxMessage/2))
 	}
-	return notReady("the bootstrap data cannot be used")
+	return s.unavailable(err, "use the bootstrap data", client.ObjectKeyFromObject(host))
 }
 
-// claimant reads the IngotMachine that the claim names, and makes sure that it
-// means this host and this instance.
-func (s *Server) claimant(ctx context.Context, host *infrav1.IngotHost) (*infrav1.IngotMachine, error) {
+// claimingMachine reads the IngotMachine that the claim names. It fails unless the machine names
+// this host and instance.
+func (s *Server) claimingMachine(ctx context.Context, host *infrav1.IngotHost) (*infrav1.IngotMachine, error) {
 	machine := &infrav1.IngotMachine{}
 	key := client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}
 	if err := s.Live.Get(ctx, key, machine); err != nil {
@@ -127,9 +135,9 @@ func (s *Server) claimant(ctx context.Context, host *infrav1.IngotHost) (*infrav
 	return machine, nil
 }
 
-// userData reads the bootstrap Secret of the Cluster API Machine that owns machine, and
-// refers to it (I15).
-func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (data []byte, format string, err error) {
+// readBootstrapSecret reads the bootstrap Secret of the Cluster API Machine that owns the
+// IngotMachine and refers to it (I15).
+func (s *Server) readBootstrapSecret(ctx context.Context, machine *infrav1.IngotMachine) (data []byte, format string, err error) {
 	owner, err := util.GetOwnerMachine(ctx, readOnly{s.Live, s.Client}, machine.ObjectMeta)
 	if err != nil {
 		return nil, "", err
@@ -150,31 +158,28 @@ func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (d
 		return nil, "", fmt.Errorf("secret %s has no key %q", key, bootstrap.ValueKey)
 	}
 	if len(value) > agentapi.MaxBootstrapBytes {
-		return nil, "", fmt.Errorf("secret %s holds %d bytes: at most %d can be handed out", key, len(value), agentapi.MaxBootstrapBytes)
+		return nil, "", fmt.Errorf("secret %s holds %d bytes: the maximum is %d", key, len(value), agentapi.MaxBootstrapBytes)
 	}
 	return value, string(secret.Data[bootstrap.FormatKey]), nil
 }
 
-// readOnly reads live where a helper of Cluster API asks for a client.
+// readOnly makes the helpers of Cluster API, which take a client, read live.
 type readOnly struct {
 	client.Reader
 	client.Client
 }
 
-// Get reads live.
 func (r readOnly) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	return r.Reader.Get(ctx, key, obj, opts...)
 }
 
-// List reads live.
 func (r readOnly) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return r.Reader.List(ctx, list, opts...)
 }
 
-// addressFor is host:port by which the installed system reaches the agent API: where
-// its agent reached it. The one that is configured is left aside where the agent came by
-// IPv6, and that is not.
-func (s *Server) addressFor(r *http.Request) (string, error) {
+// agentAPIAddress returns host:port of the agent API for the installed system: Address or, if it is
+// empty, the one that the agent used. An agent that came by IPv6 overrides an IPv4 Address.
+func (s *Server) agentAPIAddress(r *http.Request) (string, error) {
 	reached, err := netip.ParseAddrPort(r.Host)
 	configured, _ := netip.ParseAddrPort(s.Address)
 	if s.Address != "" && (err != nil || !reached.Addr().Is6() || configured.Addr().Is6()) {
@@ -184,11 +189,6 @@ func (s *Server) addressFor(r *http.Request) (string, error) {
 		return "", fmt.Errorf("the request's host %q is not address:port", r.Host)
 	}
 	return r.Host, nil
-}
-
-// seedOf renders what the installed system is told of itself.
-func (s *Server) seedOf(host *infrav1.IngotHost, address string) (Seed, error) {
-	return RenderSeed(s.seedInput(host, address))
 }
 
 func (s *Server) seedInput(host *infrav1.IngotHost, address string) SeedInput {

@@ -12,56 +12,57 @@ import (
 )
 
 const (
-	// refusedAgain is for how long a refused request for a live system's data is refused
-	// again without reading the host: some installers ask once a second, forever.
-	refusedAgain = 5 * time.Second
-	// refusedTold is for how long the same refusal is not reported again. Orders of that age
+	// denyAgainFor is how long a denied request for a live system's data is denied again without
+	// a read of the host. Some installers ask once a second, forever.
+	denyAgainFor = 5 * time.Second
+	// reportAgainAfter is how long the same denial is not reported again. Orders of that age
 	// have ended.
-	refusedTold = time.Hour
-	// maxRefusals bounds the refusals that are remembered, of all hosts.
-	maxRefusals = 4096
+	reportAgainAfter = time.Hour
+	// maxDenials bounds the denials that are remembered, of all hosts.
+	maxDenials = 4096
 )
 
-// refusals remembers which requests for a live system's data were refused, and why. It may
-// be lost.
-type refusals struct {
-	recent ttlset.Map[asker, refused]
+// deniedCache remembers which requests for a live system's data were denied, and why. It is lost
+// when the manager restarts.
+type deniedCache struct {
+	entries ttlset.Map[requester, denial]
 }
 
-func newRefusals() *refusals { return &refusals{recent: ttlset.Map[asker, refused]{Max: maxRefusals}} }
+func newDeniedCache() *deniedCache {
+	return &deniedCache{entries: ttlset.Map[requester, denial]{Max: maxDenials}}
+}
 
-// asker is who asked, and by which connection. The order is that of the signed address.
-type asker struct {
+// requester is a client that asks for a live system's data, by the order of the signed URL.
+type requester struct {
 	order  string
 	source netip.Addr
 	secure bool
 }
 
-func askerOf(r *http.Request, c caller) asker {
-	return asker{order: c.claims.OrderID, source: c.source, secure: r.TLS != nil}
+func requesterOf(r *http.Request, c caller) requester {
+	return requester{order: c.claims.OrderID, source: c.source, secure: r.TLS != nil}
 }
 
-// refused is the reason of a refusal, and when it was last decided.
-type refused struct {
-	why    string
-	judged time.Time
+type denial struct {
+	reason  string
+	decided time.Time
 }
 
-// lately returns why the asker was refused a moment ago, or "".
-func (l *refusals) lately(who asker, now time.Time) string {
-	if was, _, known := l.recent.Get(who, now); known && now.Before(was.judged.Add(refusedAgain)) {
-		return was.why
+// recent returns the reason of a denial within denyAgainFor, or "".
+func (l *deniedCache) recent(r requester, now time.Time) string {
+	if last, _, known := l.entries.Get(r, now); known && now.Before(last.decided.Add(denyAgainFor)) {
+		return last.reason
 	}
 	return ""
 }
 
-// keep remembers a refusal, and reports whether it is new to an operator.
-func (l *refusals) keep(who asker, why string, now time.Time) bool {
-	was, until, known := l.recent.Get(who, now)
-	news, lifetime := true, refusedTold
-	if known && was.why == why {
-		news, lifetime = false, until.Sub(now)
+// add remembers a denial, and reports whether an operator should hear of it.
+func (l *deniedCache) add(r requester, reason string, now time.Time) bool {
+	last, until, known := l.entries.Get(r, now)
+	isNew, lifetime := true, reportAgainAfter
+	if known && last.reason == reason {
+		isNew, lifetime = false, until.Sub(now)
 	}
-	l.recent.Put(who, refused{why: why, judged: now}, now, lifetime)
-	return news
+	l.entries.Put(r, denial{reason: reason, decided: now}, now, lifetime)
+	return isNew
 }

@@ -16,13 +16,13 @@ import (
 )
 
 func TestRefusals(t *testing.T) {
-	l := newRefusals()
+	l := newDeniedCache()
 	start := time.Unix(1000, 0)
-	one := asker{order: "o1", source: netip.MustParseAddr("10.0.0.7")}
+	one := requester{order: "o1", source: netip.MustParseAddr("10.0.0.7")}
 	secure := one
 	secure.secure = true
 	for i, step := range []struct {
-		who    asker
+		who    requester
 		why    string
 		after  time.Duration
 		lately string // before it is judged
@@ -32,24 +32,24 @@ func TestRefusals(t *testing.T) {
 		{one, "too late", 0, "too late", false},
 		{one, "too late", time.Second, "too late", false},
 		{secure, "too late", time.Second, "", true}, // in clear it was refused, over TLS it may not be
-		{one, "too late", refusedAgain + time.Second, "", false},
-		{one, "given once", 2*refusedAgain + time.Second, "", true},
-		{one, "given once", refusedTold, "", false},
-		{one, "given once", 2*refusedTold + time.Minute, "", true},
+		{one, "too late", denyAgainFor + time.Second, "", false},
+		{one, "given once", 2*denyAgainFor + time.Second, "", true},
+		{one, "given once", reportAgainAfter, "", false},
+		{one, "given once", 2*reportAgainAfter + time.Minute, "", true},
 	} {
 		now := start.Add(step.after)
-		if got := l.lately(step.who, now); got != step.lately {
+		if got := l.recent(step.who, now); got != step.lately {
 			t.Errorf("step %d: refused lately %q, want %q", i, got, step.lately)
 		}
-		if got := l.keep(step.who, step.why, now); got != step.news {
+		if got := l.add(step.who, step.why, now); got != step.news {
 			t.Errorf("step %d: news %t", i, got)
 		}
 	}
-	for i := range maxRefusals + 10 {
-		l.keep(asker{order: fmt.Sprint(i)}, "too late", start.Add(2*refusedTold+time.Minute))
+	for i := range maxDenials + 10 {
+		l.add(requester{order: fmt.Sprint(i)}, "too late", start.Add(2*reportAgainAfter+time.Minute))
 	}
-	if l.recent.Len() != maxRefusals {
-		t.Errorf("%d are remembered", l.recent.Len())
+	if l.entries.Len() != maxDenials {
+		t.Errorf("%d are remembered", l.entries.Len())
 	}
 }
 

@@ -7,10 +7,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/ignition"
 )
 
-// RenderIgnition makes of the Ignition configuration in a bootstrap Secret the one that
-// the installed system gets: with its host name, the metadata that cloud-init finds as
-// instance metadata in ignition.MetadataFile, and the script that reports the first boot.
-// An error is ignition.ErrConfig, or that of a seed.
+// RenderIgnition returns the Ignition configuration of a bootstrap Secret with additions: the host
+// name, the instance metadata (in ignition.MetadataFile), and the script that reports the first
+// boot. It returns ignition.ErrConfig, or the error of RenderSeed.
 func RenderIgnition(userData []byte, in SeedInput) ([]byte, error) {
 	seed, err := RenderSeed(in)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// This file keeps agents off servers that may be in use (I21). A server that restarts while
-// its host's state comes from a backup may be answered by an order of the backup. Its agent
-// is sent back to the disk, and what it found holds the host.
+// This file keeps agents off servers that may be in use (I21). A server that restarts while its
+// host's state comes from a backup may get an order of the backup. Its agent is sent back to the
+// disk, and the host is held.
 
 func markersOf(disks []agentapi.Disk) []agentapi.Marker {
 	var markers []agentapi.Marker
@@ -27,8 +27,8 @@ func markersOf(disks []agentapi.Disk) []agentapi.Marker {
 	return markers
 }
 
-// systemInUse returns the instance whose system may be in use on the caller's server; empty:
-// there is none, or the host's state can be trusted.
+// systemInUse returns the instance whose system may be in use on the caller's server. It returns
+// "" if there is none, or if the host's state can be trusted.
 func (s *Server) systemInUse(ctx context.Context, host *infrav1.IngotHost, c caller) (string, error) {
 	order := host.Spec.Order
 	restarted := order != nil && order.AgentKey != "" && order.AgentKey != c.key
@@ -43,30 +43,29 @@ func (s *Server) systemInUse(ctx context.Context, host *infrav1.IngotHost, c cal
 	return instance, nil
 }
 
-// leaveInUse changes the verdict on an agent that found a system which may be in use: the
-// agent boots it from the disk, whatever becomes of its order. A caller that did not prove
-// who it is, or that comes again, is answered as any.
-func leaveInUse(v verdict, inUse string) verdict {
+// protectSystemInUse makes an agent that found a system in use boot that system from the disk,
+// whatever becomes of its order. The answer to a caller that did not prove its identity, or that
+// must retry, stays as it is.
+func protectSystemInUse(d decision, inUse string) decision {
 	if inUse == "" {
-		return v
+		return d
 	}
 	switch {
-	case v.refusal == nil, v.revoke, v.rebooted:
-		v = verdict{inUse: inUse, refusal: orderGone("the disk holds a system that may be in use")}
-	case v.refusal.Reason != agentapi.ReasonOrderGone && v.refusal.Reason != agentapi.ReasonKeyConflict:
-		return v
+	case d.refusal == nil, d.revoke, d.rebooted:
+		d = decision{inUse: inUse, refusal: orderGone("the disk holds a system that may be in use")}
+	case d.refusal.Reason != agentapi.ReasonOrderGone && d.refusal.Reason != agentapi.ReasonKeyConflict:
+		return d
 	}
-	v.refusal.Action = agentapi.BootDisk
-	return v
+	d.refusal.Action = agentapi.BootDisk
+	return d
 }
 
-// endInUse ends the order, and reports what was found.
+// endInUse ends the order, and reports the system that was found.
 func (s *Server) endInUse(ctx context.Context, host *infrav1.IngotHost, c caller, instance string) error {
-	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
-		order.Result = lifecycle.LeftInUse(instance, s.Clock.Now())
-	})
+	result := lifecycle.LeftInUse(instance, s.Clock.Now())
+	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) { order.Result = result })
 	if ended {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStateUnconfirmed, action, "%s", lifecycle.LeftInUse(instance, s.Clock.Now()).Message)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStateUnconfirmed, eventAction, "%s", result.Message)
 	}
 	return err
 }

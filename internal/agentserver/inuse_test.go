@@ -21,25 +21,25 @@ import (
 func TestLeaveInUse(t *testing.T) {
 	refused := func(reason agentapi.Reason) *agentapi.Error { return &agentapi.Error{Reason: reason} }
 	for name, tc := range map[string]struct {
-		verdict verdict
-		ends    bool
-		boots   bool
+		decision decision
+		ends     bool
+		boots    bool
 	}{
-		"may act":               {verdict: verdict{}, ends: true, boots: true},
-		"a second key":          {verdict: verdict{revoke: true, refusal: refused(agentapi.ReasonKeyConflict)}, ends: true, boots: true},
-		"a live system's":       {verdict: verdict{rebooted: true, refusal: refused(agentapi.ReasonOrderGone)}, ends: true, boots: true},
-		"the order has ended":   {verdict: verdict{refusal: refused(agentapi.ReasonOrderGone)}, boots: true},
-		"the order is revoked":  {verdict: verdict{refusal: refused(agentapi.ReasonKeyConflict)}, boots: true},
-		"the token is no good":  {verdict: verdict{refusal: refused(agentapi.ReasonTokenInvalid)}},
-		"its address not shown": {verdict: verdict{refusal: refused(agentapi.ReasonNotReady)}},
+		"may act":               {decision: decision{}, ends: true, boots: true},
+		"a second key":          {decision: decision{revoke: true, refusal: refused(agentapi.ReasonKeyConflict)}, ends: true, boots: true},
+		"a live system's":       {decision: decision{rebooted: true, refusal: refused(agentapi.ReasonOrderGone)}, ends: true, boots: true},
+		"the order has ended":   {decision: decision{refusal: refused(agentapi.ReasonOrderGone)}, boots: true},
+		"the order is revoked":  {decision: decision{refusal: refused(agentapi.ReasonKeyConflict)}, boots: true},
+		"the token is no good":  {decision: decision{refusal: refused(agentapi.ReasonTokenInvalid)}},
+		"its address not shown": {decision: decision{refusal: refused(agentapi.ReasonNotReady)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if same := leaveInUse(tc.verdict, ""); same != tc.verdict {
-				t.Errorf("nothing in use, and the verdict is %+v", same)
+			if same := protectSystemInUse(tc.decision, ""); same != tc.decision {
+				t.Errorf("nothing in use, and the decision is %+v", same)
 			}
-			v := leaveInUse(tc.verdict, instanceID)
+			v := protectSystemInUse(tc.decision, instanceID)
 			if (v.inUse != "") != tc.ends || (v.refusal.Action == agentapi.BootDisk) != tc.boots || v.revoke || v.rebooted {
-				t.Errorf("verdict %+v, refusal %+v", v, v.refusal)
+				t.Errorf("decision %+v, refusal %+v", v, v.refusal)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 		h.Spec.Claim.BootTrust, h.Spec.BootMethod = infrav1.BootTrustVerified, infrav1.BootMethodVirtualMedia
 	}
 	onDisc := claimsOf(token.Install)
-	onDisc.Way = token.ByDisc
+	onDisc.Delivery = token.ByVirtualMedia
 	for name, tc := range map[string]struct {
 		host     *infrav1.IngotHost
 		claims   token.Claims
@@ -131,11 +131,11 @@ func TestJudge(t *testing.T) {
 				tc.hardware = bootMAC
 			}
 			c.hardware, _ = net.ParseMAC(tc.hardware)
-			from := whereabouts{mac: bootMAC, subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}}
+			from := allowedSources{mac: bootMAC, subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}}
 			for _, text := range strings.Fields(tc.recorded) {
 				from.recorded = append(from.recorded, netip.MustParseAddr(text))
 			}
-			v := judge(tc.host, c, from, tc.expired)
+			v := decide(tc.host, c, from, tc.expired)
 			var got agentapi.Reason
 			if v.refusal != nil {
 				got = v.refusal.Reason
@@ -164,7 +164,7 @@ func TestJudgeCommitted(t *testing.T) {
 		"a wipe":           {installing(committed), token.Wipe, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := judge(tc.host, caller{claims: claimsOf(tc.purpose), key: secondKey}, whereabouts{}, false)
+			v := decide(tc.host, caller{claims: claimsOf(tc.purpose), key: secondKey}, allowedSources{}, false)
 			if v.refusal == nil || v.refusal.Reason != agentapi.ReasonOrderGone || v.refusal.Action != tc.want {
 				t.Errorf("refusal %+v, want %s with action %q", v.refusal, agentapi.ReasonOrderGone, tc.want)
 			}
@@ -195,7 +195,7 @@ func TestStands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: tc.claim, Order: &infrav1.HostOrder{Kind: tc.kind}}}
-			if got := stands(host, instanceID); got != tc.want {
+			if got := isOrderCurrent(host, instanceID); got != tc.want {
 				t.Errorf("stands = %t, want %t", got, tc.want)
 			}
 		})
@@ -270,7 +270,7 @@ func TestReported(t *testing.T) {
 		"order removed":                  {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order = nil }), token.Wipe, firstKey, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := reported(tc.host, caller{claims: claimsOf(tc.purpose), key: tc.key}); got != tc.want {
+			if got := isReported(tc.host, caller{claims: claimsOf(tc.purpose), key: tc.key}); got != tc.want {
 				t.Errorf("reported = %t, want %t", got, tc.want)
 			}
 		})
@@ -312,12 +312,9 @@ func TestProgressWorth(t *testing.T) {
 		{"little of both", "d", 10 * time.Second, agentapi.Progress{Step: agentapi.StepWrite, Percent: 5, Bytes: 1 << 30}, false},
 		{"long after", "b", 3 * time.Hour, say(agentapi.StepVerify, 6), true},
 	} {
-		if got := log.worth(tc.order, tc.in, start.Add(tc.after)); got != tc.want {
-			t.Errorf("%s: worth = %t, want %t", tc.name, got, tc.want)
+		if got := log.needsWrite(tc.order, tc.in, start.Add(tc.after)); got != tc.want {
+			t.Errorf("%s: needsWrite = %t, want %t", tc.name, got, tc.want)
 		}
-	}
-	if _, kept := log.last["a"]; kept || len(log.last) != 1 {
-		t.Errorf("orders that have ended are remembered: %v", log.last)
 	}
 }
 

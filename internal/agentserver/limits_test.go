@@ -4,12 +4,10 @@
 package agentserver
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -109,11 +107,11 @@ func TestBodiesHaveATime(t *testing.T) {
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("status %d (%s)", got.status, got)
 	}
-	if len(got.deadlines) != 1 || got.deadlines[0].Before(began) || got.deadlines[0].After(time.Now().Add(patience-1)) {
+	if len(got.deadlines) != 1 || got.deadlines[0].Before(began) || got.deadlines[0].After(time.Now().Add(slotTimeout-1)) {
 		t.Errorf("deadlines %v, of a request that came at %s", got.deadlines, began)
 	}
 	got = call(io.NopCloser(strings.NewReader("{}")))
-	if len(got.deadlines) != 2 || got.deadlines[1].Before(began.Add(patience)) {
+	if len(got.deadlines) != 2 || got.deadlines[1].Before(began.Add(slotTimeout)) {
 		t.Errorf("deadlines %v: the work on a body that came is hurried as the body was", got.deadlines)
 	}
 }
@@ -156,38 +154,5 @@ func TestOnlyHTTP1(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("the protocol is %q", got)
-	}
-}
-
-// One address takes its share and no more, all together what there is, and who waited
-// in vain leaves nothing behind.
-func TestPlaces(t *testing.T) {
-	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
-	p := newPlaces(3, 2)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	var held []func()
-	for _, address := range []netip.Addr{a, a, b} {
-		leave := p.take(t.Context(), address)
-		if leave == nil {
-			t.Fatalf("no place for %s", address)
-		}
-		held = append(held, leave)
-	}
-	if p.take(ended, a) != nil || p.take(ended, c) != nil {
-		t.Error("a place that there is not")
-	}
-	waits := make(chan func())
-	go func() { waits <- p.take(context.WithoutCancel(t.Context()), a) }()
-	held[0]()
-	held[0] = <-waits
-	if held[0] == nil {
-		t.Fatal("no place for who waited")
-	}
-	for _, leave := range held {
-		leave()
-	}
-	if len(p.used) != 0 || len(p.all) != 0 {
-		t.Errorf("%d addresses, %d places are held", len(p.used), len(p.all))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -23,52 +24,50 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// liveRepeats is for how long after the fetch of its data the same live system may ask
-// again: a reply may have been lost with the manager that gave it, whose successor takes
-// minutes to come, and cloud-init asks for one file after the other.
+// liveRepeats is how long after the fetch of its data the same live system may fetch again. The
+// reply may have been lost with a manager whose successor takes minutes to start, and cloud-init
+// fetches one file after the other.
 const liveRepeats = 10 * time.Minute
 
-// isLive says whether a live system is what the present order comes to.
+// isLive reports whether the present order starts a live system.
 func isLive(host *infrav1.IngotHost) bool {
 	claim, order := host.Spec.Claim, host.Spec.Order
 	return order != nil && order.Kind == infrav1.OrderInstall && claim != nil && claim.Live != nil
 }
 
-// startLive tells the agent that has loaded a live system its command line. Nothing is
-// committed by that: the address in it leads to the data only once, and soon not any more.
+// startLive returns the command line to an agent that has loaded a live system. This commits
+// nothing: the URL in the command line is valid for one fetch and expires soon.
 func (s *Server) startLive(r *http.Request, c caller, in agentapi.LiveRequest) (agentapi.LiveBoot, *agentapi.Error) {
-	host, refusal := s.holder(r.Context(), c, in.OrderID)
+	host, refusal := s.sessionHost(r.Context(), c, in.OrderID)
 	if refusal != nil {
 		return agentapi.LiveBoot{}, refusal
 	}
 	if !isLive(host) {
 		return agentapi.LiveBoot{}, orderGone("no live system is to be started on this host")
 	}
-	// Before any reply: what fails from here on is not this host's failure.
+	// Recorded before any reply: later failures are not the host's.
 	if host.Spec.Order.LiveStartedAt.IsZero() {
-		if host, refusal = s.transact(r.Context(), c, s.mayAct(c), s.noteLiveStart); refusal != nil {
+		if host, refusal = s.transact(r.Context(), c, s.authorize, s.recordLiveStart); refusal != nil {
 			return agentapi.LiveBoot{}, refusal
 		}
 	}
-	address, err := s.addressFor(r)
+	address, err := s.agentAPIAddress(r)
 	if err != nil {
-		return agentapi.LiveBoot{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+		return agentapi.LiveBoot{}, badRequest(err.Error())
 	}
-	// What is missing now would be missing when the system asks for it: the agent waits
-	// for it with more patience than installers have.
+	// The agent waits for missing data longer than installers do.
 	if _, refusal := s.liveFiles(r.Context(), host, address); refusal != nil {
 		return agentapi.LiveBoot{}, refusal
 	}
 	line, err := s.commandLine(host, address)
 	if err != nil {
-		s.Log.Error(err, "Could not render the command line of a live system", "host", client.ObjectKeyFromObject(host).String())
-		return agentapi.LiveBoot{}, notReady("the command line cannot be rendered")
+		return agentapi.LiveBoot{}, s.unavailable(err, "render the command line of the live system", client.ObjectKeyFromObject(host))
 	}
 	return agentapi.LiveBoot{CommandLine: agentapi.Sensitive(line)}, nil
 }
 
-// noteLiveStart writes when the host had done its part of the start of a live system.
-func (s *Server) noteLiveStart(host *infrav1.IngotHost) *agentapi.Error {
+// recordLiveStart records that the host has loaded its live system.
+func (s *Server) recordLiveStart(host *infrav1.IngotHost) *agentapi.Error {
 	if !isLive(host) {
 		return orderGone("no live system is to be started on this host")
 	}
@@ -76,30 +75,29 @@ func (s *Server) noteLiveStart(host *infrav1.IngotHost) *agentapi.Error {
 	return nil
 }
 
-// cameBack says whether another agent on a host means that its live system has
-// rebooted, as installers do that fail, and not that two hold one token.
-func cameBack(host *infrav1.IngotHost) bool {
+// isLiveStarted reports whether another agent on the host means that the live system has rebooted,
+// as failing installers do, and not that two agents use one token.
+func isLiveStarted(host *infrav1.IngotHost) bool {
 	return isLive(host) && !host.Spec.Order.LiveStartedAt.IsZero()
 }
 
-// endLive ends the order of a live system that has rebooted. Neither key holds any more,
-// as by a revocation, but nothing is suspected: whose it is that the system came to
-// nothing is said by its result.
+// endLive ends the order of a live system that has rebooted. Neither key is valid any more, as
+// after a revocation. The order's result is the failure of the live system.
 func (s *Server) endLive(ctx context.Context, host *infrav1.IngotHost, c caller) error {
 	var result infrav1.OrderResult
 	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
 		if result = (infrav1.OrderResult{}); order.Result == nil {
-			result = lifecycle.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data: another agent came with the same order, and was refused", s.Clock.Now())
+			result = lifecycle.LiveSilent("was started, but the host rebooted before the system fetched its bootstrap data", s.Clock.Now())
 			order.Result = &result
 		}
 	})
 	if ended && result.Reason != "" {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, action, "%s", result.Message)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, eventAction, "%s", result.Message)
 	}
 	return err
 }
 
-// commandLine of the live system, with the addresses of its data.
+// commandLine returns the command line of the live system, with the URLs of its data.
 func (s *Server) commandLine(host *infrav1.IngotHost, address string) (string, error) {
 	claim, order := host.Spec.Claim, host.Spec.Order
 	pin, err := token.Curl(s.Pins)
@@ -121,42 +119,42 @@ func (s *Server) commandLine(host *infrav1.IngotHost, address string) (string, e
 	).Replace(claim.Live.CommandLine), nil
 }
 
-// giveLiveData serves one file of a live system's bootstrap data. Neither the address
-// that was asked for nor the answer is ever logged (I15).
-func (s *Server) giveLiveData(w http.ResponseWriter, r *http.Request) {
-	text, name, _ := cutLast(strings.TrimPrefix(r.URL.Path, agentapi.PathLiveData), "/")
-	claims, err := s.Keys.Verify(text)
+// getLiveData serves one file of a live system's bootstrap data. It logs neither the URL nor the
+// answer (I15).
+func (s *Server) getLiveData(w http.ResponseWriter, r *http.Request) {
+	text, name := path.Split(strings.TrimPrefix(r.URL.Path, agentapi.PathLiveData))
+	claims, err := s.Keys.Verify(strings.TrimSuffix(text, "/"))
 	if err != nil || claims.Purpose != token.Live {
-		s.Log.Info("Refused a fetch of bootstrap data by an address that is not ours", "remote", r.RemoteAddr)
-		refuse(w, invalidToken("the address is not valid here"))
+		s.Log.Info("Rejected a fetch of bootstrap data by an invalid URL", "remote", r.RemoteAddr)
+		refuse(w, invalidToken("the URL is not valid here"))
 		return
 	}
 	if !slices.Contains(liveNames, name) {
 		http.NotFound(w, r)
 		return
 	}
-	if r.Method != http.MethodGet { // a HEAD gives nothing, and must not count as the fetch
+	if r.Method != http.MethodGet { // HEAD gets no data, and must not count as the fetch
 		w.Header().Set("Allow", http.MethodGet)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
 	c := caller{claims: claims, source: sourceOf(r)}
-	if why := s.refusals.lately(askerOf(r, c), s.Clock.Now()); why != "" {
-		refuse(w, orderGone(why))
+	if reason := s.denied.recent(requesterOf(r, c), s.Clock.Now()); reason != "" {
+		refuse(w, orderGone(reason))
 		return
 	}
-	leave := s.small.places.take(r.Context(), c.source)
-	if leave == nil {
+	release := s.small.acquire(r.Context(), c.source)
+	if release == nil {
 		refuse(w, notReady("the manager has too many requests"))
 		return
 	}
-	defer leave()
+	defer release()
 	data, refusal := s.liveData(r, c, name)
 	if refusal != nil {
 		refuse(w, refusal)
 		return
 	}
-	if data == "" { // there is no network-config; nothing else is ever empty
+	if data == "" { // the claim has no network-config; other files are never empty
 		http.NotFound(w, r)
 		return
 	}
@@ -165,35 +163,27 @@ func (s *Server) giveLiveData(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, data)
 }
 
-// cutLast cuts around the last separator.
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
-
-// liveData answers one fetch. That of the user data is the commit point (I4): the host
-// is Provisioned before its system has what it makes itself last by. After it the same
-// system may repeat what it asked, for as long as a reply may have been lost.
+// liveData answers one fetch. The fetch of the user data is the commit point (I4): the host is
+// Provisioned before its system can install itself. Afterwards the same system may repeat its
+// fetches for liveRepeats, since a reply may have been lost.
 func (s *Server) liveData(r *http.Request, c caller, name string) (string, *agentapi.Error) {
 	var data string
 	var first bool
-	host, refusal := s.transact(r.Context(), c, func(ctx context.Context, host *infrav1.IngotHost) *agentapi.Error {
-		from, err := s.whereabouts(ctx, s.Live, host)
+	host, refusal := s.transact(r.Context(), c, func(ctx context.Context, host *infrav1.IngotHost, c caller) *agentapi.Error {
+		from, err := s.allowedSources(ctx, s.Live, host)
 		if err != nil {
-			return notReady("the API server does not answer")
+			return s.unavailable(err, "read the addresses of the host", client.ObjectKeyFromObject(host))
 		}
-		if why := judgeLive(host, liveCaller{caller: c, secure: r.TLS != nil, now: s.Clock.Now()}, from); why != "" {
-			if s.refusals.keep(askerOf(r, c), why, s.Clock.Now()) {
-				s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonLiveDataRefused, action,
-					"A request from %s for the bootstrap data of the live system was refused: %s", c.source, why)
+		if reason := denyLiveData(host, liveCaller{caller: c, secure: r.TLS != nil, now: s.Clock.Now()}, from); reason != "" {
+			if s.denied.add(requesterOf(r, c), reason, s.Clock.Now()) {
+				s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonLiveDataRefused, eventAction,
+					"Rejected a request from %s for the bootstrap data of the live system: %s.", c.source, reason)
 			}
-			return orderGone(why) // 410, at which some installers stop asking
+			return orderGone(reason) // after status 410 some installers stop asking
 		}
-		address, err := s.addressFor(r)
+		address, err := s.agentAPIAddress(r)
 		if err != nil {
-			return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+			return badRequest(err.Error())
 		}
 		files, refusal := s.liveFiles(ctx, host, address)
 		if refusal != nil {
@@ -203,7 +193,7 @@ func (s *Server) liveData(r *http.Request, c caller, name string) (string, *agen
 		return nil
 	}, func(host *infrav1.IngotHost) *agentapi.Error {
 		if first = name == agentapi.LiveUserData && host.Spec.Claim.LiveFetch == nil; first {
-			s.conclude(host, agentapi.Report{Outcome: agentapi.Succeeded})
+			s.applyReport(host, agentapi.Report{Outcome: agentapi.Succeeded})
 			host.Spec.Claim.LiveFetch = &infrav1.LiveFetch{At: metav1.NewTime(s.Clock.Now()), Address: c.source.String()}
 		}
 		return nil
@@ -212,14 +202,14 @@ func (s *Server) liveData(r *http.Request, c caller, name string) (string, *agen
 		return "", refusal
 	}
 	if first {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
-			"The live system has its bootstrap data, which is given once; it installs itself, and from now on the server boots from its disk")
-		s.endBoot(r.Context(), host, agentapi.Report{Outcome: agentapi.Succeeded})
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, eventAction,
+			"The live system fetched its bootstrap data, which Ingot serves only once. It installs itself; from now on the server boots from its disk.")
+		s.recordBootEnd(r.Context(), host, agentapi.Report{Outcome: agentapi.Succeeded})
 	}
 	return data, nil
 }
 
-// liveCaller is who asks for a live system's data.
+// liveCaller is a client that asks for a live system's data.
 type liveCaller struct {
 	caller
 	// secure: over TLS.
@@ -227,30 +217,29 @@ type liveCaller struct {
 	now    time.Time
 }
 
-// judgeLive says why the caller does not get the data; empty: it gets it. It is a pure
-// function of what is known.
-func judgeLive(host *infrav1.IngotHost, c liveCaller, from whereabouts) string {
+// denyLiveData returns why the caller does not get the data, or "" if it does.
+func denyLiveData(host *infrav1.IngotHost, c liveCaller, from allowedSources) string {
 	claim, order := host.Spec.Claim, host.Spec.Order
 	switch {
 	case claim == nil || claim.Live == nil || claim.InstanceID != c.claims.InstanceID || claim.Attempt != c.claims.Attempt:
-		return "it is for a life of the host that has ended"
+		return "it is for an earlier installation of the host"
 	case claim.Live.DataTransport == infrav1.LiveHTTPS && !c.secure:
-		return "this data is given over HTTPS only"
+		return "the data is served over HTTPS only"
 	case claim.LiveFetch == nil && !from.allows(c.source):
-		return "it did not come from the host's address"
-	case claim.LiveFetch != nil: // from an address that was allowed then; the order that says which is gone
+		return "that is not an address of the host"
+	case claim.LiveFetch != nil: // the order, which names the allowed addresses, is gone
 		if claim.State != infrav1.ClaimProvisioned || claim.LiveFetch.Address != c.source.String() || c.now.After(claim.LiveFetch.At.Add(liveRepeats)) {
-			return "the data was fetched already, and is given once"
+			return "the data was fetched already, and is served only once"
 		}
 		return ""
 	case c.now.After(c.claims.Expiry):
-		return "its address has expired; Ingot powers the host off after its deadline and tries again"
+		return "its URL has expired; Ingot powers the host off after its deadline and tries again"
 	case order == nil || order.ID != c.claims.OrderID || order.Kind != infrav1.OrderInstall || order.Result != nil || order.AgentKey == "":
-		return "its order has ended or was replaced"
+		return "its install has ended or was replaced"
 	case ptr.Deref(order.Revoked, false):
-		return "its order is revoked"
-	case lifecycle.OrderIsForeign(host) || !stands(host, c.claims.InstanceID):
-		return "the ledger no longer asks for its order"
+		return "its install was revoked, because two agents used one token"
+	case lifecycle.OrderIsForeign(host) || !isOrderCurrent(host, c.claims.InstanceID):
+		return "the host no longer needs its install"
 	}
 	return ""
 }
@@ -258,31 +247,26 @@ func judgeLive(host *infrav1.IngotHost, c liveCaller, from whereabouts) string {
 // liveNames are the files that a live system may ask for.
 var liveNames = []string{agentapi.LiveUserData, agentapi.LiveMetaData, agentapi.LiveVendorData, agentapi.LiveNetworkConfig}
 
-// liveFiles are the bootstrap data and what goes with it, read live and kept nowhere.
+// liveFiles returns the bootstrap data and the other files of the seed. They are read live and are
+// not stored.
 func (s *Server) liveFiles(ctx context.Context, host *infrav1.IngotHost, address string) (map[string]string, *agentapi.Error) {
-	machine, err := s.claimant(ctx, host)
-	if err != nil {
-		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
-		return nil, notReady("the machine of the claim cannot be read")
+	machine, data, format, refusal := s.bootstrapData(ctx, host)
+	if refusal != nil {
+		return nil, refusal
 	}
-	data, format, err := s.userData(ctx, machine)
-	if err != nil {
-		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
-		return nil, notReady("the bootstrap data is not there yet")
-	}
-	if len(data) == 0 { // it would be given once, for nothing
+	if len(data) == 0 { // its only fetch would be wasted
 		return nil, notReady("the bootstrap data is empty")
 	}
 	if format == agentapi.FormatIgnition {
-		// Nothing is added: the system that asks may be one that only installs another.
+		// Nothing is added: the live system may be one that only installs another system.
+		var err error
 		if data, err = ignition.Config(data, ignition.Additions{}); err != nil {
-			return nil, s.unusable(host, machine, err)
+			return nil, s.rejectBootstrapData(host, machine, err)
 		}
 	}
-	seed, err := s.seedOf(host, address)
+	seed, err := RenderSeed(s.seedInput(host, address))
 	if err != nil {
-		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
-		return nil, notReady("the seed cannot be rendered")
+		return nil, s.unavailable(err, "render the seed", client.ObjectKeyFromObject(host))
 	}
 	files := map[string]string{
 		agentapi.LiveUserData: string(data), agentapi.LiveMetaData: seed.MetaData, agentapi.LiveVendorData: seed.VendorData,

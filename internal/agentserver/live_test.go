@@ -322,8 +322,8 @@ func TestLiveDataRace(t *testing.T) {
 // Who gets a live system's data, and who does not.
 func TestJudgeLive(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	nowhere, source := whereabouts{}, netip.MustParseAddr("10.0.0.7")
-	from := whereabouts{recorded: []netip.Addr{source}}
+	nowhere, source := allowedSources{}, netip.MustParseAddr("10.0.0.7")
+	from := allowedSources{recorded: []netip.Addr{source}}
 	fetched := func(h *infrav1.IngotHost) {
 		h.Spec.Order, h.Spec.Claim.State = nil, infrav1.ClaimProvisioned
 		h.Spec.Claim.LiveFetch = &infrav1.LiveFetch{At: metav1.NewTime(now.Add(-time.Minute)), Address: source.String()}
@@ -331,18 +331,18 @@ func TestJudgeLive(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host   *infrav1.IngotHost
 		caller func(*liveCaller)
-		from   *whereabouts
+		from   *allowedSources
 		want   string // a part of the reason; empty: it gets the data
 	}{
 		"the live system":             {host: installing(lives)},
 		"over TLS":                    {host: installing(lives, overTLS), caller: func(c *liveCaller) { c.secure = true }},
 		"in clear where TLS is asked": {host: installing(lives, overTLS), want: "HTTPS only"},
-		"an image's host":             {host: installing(), want: "has ended"},
-		"a free host":                 {host: installing(func(h *infrav1.IngotHost) { h.Spec.Claim = nil }), want: "has ended"},
-		"another instance":            {host: installing(lives), caller: func(c *liveCaller) { c.claims.InstanceID = "other" }, want: "has ended"},
-		"an earlier attempt":          {host: installing(lives), caller: func(c *liveCaller) { c.claims.Attempt = 1 }, want: "has ended"},
+		"an image's host":             {host: installing(), want: "earlier installation"},
+		"a free host":                 {host: installing(func(h *infrav1.IngotHost) { h.Spec.Claim = nil }), want: "earlier installation"},
+		"another instance":            {host: installing(lives), caller: func(c *liveCaller) { c.claims.InstanceID = "other" }, want: "earlier installation"},
+		"an earlier attempt":          {host: installing(lives), caller: func(c *liveCaller) { c.claims.Attempt = 1 }, want: "earlier installation"},
 		"another order":               {host: installing(lives), caller: func(c *liveCaller) { c.claims.OrderID = "other" }, want: "was replaced"},
-		"another address":             {host: installing(lives), from: &nowhere, want: "host's address"},
+		"another address":             {host: installing(lives), from: &nowhere, want: "not an address of the host"},
 		"after a long pause":          {host: installing(lives), caller: func(c *liveCaller) { c.now = now.Add(50 * time.Minute) }},
 		"too late":                    {host: installing(lives), caller: func(c *liveCaller) { c.now = now.Add(2 * token.LiveLifetime) }, want: "expired"},
 		"before any agent":            {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "" }), want: "was replaced"},
@@ -350,9 +350,9 @@ func TestJudgeLive(t *testing.T) {
 			h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed}
 		}), want: "has ended"},
 		"revoked":    {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = ptr.To(true) }), want: "revoked"},
-		"moved here": {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Order.HostUID, h.UID = "old", "new" }), want: "no longer asks"},
+		"moved here": {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Order.HostUID, h.UID = "old", "new" }), want: "no longer needs"},
 		"being released": {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }),
-			want: "no longer asks"},
+			want: "no longer needs"},
 		"the same again": {host: installing(lives, fetched)},
 		"the same, once another manager is there": {host: installing(lives, fetched), caller: func(c *liveCaller) { c.now = now.Add(5 * time.Minute) }},
 		"the same, put on another network since":  {host: installing(lives, fetched), from: &nowhere},
@@ -371,7 +371,7 @@ func TestJudgeLive(t *testing.T) {
 			if tc.from != nil {
 				where = *tc.from
 			}
-			got := judgeLive(tc.host, c, where)
+			got := denyLiveData(tc.host, c, where)
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("refused with %q, want %q", got, tc.want)
 			}

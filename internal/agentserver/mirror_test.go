@@ -80,14 +80,14 @@ func TestMirrorIsChosenAnew(t *testing.T) {
 			h.Spec.Claim.MirrorDisks = []infrav1.DiskReference{{SerialNumber: "d9"}}
 		}, "d1", 0, ""},
 		{"a disk that is not there", mirrored(infrav1.RootDeviceHints{SerialNumber: "d1"}, infrav1.RootDeviceHints{SerialNumber: "d9"}), "", 0,
-			"Correct softwareRAID.members of the IngotMachine's template"},
+			"Correct softwareRAID.members of the IngotMachine's template."},
 		{"one disk that suits", func(h *infrav1.IngotHost) {
 			mirrored()(h)
 			h.Spec.Claim.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d9"}
-		}, "", 0, "which both disks of softwareRAID must fit"},
+		}, "", 0, "both disks of softwareRAID must match them."},
 		{"one disk, which is not there", func(h *infrav1.IngotHost) {
 			h.Spec.Claim.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d9"}
-		}, "", 0, "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost"},
+		}, "", 0, "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, append(world(c.change), recorded(here))...)

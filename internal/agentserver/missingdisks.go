@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// installedDisks are those that the present claim was, or is being, installed to.
+// installedDisks returns the disks that the present claim was, or is being, installed to.
 func installedDisks(host *infrav1.IngotHost) []infrav1.DiskReference {
 	claim := host.Spec.Claim
 	if claim == nil || claim.RootDisk == nil {
@@ -21,51 +21,43 @@ func installedDisks(host *infrav1.IngotHost) []infrav1.DiskReference {
 	return append([]infrav1.DiskReference{*claim.RootDisk}, claim.MirrorDisks...)
 }
 
-// missingDisks ends a wipe for which not all disks are there: a disk that the kernel did
-// not find in time, or whose controller or cable has failed, would go to the next cluster
-// with what is on it (I7). Only an inspection forgets a disk.
+// missingDisks ends a wipe if a known disk is missing. A disk that the kernel found too late, or
+// whose controller or cable has failed, would reach the next cluster with its data (I7). Only an
+// inspection forgets a disk.
 func missingDisks(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) *problem {
 	var before []infrav1.HardwareDisk
 	if known != nil {
 		before = known.Spec.Disks
 	}
-	missing := lifecycle.MissingDisks(before, facts.Disks, installedDisks(host))
-	if len(missing) == 0 {
-		return nil
-	}
-	return diskNotFound("Nothing was cleaned, because the server does not show all its disks", missing,
-		"Ingot then cleans the disks that the inspection finds")
+	return diskNotFound("Nothing was cleaned", lifecycle.MissingDisks(before, facts.Disks, installedDisks(host)))
 }
 
-// missingRoot ends an install for which the disk is not there that it would go to by what
-// is known of the host, or that an earlier attempt went to: the next best is another disk,
-// with content that nobody has given up, and one that comes back later would still boot
-// (I12). Only an inspection forgets a disk.
+// missingRoot ends an install if a disk is missing that the known facts select, or that an earlier
+// attempt wrote. The next best disk may hold data that is still needed, and a disk that returns
+// later would still boot (I12). Only an inspection forgets a disk.
 func missingRoot(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) *problem {
 	claim := host.Spec.Claim
-	var meant []infrav1.HardwareDisk
+	var selected []infrav1.HardwareDisk
 	if known != nil {
-		// What does not suit by what is known may by what is found: that decides.
-		meant, _ = inventory.SelectRootDisks(known.Spec.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
+		// An error is ignored: the hints are checked against the disks found afterwards.
+		selected, _ = inventory.SelectRootDisks(known.Spec.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	}
-	missing := lifecycle.MissingDisks(meant, facts.Disks, installedDisks(host))
+	return diskNotFound("Nothing was written", lifecycle.MissingDisks(selected, facts.Disks, installedDisks(host)))
+}
+
+// diskNotFound returns nil if no disk is missing.
+func diskNotFound(outcome string, missing []infrav1.DiskReference) *problem {
 	if len(missing) == 0 {
 		return nil
 	}
-	return diskNotFound("Nothing was written, because the server does not show the disk that it is to be installed to", missing,
-		"Ingot then installs to the disks that the inspection finds")
+	return &problem{reason: agentapi.FailureDiskNotFound, message: inventory.Truncate(outcome+", because disks are missing: "+
+		lifecycle.DescribeDisks(missing)+". Reconnect them. If they were removed for good, wait until the host is quarantined, then annotate it "+
+		inventory.CommandText(infrav1.InspectAnnotation)+" and "+inventory.CommandText(infrav1.ClearQuarantineAnnotation)+". Ingot then uses the disks that the inspection finds.", maxMessage)}
 }
 
-// diskNotFound says what an operator can do about disks that are not there.
-func diskNotFound(what string, missing []infrav1.DiskReference, then string) *problem {
-	return &problem{reason: agentapi.FailureDiskNotFound, message: inventory.Truncate(what+". Missing: "+
-		lifecycle.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
-		inventory.CommandText(infrav1.InspectAnnotation)+" and "+inventory.CommandText(infrav1.ClearQuarantineAnnotation)+"; "+then, maxMessage)}
-}
-
-// tooManyDisks ends a wipe of a server with more disks than an IngotHardware holds: those
-// that it does not hold would be handed on with what is on them (I7).
+// tooManyDisks ends a wipe of a server with more disks than an IngotHardware holds: Ingot would not
+// know whether the others were cleaned (I7).
 func tooManyDisks(kept, unnamed int) *problem {
-	return &problem{reason: infrav1.ReasonTooManyDisks, message: fmt.Sprintf("Nothing was cleaned, because the server shows %d disks and Ingot can keep account of %d. "+
-		"Take the others from the server's view (the zoning of its storage, or the HBA's BIOS), or clean it yourself and give it to no cluster", kept+unnamed, kept)}
+	return &problem{reason: infrav1.ReasonTooManyDisks, message: fmt.Sprintf("Nothing was cleaned: the server shows %d disks, and Ingot supports %d. "+
+		"Hide the others (zoning of the storage, or HBA setup), or clean the server yourself and use it for no cluster.", kept+unnamed, kept)}
 }

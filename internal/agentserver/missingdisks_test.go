@@ -49,7 +49,7 @@ func TestWipeNeedsEveryKnownDisk(t *testing.T) {
 			known.Spec.Disks[1].Name, known.Spec.Disks[1].SizeBytes = "/dev/sdz", ptr.To(int64(1e9))
 			return known
 		}()},
-		{name: "a known one is missing", known: knownDisks(third), says: "Missing: disk with serial number d3, 300 GB. Reconnect", absent: "d1"},
+		{name: "a known one is missing", known: knownDisks(third), says: "disks are missing: disk with serial number d3, 300 GB. Reconnect", absent: "d1"},
 		{name: "the one installed to is missing, nothing else is known", known: recorded(here), says: "disk with WWN 0x5000, 8 GB. Reconnect",
 			host: func(h *infrav1.IngotHost) {
 				h.Spec.Claim.RootDisk = &infrav1.DiskReference{WWN: "0x5000", SizeBytes: ptr.To(int64(8e9))}
@@ -145,17 +145,17 @@ func TestInstallNeedsItsDisk(t *testing.T) {
 		{name: "nothing is known", known: recorded(here)},
 		{name: "all are there", known: knownDisks()},
 		{name: "another one is missing", known: knownDisks(larger)},
-		{name: "the smallest is missing", known: knownDisks(smaller), says: "Missing: disk with serial number d0, 50 GB. Reconnect",
+		{name: "the smallest is missing", known: knownDisks(smaller), says: "disks are missing: disk with serial number d0, 50 GB. Reconnect",
 			claim: func(c *infrav1.HostClaim) { c.RootDeviceHints = nil }},
 		{name: "the hints say another one", known: knownDisks(smaller),
 			claim: func(c *infrav1.HostClaim) { c.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d1"} }},
-		{name: "the hints say the missing one", known: knownDisks(smaller), says: "Missing: disk with serial number d0",
+		{name: "the hints say the missing one", known: knownDisks(smaller), says: "disks are missing: disk with serial number d0",
 			claim: func(c *infrav1.HostClaim) { c.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d0"} }},
-		{name: "an earlier attempt went to one that is missing", known: recorded(here), says: "Missing: disk with WWN 0x5000",
+		{name: "an earlier attempt went to one that is missing", known: recorded(here), says: "disks are missing: disk with WWN 0x5000",
 			claim: func(c *infrav1.HostClaim) {
 				c.RootDisk = &infrav1.DiskReference{WWN: "0x5000", SizeBytes: ptr.To(int64(8e9))}
 			}},
-		{name: "one of a mirror is missing", known: knownDisks(smaller), says: "Missing: disk with serial number d0",
+		{name: "one of a mirror is missing", known: knownDisks(smaller), says: "disks are missing: disk with serial number d0",
 			claim: func(c *infrav1.HostClaim) {
 				c.RootDeviceHints = nil
 				c.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}

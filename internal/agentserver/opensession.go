@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -24,24 +25,23 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// openSession binds the agent's key to the order (I14), checks that the server is
-// the one registered (I8), keeps the facts, and, for an install, records the disk
-// that the hints choose before anything is written (I12).
+// openSession binds the agent's key to the order (I14), checks that the server is the registered
+// one (I8), and saves the hardware facts. For an install it records the disk that the hints select
+// before anything is written (I12).
 func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionRequest) (agentapi.Session, *agentapi.Error) {
-	if c.isStranger() {
-		return s.openStranger(r, c, in)
+	if c.isUnknownClient() {
+		return s.enroll(r, c, in)
 	}
 	ctx := r.Context()
 	facts := inventory.HardwareFromAgent(in.Hardware)
 	c.markers = markersOf(in.Hardware.Disks)
 	var bound bool
-	host, refusal := s.transact(ctx, c, s.mayAct(c), func(host *infrav1.IngotHost) *agentapi.Error {
+	host, refusal := s.transact(ctx, c, s.authorize, func(host *infrav1.IngotHost) *agentapi.Error {
 		bound = host.Spec.Order.AgentKey == ""
 		host.Spec.Order.AgentKey = c.key
-		problem, err := s.admit(ctx, host, facts, len(in.Hardware.Disks)-len(facts.Disks))
+		problem, err := s.checkHardware(ctx, host, facts, len(in.Hardware.Disks)-len(facts.Disks))
 		if err != nil {
-			s.Log.Error(err, "Could not read the hardware of a host", "host", client.ObjectKeyFromObject(host).String())
-			return notReady("the API server does not answer")
+			return s.unavailable(err, "read the hardware facts", client.ObjectKeyFromObject(host))
 		}
 		if problem != nil {
 			host.Spec.Order.Result = &infrav1.OrderResult{
@@ -55,21 +55,20 @@ func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionReque
 		return agentapi.Session{}, refusal
 	}
 	if result := host.Spec.Order.Result; result != nil {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, action, "%s", result.Message)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, eventAction, "%s", result.Message)
 		return agentapi.Session{}, &agentapi.Error{Reason: agentapi.ReasonHardwareMismatch, Message: result.Message}
 	}
-	if err := s.keepFacts(ctx, host, facts, in.Hardware.StorageWithoutDriver != nil); err != nil {
-		s.Log.Error(err, "Could not save the hardware", "host", client.ObjectKeyFromObject(host).String())
-		return agentapi.Session{}, notReady("the hardware could not be saved")
+	if err := s.saveFacts(ctx, host, facts, in.Hardware.StorageWithoutDriver != nil); err != nil {
+		return agentapi.Session{}, s.unavailable(err, "save the hardware facts", client.ObjectKeyFromObject(host))
 	}
-	s.note(ctx, host, agentapi.Progress{OrderID: host.Spec.Order.ID, Step: agentapi.StepStarted})
+	s.saveProgress(ctx, host, agentapi.Progress{OrderID: host.Spec.Order.ID, Step: agentapi.StepStarted})
 	if bound {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonAgentStarted, action,
-			"The agent is running from the network for %s, attempt %d", host.Spec.Order.Kind, host.Spec.Order.Attempt)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonAgentStarted, eventAction,
+			"The agent is running on the server (%s, attempt %d).", host.Spec.Order.Kind, host.Spec.Order.Attempt)
 	}
 	if blind := facts.StorageWithoutDriver; bound && len(blind) > 0 {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStorageWithoutDriver, action,
-			"The agent sees no disks, or not all, of the storage controllers %s, which no driver of its kernel has taken, or which have host-managed zoned (SMR) disks: those are neither installed to nor cleaned. %s", inventory.DescribeControllers(blind), inventory.BlindRemedy)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStorageWithoutDriver, eventAction,
+			"The agent does not see all disks of %s: no driver, or host-managed zoned (SMR) disks. Ingot neither installs to nor cleans those disks. %s.", inventory.DescribeControllers(blind), inventory.BlindRemedy)
 	}
 	return agentapi.Session{
 		Now:              s.Clock.Now().UTC(),
@@ -78,13 +77,13 @@ func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionReque
 	}, nil
 }
 
-// problem ends an order before any work.
+// problem is the failure that ends an order before any work.
 type problem struct{ reason, message string }
 
-// admit checks the facts against what is known of the host, and records the root
-// disk in the claim where the order is an install. The facts lack as many disks as are
-// unnamed. An error means that the facts known could not be read: then nobody is admitted.
-func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec, unnamed int) (*problem, error) {
+// checkHardware compares the facts with what is known of the host, and records the root disk in the
+// claim of an install. unnamed is the number of disks that the facts leave out. An error means that
+// the known facts could not be read.
+func (s *Server) checkHardware(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec, unnamed int) (*problem, error) {
 	known := &infrav1.IngotHardware{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
 	if apierrors.IsNotFound(err) {
@@ -99,7 +98,7 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	switch host.Spec.Order.Kind {
 	case infrav1.OrderInstall:
 	case infrav1.OrderInspect:
-		return s.takenIdentity(ctx, host, known, facts)
+		return s.identityConflict(ctx, host, known, facts)
 	case infrav1.OrderWipe:
 		if unnamed > 0 {
 			return tooManyDisks(len(facts.Disks), unnamed), nil
@@ -114,7 +113,7 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	}
 	disks, err := inventory.SelectRootDisks(facts.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	if err != nil {
-		return &problem{reason: infrav1.ReasonNoRootDisk, message: inventory.Truncate("No disk to install to: "+err.Error()+". "+diskRemedy(claim), maxMessage)}, nil
+		return &problem{reason: infrav1.ReasonNoRootDisk, message: inventory.Truncate("No disk to install to: "+err.Error()+". "+diskRemedy(claim)+".", maxMessage)}, nil
 	}
 	claim.RootDisk, claim.MirrorDisks = ptr.To(inventory.DiskRefOf(disks[0])), nil
 	for _, disk := range disks[1:] {
@@ -123,7 +122,7 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	return nil, nil
 }
 
-// diskRemedy says where the claim's wishes for its disks were written.
+// diskRemedy names the fields that select the claim's disks.
 func diskRemedy(claim *infrav1.HostClaim) string {
 	switch raid := claim.SoftwareRAID; {
 	case raid == nil:
@@ -131,35 +130,30 @@ func diskRemedy(claim *infrav1.HostClaim) string {
 	case len(raid.Members) > 0:
 		return "Correct softwareRAID.members of the IngotMachine's template"
 	default:
-		return "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost, which both disks of softwareRAID must fit"
+		return "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost: both disks of softwareRAID must match them"
 	}
 }
 
-// checkIdentity says whether the server that speaks is the one registered (I8).
+// checkIdentity returns a problem if the server is not the registered one (I8).
 func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) *problem {
-	hasMAC := false
-	for _, nic := range facts.NICs {
-		hasMAC = hasMAC || nic.MAC == host.Spec.BootMACAddress
-	}
-	if !hasMAC {
+	if !slices.ContainsFunc(facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress }) {
 		return &problem{reason: string(agentapi.ReasonHardwareMismatch),
-			message: "The server that booted has no NIC with spec.bootMACAddress " + host.Spec.BootMACAddress + ". Ingot powers it off. Correct the address or the cabling"}
+			message: "The server that booted has no NIC with spec.bootMACAddress " + host.Spec.BootMACAddress + ". Ingot powers it off. Correct the address or the cabling."}
 	}
 	if known == nil || host.Spec.Order.Kind == infrav1.OrderInspect {
 		return nil
 	}
-	if what := identityDiffers(known.Spec.System, facts.System); what != "" {
+	if difference := identityDifference(known.Spec.System, facts.System); difference != "" {
 		return &problem{reason: string(agentapi.ReasonHardwareMismatch),
-			message: "The server that booted is not the one inspected: " + what + ". Ingot powers it off. If the server or its mainboard was replaced, annotate the host " + infrav1.InspectAnnotation}
+			message: "Another server booted: " + difference + ". Ingot powers it off. If you replaced the server or its mainboard, annotate the host " + inventory.CommandText(infrav1.InspectAnnotation) + "."}
 	}
 	return nil
 }
 
-// identityDiffers names what of an identity (UUID and serial number of SMBIOS) is another
-// than the inspection found; empty: it is the same server. One of the two may differ, since
-// firmware updates and service technicians rewrite one. A UUID that is known is never
-// absent.
-func identityDiffers(before, now infrav1.HardwareSystem) string {
+// identityDifference describes how the SMBIOS identity (UUID and serial number) differs from the
+// inspected one; empty if it is the same server. One of the two values may differ, since firmware
+// updates and service technicians rewrite one of them. A known UUID must not disappear.
+func identityDifference(before, now infrav1.HardwareSystem) string {
 	switch {
 	case before.UUID != "" && now.UUID == "":
 		return "it reports no UUID instead of " + before.UUID
@@ -171,11 +165,11 @@ func identityDiffers(before, now infrav1.HardwareSystem) string {
 	return ""
 }
 
-// takenIdentity refuses an inspection that would give a host the identity of a host of another
-// namespace (I22): a tenant with root on a server, or a virtual machine, chooses what it reports,
-// and both hosts would be duplicates. Hosts of one namespace report that they are. An identity
-// that the host has already is compared by the host controller.
-func (s *Server) takenIdentity(ctx context.Context, host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) (*problem, error) {
+// identityConflict rejects an inspection that would give a host the identity of a host in another
+// namespace (I22): a tenant with root on a server, or in a virtual machine, chooses what the server
+// reports. Duplicates within a namespace are reported by the hosts themselves. The host controller
+// compares an identity that the host has already.
+func (s *Server) identityConflict(ctx context.Context, host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) (*problem, error) {
 	system := index.System(&infrav1.IngotHardware{Spec: facts})
 	if system == "" || known != nil && index.System(known) == system {
 		return nil, nil
@@ -193,17 +187,17 @@ func (s *Server) takenIdentity(ctx context.Context, host *infrav1.IngotHost, kno
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
-		if err == nil && holdsIdentity(other) {
-			return &problem{reason: infrav1.ReasonDuplicate, message: "The server that booted has the UUID and serial number of a host of another namespace. " +
-				"Ingot powers it off and keeps nothing of the inspection. Delete one of the two hosts"}, nil
+		if err == nil && ownsIdentity(other) {
+			return &problem{reason: infrav1.ReasonDuplicate, message: "The server that booted has the UUID and serial number of a host in another namespace. " +
+				"Ingot powers it off and discards the inspection. Delete one of the two hosts."}, nil
 		}
 	}
 	return nil, nil
 }
 
-// holdsIdentity reports whether the facts of a host keep others from having the same identity:
-// not what a machine said that waits for approval, nor what clusterctl moves away.
-func holdsIdentity(host *infrav1.IngotHost) bool {
+// ownsIdentity reports whether no other host may have the identity that the host's facts name. The
+// facts of a host that waits for approval, or that clusterctl moves away, do not count.
+func ownsIdentity(host *infrav1.IngotHost) bool {
 	if host.Spec.Claim != nil {
 		return true
 	}
@@ -212,14 +206,14 @@ func holdsIdentity(host *infrav1.IngotHost) bool {
 	return !moved && (!enrolled || host.Spec.Record != nil || host.Spec.Order != nil)
 }
 
-// inspects reports whether the order is an inspection, which alone writes the identity and
-// forgets disks: a session of another kind must not take over another host's identity (I22).
-func inspects(host *infrav1.IngotHost) bool { return host.Spec.Order.Kind == infrav1.OrderInspect }
+// isInspection reports whether the order is an inspection. Only an inspection writes the identity
+// and forgets disks: other sessions must not take over another host's identity (I22).
+func isInspection(host *infrav1.IngotHost) bool { return host.Spec.Order.Kind == infrav1.OrderInspect }
 
-// keepFacts writes the hardware found to the IngotHardware of the host. What others
-// recorded there stays: both addresses, the pin of the BMC's certificate, and the
-// report of the system that the present claim installed.
-func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec, toldControllers bool) error {
+// saveFacts writes the hardware facts to the host's IngotHardware. It keeps what others recorded:
+// both addresses, the pin of the BMC's certificate, and the report of the system that the present
+// claim installed. If hasControllers is false, the agent is too old to report controllers.
+func (s *Server) saveFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec, hasControllers bool) error {
 	known := &infrav1.IngotHardware{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
 	if apierrors.IsNotFound(err) {
@@ -228,7 +222,7 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 			return err
 		}
 		known.Spec = facts
-		if !inspects(host) {
+		if !isInspection(host) {
 			known.Spec.System.UUID, known.Spec.System.SerialNumber = "", ""
 		}
 		return s.Client.Create(ctx, known)
@@ -237,20 +231,20 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 		return err
 	}
 	if owner := metav1.GetControllerOf(known); owner != nil && owner.UID != host.UID {
-		return fmt.Errorf("the hardware of an earlier host %s is about to be collected", host.Name)
+		return fmt.Errorf("save hardware of host %s: the object belongs to a deleted host of that name", host.Name)
 	}
-	if !inspects(host) { // admit has compared them
+	if !isInspection(host) { // checkHardware has compared them
 		facts.System.UUID, facts.System.SerialNumber = known.Spec.System.UUID, known.Spec.System.SerialNumber
 	}
 	facts.Address, facts.IPv6Address, facts.BMC = known.Spec.Address, known.Spec.IPv6Address, known.Spec.BMC
 	if kept, claim := known.Spec.Booted, host.Spec.Claim; kept != nil && claim != nil && kept.InstanceID == claim.InstanceID {
-		facts.Booted = kept // the report of an earlier tenant goes
+		facts.Booted = kept // the report of an earlier claim is dropped
 	}
-	if !inspects(host) && len(lifecycle.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
-		facts.Disks = known.Spec.Disks // a wipe must ask for the one that is missing
+	if !isInspection(host) && len(lifecycle.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
+		facts.Disks = known.Spec.Disks // a wipe must still demand the missing disk
 	}
-	if !toldControllers {
-		facts.StorageWithoutDriver = known.Spec.StorageWithoutDriver // an agent of before does not look
+	if !hasControllers {
+		facts.StorageWithoutDriver = known.Spec.StorageWithoutDriver
 	}
 	if equality.Semantic.DeepEqual(known.Spec, facts) {
 		return nil

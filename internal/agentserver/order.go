@@ -17,20 +17,16 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// giveOrder tells the agent what to do, from a live read of the host (I5).
-func (s *Server) giveOrder(r *http.Request, c caller, _ agentapi.OrderRequest) (agentapi.Order, *agentapi.Error) {
-	if c.isStranger() {
-		return strangerOrder(c), nil
+// getOrder returns the agent's order, from a live read of the host (I5).
+func (s *Server) getOrder(r *http.Request, c caller, _ agentapi.OrderRequest) (agentapi.Order, *agentapi.Error) {
+	if c.isUnknownClient() {
+		return agentapi.Order{Kind: agentapi.Discover, ID: c.claims.OrderID}, nil
 	}
-	host, refusal := s.holder(r.Context(), c, "")
+	host, refusal := s.sessionHost(r.Context(), c, "")
 	if refusal != nil {
 		return agentapi.Order{}, refusal
 	}
-	order, refusal := s.orderOf(r.Context(), host)
-	if refusal != nil {
-		return agentapi.Order{}, refusal
-	}
-	return order, nil
+	return s.orderOf(r.Context(), host)
 }
 
 func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi.Order, *agentapi.Error) {
@@ -46,11 +42,10 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		if claim.RootDisk == nil {
 			return agentapi.Order{}, orderGone("no disk was chosen to install to")
 		}
-		// The last look before a disk is written: the machine itself must name this
-		// host and this instance (I1, I5).
-		if _, err := s.claimant(ctx, host); err != nil {
-			s.Log.Error(err, "Could not confirm the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
-			return agentapi.Order{}, notReady("the machine of the claim does not confirm the install")
+		// The last check before a disk is written: the machine itself must name this host and
+		// this instance (I1, I5).
+		if _, err := s.claimingMachine(ctx, host); err != nil {
+			return agentapi.Order{}, s.unavailable(err, "confirm the machine that claims the host", client.ObjectKeyFromObject(host))
 		}
 		out.Attempt = claim.Attempt
 		out.Install = installOrder(host)
@@ -66,7 +61,7 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 	return agentapi.Order{}, orderGone("the order is of an unknown kind")
 }
 
-// installOrder says what the host that a claim holds is provisioned with.
+// installOrder returns what to install on the claimed host.
 func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 	claim := host.Spec.Claim
 	order := &agentapi.InstallOrder{
@@ -80,11 +75,11 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 		order.Live = &agentapi.LiveOrder{Kernel: liveFile(live.Kernel), Initrd: liveFile(live.Initrd)}
 		return order
 	}
-	order.ImageURL, order.Checksum, order.Format = ImagePath(claim.Image.Checksum), claim.Image.Checksum, string(claim.Image.Format)
+	order.ImageURL, order.Checksum, order.Format = imagePath(claim.Image.Checksum), claim.Image.Checksum, string(claim.Image.Format)
 	return order
 }
 
-// mirrorDisks are the members of a software RAID beside the root disk.
+// mirrorDisks returns the members of a software RAID other than the root disk.
 func mirrorDisks(claim *infrav1.HostClaim) []agentapi.DiskRef {
 	var refs []agentapi.DiskRef
 	for _, ref := range claim.MirrorDisks {
@@ -93,23 +88,22 @@ func mirrorDisks(claim *infrav1.HostClaim) []agentapi.DiskRef {
 	return refs
 }
 
-// needsNewerAgent stands where an image's checksum would. An agent that is too old to know
-// of live systems, as on signed or own boot media, refuses the order by it before it looks
-// at a disk, and so says in its report what is wrong.
+// needsNewerAgent replaces an image's checksum. An agent that is too old for live systems, for
+// example from signed or custom boot media, rejects the checksum before it touches a disk, and
+// names it in its report.
 const needsNewerAgent = "newer-agent-needed"
 
 func liveFile(file infrav1.LiveFile) agentapi.LiveFile {
-	return agentapi.LiveFile{URL: ImagePath(file.Checksum), Checksum: file.Checksum}
+	return agentapi.LiveFile{URL: imagePath(file.Checksum), Checksum: file.Checksum}
 }
 
-// ImagePath is where the boot server's cache serves the image with this checksum,
-// relative to the boot server that the agent was booted from.
-func ImagePath(checksum string) string {
+// imagePath returns the path under which the boot server that booted the agent serves the image.
+func imagePath(checksum string) string {
 	_, digest, _ := strings.Cut(checksum, ":")
 	return "/images/" + digest
 }
 
-// cleaningOf says how the host is to be cleaned now.
+// cleaningOf returns how the host is to be cleaned now.
 func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 	if host.Spec.Claim != nil {
 		return lifecycle.ReleaseCleaning(host.Spec.Claim)
@@ -120,14 +114,13 @@ func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 	return infrav1.CleaningMetadata
 }
 
-// wipeOrder names all disks that the agent has just found, among which are all that were
-// known before (see missingDisks): every mode covers every disk of the host. Where disks
-// have modes of their own the strictest is said to be that of all: an agent that is too
-// old to read them then refuses, or does more than it was asked to.
+// wipeOrder returns an order for all disks that the agent has found, which include all known disks
+// (see missingDisks). If disks have different modes, the order's mode is the strictest: an agent
+// that is too old for modes per disk then refuses, or cleans more than needed.
 func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agentapi.WipeOrder, *agentapi.Error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
-		return nil, notReady("the hardware facts are not there yet")
+		return nil, s.unavailable(err, "read the hardware facts", client.ObjectKeyFromObject(host))
 	}
 	mode := cleaningOf(host)
 	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: lifecycle.ReleasedInstances(host)}
@@ -147,8 +140,8 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 	return order, nil
 }
 
-// lastInstance is the one whose traces a wipe removes: that of the claim, and once the
-// claim has gone by a quarantine, that of the record.
+// lastInstance returns the instance whose traces a wipe removes: that of the claim or, if a
+// quarantine has ended the claim, that of the record.
 func lastInstance(host *infrav1.IngotHost) string {
 	if host.Spec.Claim != nil {
 		return host.Spec.Claim.InstanceID

@@ -6,7 +6,6 @@ package agentserver
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,61 +14,56 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/ttlset"
 )
 
-// takeProgress keeps the agent's contact and progress, and calls it off when its
-// order no longer holds.
-func (s *Server) takeProgress(r *http.Request, c caller, in agentapi.Progress) (agentapi.ProgressReply, *agentapi.Error) {
-	if c.isStranger() {
+// acceptProgress records the agent's contact and progress, and stops the agent if its order has
+// ended.
+func (s *Server) acceptProgress(r *http.Request, c caller, in agentapi.Progress) (agentapi.ProgressReply, *agentapi.Error) {
+	if c.isUnknownClient() {
 		return agentapi.ProgressReply{}, nil
 	}
-	var refusal *agentapi.Error
-	host := s.atWork(r.Context(), c, in.OrderID)
+	host := s.cachedSessionHost(r.Context(), c, in.OrderID)
 	if host == nil {
-		host, refusal = s.holder(r.Context(), c, in.OrderID)
-	}
-	if refusal != nil {
-		if refusal.Reason == agentapi.ReasonOrderGone {
-			return agentapi.ProgressReply{Stop: true}, nil
+		var refusal *agentapi.Error
+		if host, refusal = s.sessionHost(r.Context(), c, in.OrderID); refusal != nil {
+			if refusal.Reason == agentapi.ReasonOrderGone {
+				return agentapi.ProgressReply{Stop: true}, nil
+			}
+			return agentapi.ProgressReply{}, refusal
 		}
-		return agentapi.ProgressReply{}, refusal
 	}
-	s.note(r.Context(), host, in)
+	s.saveProgress(r.Context(), host, in)
 	return agentapi.ProgressReply{}, nil
 }
 
-// atWork returns the host if, by the cache, the caller works on its order and may go
-// on; nil if that is not sure. Every agent asks that every few seconds, and a thousand
-// of them would crowd out the live reads on which claims and switches wait. The answer
-// gives no authority, and the cache lags behind by far less than an agent is given to
-// hear of a pause (I10). What it denies, only a live read may deny.
-func (s *Server) atWork(ctx context.Context, c caller, orderID string) *infrav1.IngotHost {
+// cachedSessionHost returns the host if, by the cache, the caller works on its order and may
+// continue; else nil. Every agent asks every few seconds, and live reads for thousands of agents
+// would delay the claims and power changes that need them. The answer gives no authority, and the
+// cache lags far less than an agent may take to notice a pause (I10). Only a live read may refuse.
+func (s *Server) cachedSessionHost(ctx context.Context, c caller, orderID string) *infrav1.IngotHost {
 	host := &infrav1.IngotHost{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: c.claims.Namespace, Name: c.claims.Host}, host); err != nil {
 		return nil
 	}
 	paused, pauseErr := isPaused(ctx, s.Client, host)
-	from, addressErr := s.whereabouts(ctx, s.Client, host)
-	switch order := host.Spec.Order; {
-	case pauseErr != nil, addressErr != nil, paused, orderID != c.claims.OrderID:
-		return nil
-	case judge(host, c, from, false).refusal != nil:
-		return nil
-	case order.AgentKey == "", order.Result != nil:
+	from, addressErr := s.allowedSources(ctx, s.Client, host)
+	if pauseErr != nil || addressErr != nil || paused || orderID != c.claims.OrderID ||
+		decide(host, c, from, false).refusal != nil || host.Spec.Order.AgentKey == "" {
 		return nil
 	}
 	return host
 }
 
-// note writes progress to the host's status, where it is new enough to matter.
-// Progress that is lost does no harm: the next one says the same.
-func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.Progress) {
+// saveProgress writes progress to the host's status, if it is new enough to matter. Lost progress
+// does no harm: the next call repeats it.
+func (s *Server) saveProgress(ctx context.Context, host *infrav1.IngotHost, in agentapi.Progress) {
 	now := s.Clock.Now()
-	if !s.progress.worth(host.Spec.Order.ID, in, now) {
+	if !s.progress.needsWrite(host.Spec.Order.ID, in, now) {
 		return
 	}
 	base := host.DeepCopy()
-	// All of it is written, whatever the cache has seen: nothing of the step before stays.
+	// All fields differ from base and are written, so that nothing of an earlier step stays.
 	base.Status.Operation = &infrav1.HostOperation{Percent: ptr.To[int32](-1), Bytes: -1}
 	host.Status.Operation = &infrav1.HostOperation{
 		Kind:            host.Spec.Order.Kind,
@@ -86,8 +80,8 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 	}
 }
 
-// percentOf is the percentage of the step, within bounds. A verification is over before its
-// second report is worth a write: it has none, since the first would stay.
+// percentOf returns the percentage of the step, from 0 to 100. A verification has none: it ends
+// before a second report is written, so that the first percentage would stay.
 func percentOf(in agentapi.Progress) *int32 {
 	if in.Step == agentapi.StepVerify {
 		return nil
@@ -95,52 +89,40 @@ func percentOf(in agentapi.Progress) *int32 {
 	return ptr.To(min(max(in.Percent, 0), 100))
 }
 
-// progressLog remembers what was last written per order, so that a chatty agent
-// costs few writes. It may be lost.
+// progressLog remembers the progress last written per order, to save writes. It is lost when the
+// manager restarts.
 type progressLog struct {
-	mu   sync.Mutex
-	last map[string]progressMark
+	written ttlset.Map[string, writtenProgress]
 }
 
-type progressMark struct {
-	said agentapi.Progress
-	at   time.Time
+type writtenProgress struct {
+	progress agentapi.Progress
+	at       time.Time
 }
 
-// maxStep bounds the name of a step (the schema's).
+// maxStep bounds the name of a step (limit of the schema).
 const maxStep = 64
 
-// Steps of progress that are worth a write.
 const (
+	// progressPercent is the difference in percent that is worth a write.
 	progressPercent = 5
+	// progressSilence is the time after which any change is worth a write.
 	progressSilence = 20 * time.Second
-	// progressKept bounds the memory: orders that have not been heard of for so
-	// long have ended.
+	// progressKept is how long progress is remembered. Orders without a write for so long have
+	// ended.
 	progressKept = time.Hour
 )
 
-// worth says whether progress is to be written: a new step, 5 % more, or a sign of
-// life after a while; and never more often than ProgressInterval within a step. Bytes
-// are a sign of life and no more, so that to show them costs no write.
-// Who says the same again only asks whether to go on: its work may hang (I13).
-func (l *progressLog) worth(order string, in agentapi.Progress, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last == nil {
-		l.last = map[string]progressMark{}
-	}
-	mark, known := l.last[order]
-	age := now.Sub(mark.at)
-	news := !known || in.Step != mark.said.Step || (in != mark.said && age >= progressSilence) ||
-		(in.Percent-mark.said.Percent >= progressPercent && age >= ProgressInterval)
-	if !news {
+// needsWrite reports whether progress is to be written: a new step; progressPercent more, at most
+// once in ProgressInterval; or a sign of life after progressSilence. Bytes alone count as a sign of
+// life. An agent that repeats the same progress shows none: its work may hang (I13).
+func (l *progressLog) needsWrite(order string, in agentapi.Progress, now time.Time) bool {
+	last, _, known := l.written.Get(order, now)
+	age := now.Sub(last.at)
+	if known && in.Step == last.progress.Step && (in == last.progress || age < progressSilence) &&
+		(in.Percent-last.progress.Percent < progressPercent || age < ProgressInterval) {
 		return false
 	}
-	l.last[order] = progressMark{said: in, at: now}
-	for id, m := range l.last {
-		if now.Sub(m.at) > progressKept {
-			delete(l.last, id)
-		}
-	}
+	l.written.Put(order, writtenProgress{progress: in, at: now}, now, progressKept)
 	return true
 }

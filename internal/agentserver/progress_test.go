@@ -47,7 +47,7 @@ func TestProgressNotSaved(t *testing.T) {
 				Client: fake.NewClientBuilder().WithInterceptorFuncs(refuse).Build(), Clock: testclock.NewFakeClock(time.Unix(1, 0)),
 				Log: funcr.New(func(_, text string) { log += text }, funcr.Options{}),
 			}}
-			s.note(ctx, &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Order: &infrav1.HostOrder{ID: "1"}}}, agentapi.Progress{Step: agentapi.StepWrite})
+			s.saveProgress(ctx, &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Order: &infrav1.HostOrder{ID: "1"}}}, agentapi.Progress{Step: agentapi.StepWrite})
 			if got := strings.Contains(log, "Could not save"); got != tc.want {
 				t.Errorf("logged %q", log)
 			}

@@ -14,31 +14,31 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// vendorScript runs on the installed system, as cloud-init vendor-data: it
-// reports the first boot and removes the secrets from the disk (I16).
+// vendorScript is the cloud-init vendor-data of the installed system. It reports the first boot
+// and removes the secrets from the disk (I16).
 //
 //go:embed vendor-data.sh
 var vendorScript string
 
-// SeedInput is what a seed is made of.
+// SeedInput is the input of RenderSeed.
 type SeedInput struct {
 	ProviderID    string
 	InstanceID    string
 	Attempt       int32
 	Hostname      string
 	FailureDomain string
-	// Address is host:port of the agent API, Pins those of its key, Token the
-	// proof of the installed system.
+	// Address is host:port of the agent API, Pins are the pins of its keys, and Token
+	// authenticates the installed system.
 	Address string
 	Pins    []token.Pin
 	Token   string
 }
 
-// Seed is what cloud-init's NoCloud datasource reads beside the user data.
+// Seed holds the files that cloud-init's NoCloud datasource reads in addition to the user data.
 type Seed struct{ MetaData, VendorData string }
 
-// RenderSeed writes the meta-data (cloud-init's instance-id is
-// "<instanceID>-<attempt>") and the vendor-data.
+// RenderSeed returns the meta-data, whose instance-id is "<instanceID>-<attempt>", and the
+// vendor-data. It fails if Pins is invalid.
 func RenderSeed(in SeedInput) (Seed, error) {
 	meta := map[string]string{
 		"instance-id":    fmt.Sprintf("%s-%d", in.InstanceID, in.Attempt),
@@ -50,7 +50,7 @@ func RenderSeed(in SeedInput) (Seed, error) {
 	}
 	metaData, err := yaml.Marshal(meta)
 	if err != nil {
-		return Seed{}, fmt.Errorf("meta-data: %w", err)
+		return Seed{}, fmt.Errorf("render meta-data: %w", err)
 	}
 	pin, err := token.Curl(in.Pins)
 	if err != nil {
@@ -65,5 +65,5 @@ func RenderSeed(in SeedInput) (Seed, error) {
 	return Seed{MetaData: string(metaData), VendorData: vendor}, nil
 }
 
-// quote writes a word for a POSIX shell.
+// quote quotes a word for a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

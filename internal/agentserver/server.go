@@ -23,17 +23,18 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/internal/bootlog"
 	"github.com/ingot-metal/ingot/internal/enrollment"
+	"github.com/ingot-metal/ingot/internal/slots"
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// ProgressInterval is the least time between two progress calls of one step, and
-// between two writes of progress to a host's status.
+// ProgressInterval is the minimum time between two progress calls of one step, and between two
+// writes of progress to a host's status.
 const ProgressInterval = 2 * time.Second
 
-// pausedInterval is how often an agent asks whether the pause is over.
+// pausedInterval is the interval at which an agent asks whether its host is still paused.
 const pausedInterval = 10 * time.Second
 
-// Timeouts of the HTTP server: no agent needs longer for one of its small calls.
+// Timeouts of the HTTP server.
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
@@ -41,38 +42,38 @@ const (
 	idleTimeout   = 2 * time.Minute
 )
 
-// BootEnds hears how the order ended for which a host was booted.
-type BootEnds interface {
+// BootRecorder records the end of the order that a host was booted for.
+type BootRecorder interface {
 	End(ctx context.Context, host client.ObjectKey, at time.Time, succeeded bool) error
 }
 
-// Options of a Server. All fields are needed, unless they say otherwise.
+// Options of a Server. All fields are required, unless they say otherwise.
 type Options struct {
 	// Client writes; its reads may come from a cache.
 	Client client.Client
 	// Live reads from the API server, not from a cache (I5).
 	Live client.Reader
-	// Keys verify agent tokens and mint the token of the installed system.
+	// Keys verify agent tokens and sign the token of the installed system.
 	Keys token.Keys
 	// Pins of the agent API's key, for the installed system.
 	Pins []token.Pin
-	// Address is host:port by which servers reach the agent API. Empty means the one
-	// by which the agent came, which its boot server gave it.
+	// Address is host:port of the agent API for installed systems. If it is empty, they use the
+	// address that their agent used.
 	Address string
 	// Hardware returns the boot NIC that DHCP has shown at the source of a connection, on
-	// networks where another server gives the addresses; nil, or none: it is not known, and
-	// agents whose address nothing else shows are refused.
+	// networks where another server assigns the addresses. If it is nil or returns nil, the NIC
+	// is unknown: an agent whose address nothing else ties to its host is rejected.
 	Hardware func(conn net.Conn, source netip.Addr) net.HardwareAddr
 	Recorder events.EventRecorder
-	// Boots hears how orders ended; nil: none does. BootLog takes what boot servers
-	// saw of boots, at bootlog.Path; nil: it is not taken.
-	Boots   BootEnds
+	// Boots records the ends of orders; nil: they are not recorded.
+	Boots BootRecorder
+	// BootLog serves bootlog.Path, to which boot servers report boots; nil: it is not served.
 	BootLog http.Handler
 	// StateSince returns the time since which the state of hosts can be trusted (package
-	// continuity); nil: it can be trusted always.
+	// continuity); nil: it can always be trusted.
 	StateSince func(ctx context.Context) (time.Time, error)
-	// WatchFilterValue is the label of the hosts that this manager looks after, which hosts
-	// that it enrols get; empty: none.
+	// WatchFilterValue is the watch-filter label that this manager sets on hosts that it
+	// enrolls; empty: it sets none.
 	WatchFilterValue string
 	Clock            clock.PassiveClock
 	Log              logr.Logger
@@ -81,21 +82,20 @@ type Options struct {
 // Server serves the agent API.
 type Server struct {
 	Options
-	progress   progressLog
-	enrolments enrollment.Pace
-	refusals   *refusals
-	// small is for calls of some names and numbers, facts for those with lists of
-	// hardware.
+	progress    progressLog
+	enrollments enrollment.RateLimiter
+	denied      *deniedCache
+	// small limits calls with a few names and numbers, facts those with lists of hardware.
 	small, facts limit
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(o Options) *Server {
 	return &Server{
-		Options:  o,
-		refusals: newRefusals(),
-		small:    limit{maxSmallBytes, newPlaces(smallAtOnce, smallPerAddress)},
-		facts:    limit{agentapi.MaxRequestBytes, newPlaces(factsAtOnce, factsPerAddress)},
+		Options: o,
+		denied:  newDeniedCache(),
+		small:   limit{maxSmallBytes, &slots.Limiter[netip.Addr]{Total: smallAtOnce, PerKey: smallPerAddress}},
+		facts:   limit{agentapi.MaxRequestBytes, &slots.Limiter[netip.Addr]{Total: factsAtOnce, PerKey: factsPerAddress}},
 	}
 }
 
@@ -103,13 +103,13 @@ func New(o Options) *Server {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle(s, mux, s.facts, agentapi.PathSession, s.openSession)
-	handle(s, mux, s.small, agentapi.PathOrder, s.giveOrder)
-	handle(s, mux, s.small, agentapi.PathProgress, s.takeProgress)
-	handle(s, mux, s.small, agentapi.PathBootstrap, s.giveBootstrap)
-	handle(s, mux, s.facts, agentapi.PathReport, s.takeReport)
-	handle(s, mux, s.small, agentapi.PathBooted, s.takeBooted)
+	handle(s, mux, s.small, agentapi.PathOrder, s.getOrder)
+	handle(s, mux, s.small, agentapi.PathProgress, s.acceptProgress)
+	handle(s, mux, s.small, agentapi.PathBootstrap, s.getBootstrap)
+	handle(s, mux, s.facts, agentapi.PathReport, s.acceptReport)
+	handle(s, mux, s.small, agentapi.PathBooted, s.acceptBooted)
 	handle(s, mux, s.small, agentapi.PathLive, s.startLive)
-	mux.HandleFunc("GET "+agentapi.PathLiveData, s.giveLiveData)
+	mux.HandleFunc("GET "+agentapi.PathLiveData, s.getLiveData)
 	if s.BootLog != nil {
 		mux.Handle(bootlog.Path, s.BootLog)
 	}
@@ -119,13 +119,13 @@ func (s *Server) Handler() http.Handler {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// Serve runs until the context ends. The listener is closed by it.
+// Serve serves the agent API until the context ends. It closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate) error {
-	// One connection is one request at a time: HTTP/2 would make it hundreds.
+	// HTTP/1 has one request per connection at a time; HTTP/2 would allow hundreds.
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	server := &http.Server{
-		Handler:           inClear(s.Handler()),
+		Handler:           requireTLS(s.Handler()),
 		Protocols:         protocols,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: headerTimeout,
@@ -137,59 +137,57 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 			return context.WithValue(ctx, connKey{}, conn)
 		},
 	}
-	both := newEither(listener, &tls.Config{
+	mux := newTLSMux(listener, &tls.Config{
 		Certificates: []tls.Certificate{certificate},
 		MinVersion:   tls.VersionTLS13,
 		NextProtos:   []string{"http/1.1"},
-		// Any certificate will do: its key is compared with the ledger (I14).
+		// Any certificate is accepted: its key is compared with the host's order (I14).
 		ClientAuth: tls.RequestClientCert,
 	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		<-ctx.Done()
-		// A write that is under way gets its reply.
+		// A request whose write is running gets its reply.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = server.Shutdown(grace)
 	}()
-	err := server.Serve(both)
+	err := server.Serve(mux)
 	if ctx.Err() != nil {
 		<-done
 	}
-	_ = both.Close()
-	both.running.Wait()
+	_ = mux.Close()
+	mux.running.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// handle routes one call: JSON in, JSON out, refusals as agentapi.Error. Nothing of a
-// body is read before its token is known to be one of ours and for this call, and it has
-// a place.
-func handle[In, Out any](s *Server, mux *http.ServeMux, most limit, path string, call func(*http.Request, caller, In) (Out, *agentapi.Error)) {
+// handle routes one call: JSON in, JSON out, refusals as agentapi.Error. It reads the body only
+// after the token was verified and the request has a slot.
+func handle[In, Out any](s *Server, mux *http.ServeMux, l limit, path string, call func(*http.Request, caller, In) (Out, *agentapi.Error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.identify(r)
 		if refusal == nil {
-			refusal = s.mayCall(c, path)
+			refusal = s.checkPurpose(c, path)
 		}
 		if refusal != nil {
 			refuse(w, refusal)
 			return
 		}
-		leave := most.places.take(r.Context(), c.source)
-		if leave == nil {
+		release := l.acquire(r.Context(), c.source)
+		if release == nil {
 			refuse(w, notReady("the manager has too many requests"))
 			return
 		}
-		defer leave()
+		defer release()
 		var in In
-		if refusal := decode(w, r, most.bytes, &in); refusal != nil {
-			refuse(w, refusal)
-			return
+		var out Out
+		if refusal = decode(w, r, l.bytes, &in); refusal == nil {
+			out, refusal = call(r, c, in)
 		}
-		out, refusal := call(r, c, in)
 		if refusal != nil {
 			refuse(w, refusal)
 			return
@@ -199,8 +197,8 @@ func handle[In, Out any](s *Server, mux *http.ServeMux, most limit, path string,
 	})
 }
 
-// statusOf maps reasons to HTTP, for people who read packet captures; agents look
-// at the reason.
+// statusOf maps reasons to HTTP status codes, for people who read packet captures. Agents use
+// the reason.
 var statusOf = map[agentapi.Reason]int{
 	agentapi.ReasonTokenInvalid:     http.StatusUnauthorized,
 	agentapi.ReasonKeyConflict:      http.StatusForbidden,
@@ -221,7 +219,7 @@ func refuse(w http.ResponseWriter, e *agentapi.Error) {
 	_ = json.NewEncoder(w).Encode(e)
 }
 
-// notReady asks the agent to come again.
+// notReady asks the agent to retry.
 func notReady(message string) *agentapi.Error {
 	return &agentapi.Error{
 		Reason: agentapi.ReasonNotReady, Message: message,
@@ -229,10 +227,8 @@ func notReady(message string) *agentapi.Error {
 	}
 }
 
-// pausedHost asks the agent to do nothing, and to come again.
-func pausedHost() *agentapi.Error {
-	return &agentapi.Error{
-		Reason: agentapi.ReasonPaused, Message: "the host is paused: nothing may be done to it",
-		RetryAfter: agentapi.Duration(pausedInterval),
-	}
+// unavailable logs that an attempt about a host failed, and asks the agent to retry.
+func (s *Server) unavailable(err error, attempt string, host client.ObjectKey) *agentapi.Error {
+	s.Log.Error(err, "Could not "+attempt, "host", host.String())
+	return notReady("the manager could not " + attempt)
 }

@@ -17,68 +17,66 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// whereabouts are where the agent of a host may speak from. The zero value: nowhere.
-type whereabouts struct {
-	// recorded are the addresses of the host's boot NIC on the network that it boots on.
+// allowedSources are the addresses that the agent of a host may use. The zero value allows none.
+type allowedSources struct {
+	// recorded are the addresses of the host's boot NIC on its boot network.
 	recorded []netip.Addr
-	// subnets of that network.
+	// subnets are the subnets of the boot network.
 	subnets []netip.Prefix
 	// mac is the host's boot NIC.
 	mac string
 }
 
-// allows says whether an agent of the host may speak from the address: the one that is
-// recorded, or, where another DHCP server gives the addresses and none is, any of the
-// host's network. That it has an IPv6 address besides says nothing of its IPv4 one;
-// without one, a host with a recorded IPv4 address does not speak by IPv6.
-func (w whereabouts) allows(source netip.Addr) bool {
-	if slices.Contains(w.recorded, source) {
+// allows reports whether an agent of the host may use the address. It must be a recorded address
+// or, if none is recorded because another DHCP server assigns them, any of the boot network. A
+// recorded IPv6 address does not restrict IPv4; a recorded IPv4 address excludes other IPv6 ones.
+func (a allowedSources) allows(source netip.Addr) bool {
+	if slices.Contains(a.recorded, source) {
 		return true
 	}
-	for _, recorded := range w.recorded {
+	for _, recorded := range a.recorded {
 		if source.Is6() || recorded.Is4() {
 			return false
 		}
 	}
-	return slices.ContainsFunc(w.subnets, func(subnet netip.Prefix) bool { return subnet.Contains(source) })
+	return slices.ContainsFunc(a.subnets, func(subnet netip.Prefix) bool { return subnet.Contains(source) })
 }
 
-// evidence is what shows that a caller is the host, before a key does.
+// evidence is what ties a caller's address to the host before a key does.
 type evidence int
 
 const (
-	// noEvidence: no DHCP exchange has shown whose address it is. One may, later.
+	// noEvidence: no DHCP exchange was seen yet for the address.
 	noEvidence evidence = iota
-	// otherHost: the address is another machine's.
+	// otherHost: the address belongs to another machine.
 	otherHost
-	// sameHost: it is the host's.
+	// sameHost: the address belongs to the host.
 	sameHost
 )
 
-// evidenceOf reports whose address the caller speaks from, of those that allows admits: a
-// recorded address is the host's; one of IPv6 that no server gave is made of the host's MAC
-// address; and one of IPv4 that another server gave was shown by the DHCP exchange.
-func (w whereabouts) evidenceOf(c caller) evidence {
+// evidenceOf reports whose address the caller uses, of those that allows admits. A recorded
+// address is the host's. An IPv6 address that no server assigned is derived from the host's MAC
+// address. An IPv4 address that another server assigned was seen in the DHCP exchange.
+func (a allowedSources) evidenceOf(c caller) evidence {
 	switch {
-	case slices.Contains(w.recorded, c.source):
+	case slices.Contains(a.recorded, c.source):
 		return sameHost
 	case c.source.Is6():
-		if mac, err := net.ParseMAC(w.mac); err == nil && pxe.MadeOf(c.source, mac) {
+		if mac, err := net.ParseMAC(a.mac); err == nil && pxe.MadeOf(c.source, mac) {
 			return sameHost
 		}
 		return otherHost
 	case len(c.hardware) == 0:
 		return noEvidence
-	case c.hardware.String() == w.mac:
+	case c.hardware.String() == a.mac:
 		return sameHost
 	}
 	return otherHost
 }
 
-// bootOf is the boot by which an agent is judged: that which the spec names, or, once an
-// agent has taken the order, that which the order was written for. Where the spec names
-// another since, the agent works on where it is (inventory, order/running), and what is
-// recorded for its boot stays while the order does.
+// bootOf returns the network and NIC of the boot by which an agent is checked: those of the spec
+// or, once an agent has accepted the order, those that the order was written for. If the spec
+// changes later, the agent continues where it is, and its recorded address stays with the order.
 func bootOf(host *infrav1.IngotHost) (network, mac string) {
 	network, mac = host.Spec.NetworkRef.Name, host.Spec.BootMACAddress
 	order := host.Spec.Order
@@ -89,23 +87,23 @@ func bootOf(host *infrav1.IngotHost) (network, mac string) {
 	return cmp.Or(order.NetworkName, network), cmp.Or(order.BootMACAddress, mac)
 }
 
-// whereabouts reads them: the facts from the reader given, and the network, whose
-// subnets never change, from the cache. Where the network is gone, what is recorded counts.
-func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (whereabouts, error) {
-	var out whereabouts
+// allowedSources reads the hardware facts from reader, and the network, whose subnets never change,
+// from the cache. If the network is gone, only recorded addresses are allowed.
+func (s *Server) allowedSources(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (allowedSources, error) {
 	networkName, mac := bootOf(host)
-	out.mac = mac
+	out := allowedSources{mac: mac}
 	hardware := &infrav1.IngotHardware{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
-		return out, fmt.Errorf("hardware of host %s: %w", host.Name, err)
+		return out, fmt.Errorf("read hardware of host %s: %w", host.Name, err)
 	}
 	network := &infrav1.IngotNetwork{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: networkName}, network); client.IgnoreNotFound(err) != nil {
-		return out, fmt.Errorf("network of host %s: %w", host.Name, err)
+		return out, fmt.Errorf("read network of host %s: %w", host.Name, err)
 	}
+	ipv6 := network.Spec.IPv6
 	entries := []*infrav1.RecordedAddress{hardware.Spec.Address}
-	if ipv6 := network.Spec.IPv6; ipv6 == nil || ipv6.Mode != infrav1.DHCPv6ModeStateless {
-		entries = append(entries, hardware.Spec.IPv6Address) // else it is of former days: nobody is given it
+	if ipv6 == nil || ipv6.Mode != infrav1.DHCPv6ModeStateless {
+		entries = append(entries, hardware.Spec.IPv6Address) // of mode Stateless it is outdated: no server assigns it
 	}
 	for _, recorded := range entries {
 		if recorded == nil || recorded.MAC != mac || recorded.NetworkName != networkName {
@@ -115,11 +113,11 @@ func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *in
 			out.recorded = append(out.recorded, address)
 		}
 	}
-	texts := []string{network.Spec.Subnet}
-	if network.Spec.IPv6 != nil {
-		texts = append(texts, network.Spec.IPv6.Subnet)
+	subnets := []string{network.Spec.Subnet}
+	if ipv6 != nil {
+		subnets = append(subnets, ipv6.Subnet)
 	}
-	for _, text := range texts {
+	for _, text := range subnets {
 		if subnet, err := netip.ParsePrefix(text); err == nil {
 			out.subnets = append(out.subnets, subnet)
 		}

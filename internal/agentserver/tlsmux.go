@@ -20,36 +20,35 @@ import (
 // (RFC 8446 section 5.1). No request of HTTP begins with it.
 const tlsHandshake = 0x16
 
-// either is a listener for TLS and for plain HTTP on one port: what a boot server passes
-// on is one address, and live systems trust no certificate of ours.
-type either struct {
+// tlsMux is a listener for TLS and for plain HTTP on one port. Boot servers forward one address
+// only, and live systems trust no certificate of Ingot.
+type tlsMux struct {
 	inner  net.Listener
 	config *tls.Config
-	// ready are the connections whose first byte is there; failed is why there are no more.
+	// ready passes connections whose first byte has arrived, failed errors of Accept.
 	ready  chan net.Conn
 	failed chan error
 	closed chan struct{}
 	once   sync.Once
-	// running counts the accepting, and connections that wait for their first byte, which
-	// are in silent.
+	// running counts the accept loop and the silent connections.
 	running sync.WaitGroup
 	mu      sync.Mutex
-	silent  map[net.Conn]struct{}
+	silent  map[net.Conn]struct{} // waiting for their first byte
 }
 
-// newEither starts to accept; Close ends it.
-func newEither(inner net.Listener, config *tls.Config) *either {
-	l := &either{inner: inner, config: config, ready: make(chan net.Conn), failed: make(chan error), closed: make(chan struct{}), silent: map[net.Conn]struct{}{}}
+// newTLSMux starts to accept connections. Close stops it.
+func newTLSMux(inner net.Listener, config *tls.Config) *tlsMux {
+	l := &tlsMux{inner: inner, config: config, ready: make(chan net.Conn), failed: make(chan error), closed: make(chan struct{}), silent: map[net.Conn]struct{}{}}
 	l.running.Go(l.run)
 	return l
 }
 
-func (l *either) run() {
+func (l *tlsMux) run() {
 	for {
 		conn, err := l.inner.Accept()
 		if err != nil {
 			select {
-			case l.failed <- err: // http.Server waits after an error that passes
+			case l.failed <- err: // http.Server waits after a temporary error
 			case <-l.closed:
 			}
 			if errors.Is(err, net.ErrClosed) {
@@ -65,7 +64,7 @@ func (l *either) run() {
 		l.mu.Lock()
 		l.silent[conn] = struct{}{}
 		select {
-		case <-l.closed: // accepted while Close was looking for the silent ones
+		case <-l.closed: // accepted while Close was closing the silent ones
 			_ = conn.Close()
 		default:
 		}
@@ -74,8 +73,8 @@ func (l *either) run() {
 	}
 }
 
-// peek waits for the first byte, no longer than for a header.
-func (l *either) peek(conn net.Conn) {
+// peek waits for the first byte, at most headerTimeout.
+func (l *tlsMux) peek(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(headerTimeout))
 	peeked := &peekedConn{Conn: conn, buffered: bufio.NewReaderSize(conn, 16)}
 	first, err := peeked.buffered.Peek(1)
@@ -98,7 +97,7 @@ func (l *either) peek(conn net.Conn) {
 }
 
 // Accept implements net.Listener.
-func (l *either) Accept() (net.Conn, error) {
+func (l *tlsMux) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.ready:
 		return conn, nil
@@ -109,9 +108,8 @@ func (l *either) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Who calls it waits for running, if it wants to know that
-// nothing of the listener runs any more.
-func (l *either) Close() error {
+// Close implements net.Listener. It does not wait for running.
+func (l *tlsMux) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	err := l.inner.Close()
 	l.mu.Lock()
@@ -123,25 +121,25 @@ func (l *either) Close() error {
 }
 
 // Addr implements net.Listener.
-func (l *either) Addr() net.Addr { return l.inner.Addr() }
+func (l *tlsMux) Addr() net.Addr { return l.inner.Addr() }
 
-// peekedConn reads its first bytes again.
+// peekedConn reads the peeked bytes again.
 type peekedConn struct {
 	net.Conn
 	buffered *bufio.Reader
 }
 
-// NetConn returns the connection within.
+// NetConn returns the wrapped connection.
 func (c *peekedConn) NetConn() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
 func (c *peekedConn) Read(b []byte) (int, error) { return c.buffered.Read(b) }
 
-// inClear lets through without TLS what live systems ask for, and nothing else.
-func inClear(next http.Handler) http.Handler {
+// requireTLS rejects plain HTTP, except for the paths that live systems fetch.
+func requireTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil && !strings.HasPrefix(r.URL.Path, agentapi.PathLiveData) {
-			refuse(w, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the agent API is spoken over TLS"})
+			refuse(w, badRequest("the agent API requires TLS"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -38,7 +38,7 @@ func listenHere(t *testing.T) net.Listener {
 // A connection that says nothing keeps nobody from speaking, and ends with the listener.
 func TestEitherSilent(t *testing.T) {
 	inner := listenHere(t)
-	l := newEither(inner, nil)
+	l := newTLSMux(inner, nil)
 	silent, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestEitherSilent(t *testing.T) {
 // What is wrong with the listener is told, and it goes on where it can.
 func TestEitherPassesErrorsOn(t *testing.T) {
 	want := errors.New("too many open files")
-	l := newEither(&broken{Listener: listenHere(t), err: want}, nil)
+	l := newTLSMux(&broken{Listener: listenHere(t), err: want}, nil)
 	defer l.running.Wait()
 	defer func() { _ = l.Close() }()
 	if _, err := l.Accept(); !errors.Is(err, want) {

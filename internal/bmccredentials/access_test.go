@@ -42,9 +42,9 @@ func TestPinOf(t *testing.T) {
 }
 
 // What holds a key or a token stays where it is.
-func TestTravels(t *testing.T) {
+func TestMayMove(t *testing.T) {
 	for kind, want := range map[corev1.SecretType]bool{"": true, corev1.SecretTypeOpaque: true, corev1.SecretTypeTLS: false, corev1.SecretTypeServiceAccountToken: false, "example.com/mine": false} {
-		if got := travels(&corev1.Secret{Type: kind, Data: map[string][]byte{infrav1.CAKey: []byte("pem")}}); got != want {
+		if got := mayMove(&corev1.Secret{Type: kind, Data: map[string][]byte{infrav1.CAKey: []byte("pem")}}); got != want {
 			t.Errorf("a Secret of type %q travels: %t, want %t", kind, got, want)
 		}
 	}

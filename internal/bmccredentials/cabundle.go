@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// caBundle reads the certificates that the BMC's is verified with.
+// caBundle reads the CA certificates for the BMC's certificate.
 func (f *Finder) caBundle(ctx context.Context, host *infrav1.IngotHost, out Access) (Access, error) {
 	ref := host.Spec.BMC.CABundleRef
 	kind, bundle := infrav1.CABundleConfigMap, client.Object(&corev1.ConfigMap{})
@@ -30,20 +30,19 @@ func (f *Finder) caBundle(ctx context.Context, host *infrav1.IngotHost, out Acce
 	err := f.markCA(ctx, host, ref.Name, bundle)
 	switch {
 	case apierrors.IsNotFound(err):
-		return out.missing(lifecycle.BMCCAMissing, "%s %q does not exist in namespace %q", kind, ref.Name, host.Namespace), nil
+		return out.missing(lifecycle.BMCCAMissing, "%s %q does not exist in namespace %q.", kind, ref.Name, host.Namespace), nil
 	case err != nil:
-		return out, fmt.Errorf("CA bundle of the BMC: %w", err)
+		return out, fmt.Errorf("read CA bundle of the BMC: %w", err)
 	case missingKey(bundle, infrav1.CAKey) != "":
-		return out.missing(lifecycle.BMCCAMissing, "%s %q has no key %q, or it is empty", kind, ref.Name, infrav1.CAKey), nil
+		return out.missing(lifecycle.BMCCAMissing, "%s %q has no key %q, or its value is empty.", kind, ref.Name, infrav1.CAKey), nil
 	}
 	out.Target.CABundle = dataOf(bundle)[infrav1.CAKey]
 	return out, nil
 }
 
-// markCA reads a Secret or ConfigMap with certificates, and labels it: to be watched,
-// and to be moved where it travels. A CA is not the host's own, as its password is:
-// others verify with it, and it may be the cluster's. So no host owns it, nor did one
-// for long that an earlier version made an owner; it stays when its hosts go.
+// markCA reads a Secret or ConfigMap with certificates, and labels it to be watched and, if
+// mayMove is true, to be moved. Others may verify with the same CA, so that no host owns the object,
+// and it stays when its hosts are deleted. An earlier version made hosts its owners.
 func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name string, bundle client.Object) error {
 	if err := f.read(ctx, host, name, bundle); err != nil || !host.DeletionTimestamp.IsZero() {
 		return err
@@ -54,9 +53,9 @@ func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name strin
 	}
 	label(bundle, infrav1.BMCCredentialsLabel)
 	if missingKey(bundle, infrav1.CAKey) == "" {
-		hold(bundle)
+		addFinalizer(bundle)
 	}
-	if travels(bundle) {
+	if mayMove(bundle) {
 		label(bundle, clusterctlv1.ClusterctlMoveLabel)
 	}
 	isPassword, err := f.isCredentials(ctx, bundle)
@@ -72,22 +71,19 @@ func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name strin
 	return f.patchShared(ctx, base, bundle, keepAsIs)
 }
 
-// travels says whether clusterctl is to take an object with certificates along with the
-// hosts that name it: by a label on the object, since nobody who travels owns it. Where
-// the target has an object of that name clusterctl writes over it, and on the source it
-// deletes it. So these stay: what each cluster publishes for itself, what a controller
-// keeps, which makes it at the target too, what holds a private key or a token, and
-// what was named by mistake.
-func travels(bundle client.Object) bool {
-	if missingKey(bundle, infrav1.CAKey) != "" || bundle.GetName() == infrav1.RootCAConfigMap || isKept(bundle) {
+// mayMove reports whether clusterctl should move an object with certificates. clusterctl overwrites an
+// object of the same name at the target, and deletes the one at the source. So these stay: the root CA
+// that each cluster publishes, objects that a controller manages (and creates at the target too),
+// Secrets with a private key or token, and objects without CAKey, which were named by mistake.
+func mayMove(bundle client.Object) bool {
+	if missingKey(bundle, infrav1.CAKey) != "" || bundle.GetName() == infrav1.RootCAConfigMap || isManaged(bundle) {
 		return false
 	}
 	secret, ok := bundle.(*corev1.Secret)
 	return !ok || secret.Type == "" || secret.Type == corev1.SecretTypeOpaque
 }
 
-// isCredentials says whether some host has its password in the object, too: it is that
-// host's then.
+// isCredentials reports whether a host also has its password in the object, and so may own it.
 func (f *Finder) isCredentials(ctx context.Context, bundle client.Object) (bool, error) {
 	if _, ok := bundle.(*corev1.Secret); !ok {
 		return false, nil
@@ -96,7 +92,7 @@ func (f *Finder) isCredentials(ctx context.Context, bundle client.Object) (bool,
 	return users > 0, err
 }
 
-// isHost says whether an owner is an IngotHost, of whatever version.
+// isHost reports whether an owner is an IngotHost, of any version.
 func isHost(ref metav1.OwnerReference) bool {
 	return inventory.IsOwner(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind())
 }

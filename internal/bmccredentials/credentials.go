@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,29 +27,29 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// Access is how a BMC is reached, or what is missing for it.
+// Access is how to reach a BMC, or what is missing.
 type Access struct {
 	Target bmc.Target
-	// Problem is BMCOK where nothing is missing; Message says for people what is.
+	// Problem is BMCOK if nothing is missing; else Message describes the problem.
 	Problem lifecycle.BMCProblem
 	Message string
-	// Version is a digest of the credentials and the CA: it changes when they do,
-	// and not when somebody labels the Secret. It is kept in memory only.
+	// Version is a digest of the credentials and the CA. It does not change with labels. It is kept
+	// in memory only.
 	Version string
-	// Secret holds the credentials, and during a rotation the next password.
+	// Secret holds the credentials and, during a rotation, the next password.
 	Secret *corev1.Secret
-	// Unpinned: the certificate is to be pinned before anything is sent to the BMC.
+	// Unpinned: the certificate must be pinned before anything is sent to the BMC.
 	Unpinned bool
 }
 
-// missing says what a person has to make.
+// missing returns a with a problem.
 func (a Access) missing(problem lifecycle.BMCProblem, format string, args ...any) Access {
 	a.Problem, a.Message = problem, fmt.Sprintf(format, args...)
 	return a
 }
 
-// Find reads credentials and trust of a host that has a BMC. facts may be nil. An error
-// is the API server's only.
+// Find reads the credentials and trust of a host that has a BMC. facts may be nil. It returns errors of
+// the API server only.
 func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) (Access, error) {
 	spec := host.Spec.BMC
 	out := Access{Secret: &corev1.Secret{}, Target: bmc.Target{
@@ -64,12 +65,12 @@ func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infra
 	err := f.adopt(ctx, host, spec.CredentialsRef.Name, out.Secret, secretKeys()...)
 	switch {
 	case apierrors.IsNotFound(err):
-		return out.missing(lifecycle.BMCCredentialsMissing, "Secret %q does not exist in namespace %q", spec.CredentialsRef.Name, host.Namespace), nil
+		return out.missing(lifecycle.BMCCredentialsMissing, "Secret %q does not exist in namespace %q.", spec.CredentialsRef.Name, host.Namespace), nil
 	case err != nil:
-		return out, fmt.Errorf("credentials of the BMC: %w", err)
+		return out, fmt.Errorf("read credentials of the BMC: %w", err)
 	}
 	if key := missingKey(out.Secret, secretKeys()...); key != "" {
-		return out.missing(lifecycle.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", out.Secret.Name, key), nil
+		return out.missing(lifecycle.BMCCredentialsMissing, "Secret %q has no key %q, or its value is empty.", out.Secret.Name, key), nil
 	}
 	digest := sha256.New()
 	for _, key := range secretKeys() {
@@ -87,8 +88,8 @@ func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infra
 	return out, nil
 }
 
-// read gets a Secret or ConfigMap that the host names. The cache holds labelled ones
-// only: one that a person has just made is read live.
+// read reads a Secret or ConfigMap that the host names. The cache holds labeled objects only: a new one
+// is read live.
 func (f *Finder) read(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object) error {
 	key := client.ObjectKey{Namespace: host.Namespace, Name: name}
 	err := f.Client.Get(ctx, key, obj)
@@ -98,19 +99,18 @@ func (f *Finder) read(ctx context.Context, host *infrav1.IngotHost, name string,
 	return err
 }
 
-// maxOwners is how many hosts own a Secret together. Each is an entry of the object that
-// every other's write carries along, and a read of the garbage collector's when one goes:
-// one Secret for a site of thousands would fill etcd before it is written for the last.
+// maxOwners is how many hosts may own a Secret together. Each owner makes every write of the object
+// larger, and costs the garbage collector a read when it is deleted. A Secret that thousands of hosts
+// use would exceed the object size limit of etcd.
 const maxOwners = 16
 
-// adopt reads a Secret with credentials and labels it, so that it is cached, watched and
-// moved (I18). InUseFinalizer keeps it until its last host is forgotten (I23). The hosts own
-// it only if its creator wants that (see own). A Secret without the keys that it was named
-// for, by mistake surely, is watched, and neither owned nor kept.
+// adopt reads a Secret with credentials, and labels it to be cached, watched and moved (I18).
+// InUseFinalizer keeps it until its last host is forgotten (I23). A Secret without the keys, named by
+// mistake, is watched only.
 func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
 	err := f.read(ctx, host, name, obj)
-	fits := err == nil && missingKey(obj, keys...) == ""
-	if err != nil || !host.DeletionTimestamp.IsZero() || adopted(host, obj, fits) {
+	hasKeys := err == nil && missingKey(obj, keys...) == ""
+	if err != nil || !host.DeletionTimestamp.IsZero() || isAdopted(host, obj, hasKeys) {
 		return err
 	}
 	base, err := copyOf(obj)
@@ -118,8 +118,8 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 		return err
 	}
 	label(obj, infrav1.BMCCredentialsLabel)
-	if fits {
-		hold(obj)
+	if hasKeys {
+		addFinalizer(obj)
 		if err := f.own(ctx, host, obj); err != nil {
 			return err
 		}
@@ -127,12 +127,12 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 	return f.patchShared(ctx, base, obj, Share)
 }
 
-// own makes the host one of a Secret's owners if the Secret's creator has asked for that by
-// BMCCredentialsDeleteLabel. No host owns a Secret that a controller manages, that more than
-// maxOwners hosts use, or that holds a password which only Ingot knows.
+// own makes the host an owner of a Secret, if its creator has asked for that by
+// BMCCredentialsDeleteLabel. Hosts do not own a Secret that a controller manages, that more than
+// maxOwners hosts use, or whose password only Ingot knows.
 func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client.Object) error {
 	others := slices.DeleteFunc(slices.Clone(secret.GetOwnerReferences()), isHost)
-	if isKept(secret) {
+	if isManaged(secret) {
 		secret.SetOwnerReferences(others)
 		return nil
 	}
@@ -150,16 +150,16 @@ func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client
 	return nil
 }
 
-// mayBeOwned reports whether a Secret may be deleted with its hosts: its creator has said so,
-// and Ingot has not rotated the password.
+// mayBeOwned reports whether a Secret may be deleted with its hosts: its creator asked for that, and
+// Ingot has not rotated the password.
 func mayBeOwned(secret client.Object) bool {
 	_, asked := secret.GetLabels()[infrav1.BMCCredentialsDeleteLabel]
 	_, rotated := secret.GetAnnotations()[infrav1.RotatedAtAnnotation]
 	return asked && !rotated
 }
 
-// movedByCreator is the value of BMCCredentialsSharedLabel of a Secret that had clusterctl's
-// label before: Ingot does not take that label away.
+// movedByCreator is the value of BMCCredentialsSharedLabel of a Secret that had clusterctl's label
+// before: Ingot does not remove that label.
 const movedByCreator = "moved-by-creator"
 
 // Share labels a Secret that no host owns, so that clusterctl moves it.
@@ -169,57 +169,57 @@ func Share(secret client.Object) {
 	label(secret, infrav1.BMCCredentialsSharedLabel)
 	label(secret, clusterctlv1.ClusterctlMoveLabel)
 	if moves && !shared {
-		secret.GetLabels()[infrav1.BMCCredentialsSharedLabel] = movedByCreator // in the map that label made
+		secret.GetLabels()[infrav1.BMCCredentialsSharedLabel] = movedByCreator // label made a new map
 	}
 }
 
-// hold adds InUseFinalizer. The API server takes no new finalizer of an object that is being
-// deleted.
-func hold(obj client.Object) {
+// addFinalizer adds InUseFinalizer, unless the object is being deleted: the API server would refuse it.
+func addFinalizer(obj client.Object) {
 	if obj.GetDeletionTimestamp().IsZero() {
 		controllerutil.AddFinalizer(obj, infrav1.InUseFinalizer)
 	}
 }
 
-// isHeld reports whether hold has nothing to do.
+// isHeld reports whether addFinalizer has nothing to do.
 func isHeld(obj client.Object) bool {
 	return !obj.GetDeletionTimestamp().IsZero() || controllerutil.ContainsFinalizer(obj, infrav1.InUseFinalizer)
 }
 
-// isKept says whether a controller keeps the object; an older version of the API is none.
-func isKept(object client.Object) bool {
-	keeper := metav1.GetControllerOf(object)
-	return keeper != nil && !isHost(*keeper)
+// isManaged reports whether a controller manages the object. An IngotHost of an older API version does
+// not count.
+func isManaged(object client.Object) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && !isHost(*owner)
 }
 
-// users counts the hosts that have their password in the Secret, to the limit.
+// users counts the hosts that have their password in the Secret, up to limit.
 func (f *Finder) users(ctx context.Context, secret client.Object, limit int64) (int, error) {
 	hosts := &infrav1.IngotHostList{}
 	err := f.Client.List(ctx, hosts, client.MatchingFields{index.HostByCredentials: secret.GetNamespace() + "/" + secret.GetName()},
-		client.Limit(limit), client.UnsafeDisableDeepCopy) // nothing of them is changed
+		client.Limit(limit), client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return 0, fmt.Errorf("hosts whose password is in Secret %s: %w", secret.GetName(), err)
+		return 0, fmt.Errorf("list hosts whose password is in Secret %s: %w", secret.GetName(), err)
 	}
 	return len(hosts.Items), nil
 }
 
-// isNobodys reports whether no host owns a Secret, and no host is to own it.
-func isNobodys(secret client.Object) bool {
+// isShared reports whether no IngotHost owns or may own a Secret: it is labeled as shared, or another
+// controller manages it.
+func isShared(secret client.Object) bool {
 	_, shared := secret.GetLabels()[infrav1.BMCCredentialsSharedLabel]
-	return (shared || isKept(secret)) && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
+	return (shared || isManaged(secret)) && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
 }
 
-// patchShared writes what hosts change in an object that they may share, at the same
-// time: by optimistic lock, so that none is lost. Who comes too late has read the data
-// all the same, and changes it at the next reconcile. The admission plugin
-// OwnerReferencesPermissionEnforcement asks for the right to delete what gets another owner,
-// which the manager does not have for Secrets: then the owners stay, and instead is applied.
-func (f *Finder) patchShared(ctx context.Context, base, obj client.Object, instead func(client.Object)) error {
+// patchShared writes an object that several hosts may change at once, with optimistic locking. After a
+// conflict the next reconcile tries again. The admission plugin OwnerReferencesPermissionEnforcement
+// requires the right to delete an object that gets an owner, which the manager does not have for
+// Secrets. Then the owners stay as they were, and fallback changes the object.
+func (f *Finder) patchShared(ctx context.Context, base, obj client.Object, fallback func(client.Object)) error {
 	lock := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	err := f.Client.Patch(ctx, obj, lock)
 	if apierrors.IsForbidden(err) && !equality.Semantic.DeepEqual(base.GetOwnerReferences(), obj.GetOwnerReferences()) {
 		obj.SetOwnerReferences(base.GetOwnerReferences())
-		instead(obj)
+		fallback(obj)
 		err = f.Client.Patch(ctx, obj, lock)
 	}
 	if apierrors.IsConflict(err) {
@@ -228,36 +228,34 @@ func (f *Finder) patchShared(ctx context.Context, base, obj client.Object, inste
 	return err
 }
 
-// keepAsIs is for patchShared where nothing is done instead.
+// keepAsIs is a fallback that changes nothing.
 func keepAsIs(client.Object) {}
 
 func copyOf(obj client.Object) (client.Object, error) {
 	base, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", obj)
+		return nil, fmt.Errorf("copy %T: not a client.Object", obj)
 	}
 	return base, nil
 }
 
-// label sets an empty label, in a map of its own: the cache's is not written to.
+// label sets an empty label in a new map, since the cache owns the old one.
 func label(obj client.Object, name string) {
 	labels := map[string]string{name: ""}
-	for label, value := range obj.GetLabels() {
-		labels[label] = value
-	}
+	maps.Copy(labels, obj.GetLabels())
 	obj.SetLabels(labels)
 }
 
-// adopted reports whether adopt has nothing to change.
-func adopted(host *infrav1.IngotHost, obj client.Object, fits bool) bool {
-	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
-	owned := hardware.IsOwner(host, obj) && mayBeOwned(obj)
-	return labelled && (!fits || isHeld(obj) && (owned || isNobodys(obj)))
+// isAdopted reports whether adopt has nothing to change.
+func isAdopted(host *infrav1.IngotHost, obj client.Object, hasKeys bool) bool {
+	_, labeled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
+	isOwner := hardware.IsOwner(host, obj) && mayBeOwned(obj)
+	return labeled && (!hasKeys || isHeld(obj) && (isOwner || isShared(obj)))
 }
 
 func secretKeys() []string { return []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} }
 
-// dataOf is what a Secret or a ConfigMap holds.
+// dataOf returns the data of a Secret or ConfigMap.
 func dataOf(obj client.Object) map[string][]byte {
 	switch obj := obj.(type) {
 	case *corev1.Secret:
@@ -272,8 +270,7 @@ func dataOf(obj client.Object) map[string][]byte {
 	return nil
 }
 
-// missingKey is the first of the keys that an object has not, or has empty; "" when
-// it has all.
+// missingKey returns the first key without a value, or "".
 func missingKey(obj client.Object, keys ...string) string {
 	data := dataOf(obj)
 	for _, key := range keys {

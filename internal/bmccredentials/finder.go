@@ -16,21 +16,22 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=create;patch
 
-// ErrStale: the facts of the host have changed since they were read; no pin was written.
-var ErrStale = errors.New("the facts of the host have changed meanwhile")
+// ErrStale means that the hardware facts have changed since they were read; no pin was written.
+var ErrStale = errors.New("the hardware facts have changed since they were read")
 
-// ErrNamespaceTerminating: the pin cannot be recorded, since the namespace is being deleted.
+// ErrNamespaceTerminating means that no pin can be written, since the namespace is being deleted.
 var ErrNamespaceTerminating = errors.New("the namespace is being deleted")
 
-// Finder finds how BMCs are reached. All fields are needed.
+// Finder finds how to reach BMCs. All fields are required.
 type Finder struct {
 	Client client.Client
 	// Live reads from the API server what the cache does not hold yet.
 	Live client.Reader
-	// Fingerprint looks at the certificate that host:port presents, and sends nothing.
+	// Fingerprint returns the fingerprint of the certificate that host:port presents. It sends no
+	// credentials.
 	Fingerprint func(ctx context.Context, address string) (string, error)
-	// Note tells people of something that went as it should.
+	// Note records a normal event.
 	Note func(host *infrav1.IngotHost, reason, message string)
-	// Turn bounds the look at a certificate.
+	// Turn bounds the call of Fingerprint.
 	Turn time.Duration
 }

@@ -22,8 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
-// Where a BMC presents its certificate if its address names no port: by HTTPS, and
-// Intel AMT by TLS on a port of its own.
+// Default ports of the certificate: that of HTTPS, and the TLS port of Intel AMT.
 const (
 	portHTTPS = 443
 	portAMT   = 16993
@@ -34,16 +33,15 @@ func trustsFirstUse(host *infrav1.IngotHost) bool {
 	return host.Spec.BMC != nil && ptr.Deref(host.Spec.BMC.TrustOnFirstUse, false)
 }
 
-// pinOf is the fingerprint that was taken at the first use of the host's BMC at its
-// present address; empty: there was none.
+// pinOf returns the fingerprint that was pinned for the host's BMC at its present address, or "".
 func pinOf(host *infrav1.IngotHost, facts *infrav1.IngotHardware) string {
 	if facts == nil || facts.Spec.BMC == nil {
 		return ""
 	}
-	was, is := facts.Spec.BMC.Address, host.Spec.BMC.Address
-	if was != is {
-		before, beforeErr := tlsAddress(was)
-		now, nowErr := tlsAddress(is)
+	pinned, current := facts.Spec.BMC.Address, host.Spec.BMC.Address
+	if pinned != current {
+		before, beforeErr := tlsAddress(pinned)
+		now, nowErr := tlsAddress(current)
 		if beforeErr != nil || nowErr != nil || before != now {
 			return ""
 		}
@@ -51,14 +49,14 @@ func pinOf(host *infrav1.IngotHost, facts *infrav1.IngotHardware) string {
 	return facts.Spec.BMC.CertificateFingerprint
 }
 
-// tlsAddress is host:port of the BMC's TLS. The error wraps bmc.ErrAddress.
+// tlsAddress returns host:port of the BMC's TLS. Its error wraps bmc.ErrAddress.
 func tlsAddress(text string) (string, error) {
 	address, err := bmcaddress.Parse(text)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bmc.ErrAddress, err)
 	}
 	if !address.TLS() {
-		return "", fmt.Errorf("%w: %s speaks no TLS, and presents no certificate to trust", bmc.ErrAddress, address)
+		return "", fmt.Errorf("%w: %s does not use TLS, and has no certificate to trust", bmc.ErrAddress, address)
 	}
 	port := portHTTPS
 	if address.Scheme == schemeAMT {
@@ -67,9 +65,8 @@ func tlsAddress(text string) (string, error) {
 	return net.JoinHostPort(address.Host, strconv.Itoa(cmp.Or(address.Port, port))), nil
 }
 
-// Pin takes the certificate that the BMC presents for its own, for good: the pin is
-// written down before anything is sent to the BMC. It returns the facts with the pin.
-// From two errors the first is the BMC's and the second the API server's, or ErrStale.
+// Pin pins the certificate that the BMC presents, before anything is sent to the BMC. It returns the
+// facts with the pin. The first error is the BMC's, the second the API server's or ErrStale.
 func (f *Finder) Pin(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) (_ *infrav1.IngotHardware, bmcErr, _ error) {
 	address, err := tlsAddress(host.Spec.BMC.Address)
 	if err != nil {
@@ -89,15 +86,14 @@ func (f *Finder) Pin(ctx context.Context, host *infrav1.IngotHost, facts *infrav
 	case err != nil:
 		return facts, nil, err
 	}
-	ctrl.LoggerFrom(ctx).Info("Trusting the certificate of the BMC at its first use", "address", address, "fingerprint", fingerprint)
-	f.Note(host, infrav1.ReasonCertificatePinned, "spec.bmc.trustOnFirstUse: the BMC at "+address+" presented the certificate "+fingerprint+
-		", and no other is trusted there from now on; compare it with the BMC's own")
+	ctrl.LoggerFrom(ctx).Info("Pinned the BMC certificate at its first use", "address", address, "fingerprint", fingerprint)
+	f.Note(host, infrav1.ReasonCertificatePinned, "Pinned certificate "+fingerprint+" of BMC "+address+
+		" (spec.bmc.trustOnFirstUse). Ingot trusts no other there. Compare it with the BMC's own.")
 	return facts, nil, nil
 }
 
-// Unpin forgets the pin of a host that is no longer to be trusted on its first use:
-// whoever asks for that anew gets a new pin. It returns the facts without it; they may be
-// nil.
+// Unpin removes the pin of a host without spec.bmc.trustOnFirstUse: enabling that again pins again. It
+// returns the facts without the pin. facts may be nil.
 func (f *Finder) Unpin(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) (*infrav1.IngotHardware, error) {
 	if trustsFirstUse(host) || facts == nil || facts.Spec.BMC == nil {
 		return facts, nil
@@ -105,7 +101,7 @@ func (f *Finder) Unpin(ctx context.Context, host *infrav1.IngotHost, facts *infr
 	return f.save(ctx, host, facts, nil)
 }
 
-// save writes the pin by optimistic lock: who acts on an old view takes no pin.
+// save writes the pin with optimistic locking.
 func (f *Finder) save(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware, pin *infrav1.PinnedBMC) (*infrav1.IngotHardware, error) {
 	var changed *infrav1.IngotHardware
 	var err error
@@ -124,7 +120,7 @@ func (f *Finder) save(ctx context.Context, host *infrav1.IngotHost, facts *infra
 		return facts, ErrStale
 	}
 	if err != nil {
-		return facts, fmt.Errorf("pin of the BMC's certificate: %w", err)
+		return facts, fmt.Errorf("write pin of the BMC's certificate: %w", err)
 	}
 	return changed, nil
 }

@@ -18,23 +18,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 )
 
-// Withdraw takes a host off the Secrets that it named before, all of them where it has no
-// BMC any more. One that was named by
-// mistake, as an application's with the usual keys, would be deleted with the host, and
-// clusterctl would take it along. Who leaves last takes the labels off, too, and whoever
-// comes by those of one that is nobody's: Ingot neither watches nor moves what no host names.
+// Withdraw removes a host from the Secrets that it no longer names; without spec.bmc, from all of them.
+// A Secret that was named by mistake, such as an application's with the usual keys, would be deleted
+// or moved with the host. If no host names the Secret any more, the labels are removed too: Ingot
+// neither watches nor moves it then.
 func (f *Finder) Withdraw(ctx context.Context, host *infrav1.IngotHost) error {
-	names := ""
+	current := ""
 	if host.Spec.BMC != nil {
-		names = host.Spec.BMC.CredentialsRef.Name
+		current = host.Spec.BMC.CredentialsRef.Name
 	}
 	for _, of := range []client.MatchingFields{{index.SecretByHost: host.Name}, {index.SecretOfMany: index.Any}} {
 		secrets := &corev1.SecretList{}
-		if err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), of, client.UnsafeDisableDeepCopy); err != nil { // what is changed is copied
-			return fmt.Errorf("secrets that host %s may have named: %w", host.Name, err)
+		if err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), of, client.UnsafeDisableDeepCopy); err != nil { // disown copies what it changes
+			return fmt.Errorf("list Secrets of host %s: %w", host.Name, err)
 		}
 		for i := range secrets.Items {
-			if secrets.Items[i].Name == names {
+			if secrets.Items[i].Name == current {
 				continue
 			}
 			if err := f.disown(ctx, host, &secrets.Items[i]); err != nil {
@@ -54,10 +53,10 @@ func (f *Finder) disown(ctx context.Context, host *infrav1.IngotHost, secret *co
 	changed.OwnerReferences = slices.DeleteFunc(changed.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return isHost(ref) && ref.Name == host.Name
 	})
-	// As long as one owns it the labels stay: without them the cache does not show it, and
-	// no other host would find that it is to leave.
-	owned := slices.ContainsFunc(changed.OwnerReferences, isHost)
-	if !named && !owned {
+	// The labels stay while a host owns the Secret: the cache only has labeled Secrets, and the other
+	// hosts could not withdraw.
+	isOwned := slices.ContainsFunc(changed.OwnerReferences, isHost)
+	if !named && !isOwned {
 		if creator, shared := changed.Labels[infrav1.BMCCredentialsSharedLabel]; shared && creator != movedByCreator {
 			delete(changed.Labels, clusterctlv1.ClusterctlMoveLabel)
 		}
@@ -65,12 +64,12 @@ func (f *Finder) disown(ctx context.Context, host *infrav1.IngotHost, secret *co
 		delete(changed.Labels, infrav1.BMCCredentialsLabel)
 		controllerutil.RemoveFinalizer(changed, infrav1.InUseFinalizer)
 	} else if len(changed.OwnerReferences) == len(secret.OwnerReferences) {
-		return nil // others use it, and it was not this host's
+		return nil // other hosts use it, and this host was no owner
 	}
 	return f.patchShared(ctx, secret, changed, keepAsIs)
 }
 
-// isNamed says whether a host has its password or its CA in the Secret.
+// isNamed reports whether a host names the Secret for its password or its CA.
 func (f *Finder) isNamed(ctx context.Context, secret client.Object) (bool, error) {
 	users, err := f.users(ctx, secret, 1)
 	if err != nil || users > 0 {
@@ -78,9 +77,9 @@ func (f *Finder) isNamed(ctx context.Context, secret client.Object) (bool, error
 	}
 	hosts := &infrav1.IngotHostList{}
 	err = f.Client.List(ctx, hosts, client.MatchingFields{index.HostByCASecret: secret.GetNamespace() + "/" + secret.GetName()},
-		client.Limit(1), client.UnsafeDisableDeepCopy) // nothing of them is changed
+		client.Limit(1), client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return true, fmt.Errorf("hosts whose CA is in Secret %s: %w", secret.GetName(), err)
+		return true, fmt.Errorf("list hosts whose CA is in Secret %s: %w", secret.GetName(), err)
 	}
 	return len(hosts.Items) > 0, nil
 }

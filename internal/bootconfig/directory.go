@@ -23,24 +23,24 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Options of a Directory. All fields are needed, but for Arguments and Unified.
+// Options of a Directory. All fields but Arguments and Unified are required.
 type Options struct {
-	// Cache answers from memory; the indexes of package index are set up on it.
+	// Cache has the indexes of package index.
 	Cache client.Reader
-	// Keys mint the agents' tokens.
+	// Keys sign the agents' tokens.
 	Keys token.Keys
-	// Pins of the agent API's key.
+	// Pins are the pins of the agent API's keys.
 	Pins []token.Pin
-	// Server is host:port by which agents reach the agent API. ServerIPv6 is the same by
-	// IPv6; empty: they do not.
+	// Server is host:port of the agent API for agents, ServerIPv6 the same for IPv6; empty if
+	// they cannot use IPv6.
 	Server, ServerIPv6 string
 	// Kernel and Initrds are the agent's files in the boot server's registry.
 	Kernel  pxe.File
 	Initrds []pxe.File
-	// Unified is the same as one UEFI program, for hosts that boot by HTTP; zero: none,
-	// and such hosts boot nothing.
+	// Unified is the agent as one UEFI program, for hosts that boot by HTTP. If it is zero, these
+	// hosts cannot boot.
 	Unified pxe.File
-	// Arguments are further kernel arguments, such as console=ttyS0.
+	// Arguments are additional kernel arguments, such as console=ttyS0.
 	Arguments []string
 	Clock     clock.PassiveClock
 	Log       logr.Logger
@@ -50,19 +50,19 @@ type Options struct {
 type Directory struct {
 	Options
 	objects   objects
-	strangers discovery
-	// networks are *read by name.
+	discovery discovery
+	// networks holds *parsedNetwork by name.
 	networks sync.Map
 }
 
-// New makes a Directory.
+// New returns a Directory.
 func New(o Options) *Directory { return &Directory{Options: o, objects: reader{o.Cache}} }
 
-// Lookup returns the host with this boot MAC address. A MAC address that two
-// hosts claim is answered for neither, and so are two hosts of one server (I8).
+// Lookup returns the host with this boot MAC address. It returns false if several hosts have the
+// address, and for duplicates (I8).
 func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	ctx := context.Background() // the cache neither blocks nor calls out
-	address := mac.String()     // in lower case
+	address := mac.String()
 	host, err := d.objects.host(ctx, address)
 	if err != nil {
 		d.Log.Error(err, "Could not look up a boot MAC address", "mac", address)
@@ -74,11 +74,11 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if network == nil {
 		return pxe.Host{}, false
 	}
-	out, ok := d.given(network)
+	out, ok := d.parsedNetwork(network)
 	if !ok {
 		return pxe.Host{}, false
 	}
-	if out.Mode == pxe.Reserve && out.Subnet.IsValid() && !d.lease(ctx, host, &out) {
+	if out.Mode == pxe.Reserve && out.Subnet.IsValid() && !d.addAddress(ctx, host, &out) {
 		return pxe.Host{}, false
 	}
 	d.addIPv6(ctx, host, network, &out)
@@ -92,12 +92,12 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	}
 	out.Loader = loaderOf(host)
 	if out.Plan = d.plan(host); out.Plan.Agent.Way == pxe.ByDisc {
-		out.Plan.Agent.Token = "" // Disc gives it, to who has the ticket
+		out.Plan.Agent.Token = "" // Disc returns it, to clients with the media token
 	}
 	return out, true
 }
 
-// loaderOf is the boot loader that the host is given by PXE.
+// loaderOf returns the boot loader for PXE.
 func loaderOf(host *infrav1.IngotHost) pxe.Loader {
 	switch wanted := host.Spec.BootLoader; {
 	case wanted == infrav1.BootLoaderFull:
@@ -108,16 +108,15 @@ func loaderOf(host *infrav1.IngotHost) pxe.Loader {
 	return pxe.SmallLoader
 }
 
-// isDuplicate says whether the host was seen to be the same server as another. One
-// that is in use keeps its address: a mistake in the inventory must not cut off a
-// running system (I2).
+// isDuplicate reports whether the host is the same server as another host. A host in use is never
+// one: an error in the inventory must not cut off a running system (I2).
 func isDuplicate(host *infrav1.IngotHost) bool {
 	inUse := host.Spec.Claim != nil && host.Spec.Claim.State == infrav1.ClaimProvisioned
 	return !inUse && conditions.IsFalse(host, infrav1.HostUniqueCondition)
 }
 
-// isRefusedNetwork reports a host that its network does not allow, unless it was there before
-// (see package networkuse).
+// isRefusedNetwork reports whether the host's network does not allow the host (see package
+// networkuse).
 func isRefusedNetwork(host *infrav1.IngotHost) bool {
 	if host.Spec.Claim != nil {
 		return false
@@ -129,9 +128,9 @@ func isRefusedNetwork(host *infrav1.IngotHost) bool {
 	return false
 }
 
-// lease adds the address that is recorded for the host's boot NIC on its present
-// network; false when there is none.
-func (d *Directory) lease(ctx context.Context, host *infrav1.IngotHost, out *pxe.Host) bool {
+// addAddress adds the address that is recorded for the host's boot NIC on its network. It returns
+// false if there is none.
+func (d *Directory) addAddress(ctx context.Context, host *infrav1.IngotHost, out *pxe.Host) bool {
 	hardware := d.objects.hardware(ctx, host)
 	if hardware == nil {
 		return false
@@ -148,9 +147,9 @@ func (d *Directory) lease(ctx context.Context, host *infrav1.IngotHost, out *pxe
 	return true
 }
 
-// plan decides what the host boots: the agent while an order waits for it, else its own
-// disk. An order that has ended or was revoked boots nothing, and so does the order of a
-// host that is held: its server may be in use (I21).
+// plan returns what the host boots: the agent while an order waits for it, else its disk. The agent
+// is not booted for an order that has ended or was revoked, nor on a held host, whose server may be
+// in use (I21).
 func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	order := host.Spec.Order
 	if order == nil || order.Result != nil || ptr.Deref(order.Revoked, false) || lifecycle.IsHeld(host) {
@@ -168,15 +167,15 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	case infrav1.BootMethodHTTP:
 		way, unified = pxe.ByHTTP, d.Unified
 	case infrav1.BootMethodVirtualMedia:
-		way, claims.Way = pxe.ByDisc, token.ByDisc
+		way, claims.Delivery = pxe.ByDisc, token.ByVirtualMedia
 	}
-	plan := d.agent(claims)
+	plan := d.bootAgent(claims)
 	plan.Agent.Way, plan.Agent.Unified = way, unified
 	return plan
 }
 
-// agent is a boot of the agent, which comes with these claims.
-func (d *Directory) agent(claims token.Claims) pxe.Plan {
+// bootAgent returns a boot of the agent with these claims.
+func (d *Directory) bootAgent(claims token.Claims) pxe.Plan {
 	claims.Expiry = d.Clock.Now().Add(token.Lifetime)
 	return pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
 		Kernel:  d.Kernel,
@@ -184,7 +183,7 @@ func (d *Directory) agent(claims token.Claims) pxe.Plan {
 		Server:  d.Server, ServerIPv6: d.ServerIPv6,
 		Pin:   pins(d.Pins),
 		Token: agentapi.Sensitive(d.Keys.Mint(claims)),
-		// The kernel prints its command line, and so the token, unless it is quiet.
+		// Without "quiet" the kernel prints its command line, and so the token.
 		Arguments: append([]string{"quiet"}, d.Arguments...),
 	}}
 }

@@ -182,7 +182,7 @@ func TestDiscoverFlood(t *testing.T) {
 			t.Errorf("%s was lent %d times at once", address, times)
 		}
 	}
-	g := d.strangers.of("net")
+	g := d.discovery.of("net")
 	if n := len(g.byMAC); n > maxRemembered || n > given || len(g.byAddress) > n {
 		t.Errorf("%d machines are remembered", n)
 	}
@@ -205,7 +205,7 @@ func TestDiscoverForged(t *testing.T) {
 	known := stranger(2)
 	known.MAC = parse(t, mac)
 	known.Takes, known.Elsewhere = forged.Takes.Next(), true
-	places := d.strangers.of("net").rate.TokensAt(clock.Now())
+	places := d.discovery.of("net").rate.TokensAt(clock.Now())
 	for range 20 {
 		for _, packet := range []pxe.Stranger{forged, known} {
 			if _, ok := d.Discover(packet); ok {
@@ -213,7 +213,7 @@ func TestDiscoverForged(t *testing.T) {
 			}
 		}
 	}
-	if got := d.strangers.of("net").rate.TokensAt(clock.Now()); got < places {
+	if got := d.discovery.of("net").rate.TokensAt(clock.Now()); got < places {
 		t.Errorf("%v places are left of %v", got, places)
 	}
 	if got, ok := d.Discover(agent); !ok || got.Address != host.Address {

@@ -15,35 +15,34 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Image returns where the image, or the file of a live system, with this checksum comes
-// from, if the claim of a host names it: nothing else is ever fetched. Claims may name
-// several places, since machines keep the one that they were made with: those of hosts at
-// work come first, the youngest order before the others.
+// Image returns the sources of the image, or file of a live system, with this checksum. It returns
+// false unless a host's claim names the checksum: Ingot fetches nothing else. Claims may name several
+// URLs, since machines keep the URL that they were created with. The URLs of hosts that are being
+// provisioned come first, the latest order before earlier ones.
 //
-// It costs a look at each of these claims, so that whoever asks for many clients remembers
-// the answer for a moment.
+// The cost grows with the number of these claims: callers with many clients should cache the answer.
 func (d *Directory) Image(checksum string) (pxe.ImageSource, bool) {
-	hosts, err := d.objects.naming(context.Background(), checksum) // the cache neither blocks nor calls out
+	hosts, err := d.objects.hostsByFile(context.Background(), checksum) // the cache neither blocks nor calls out
 	if err != nil {
 		d.Log.Error(err, "Could not look up an image", "checksum", checksum)
 		return pxe.ImageSource{}, false
 	}
-	places, namespaces := placesOf(hosts, checksum)
-	if len(places) == 0 {
+	urls, namespaces := sourcesOf(hosts, checksum)
+	if len(urls) == 0 {
 		return pxe.ImageSource{}, false
 	}
-	return pxe.ImageSource{URL: places[0], Mirrors: places[1:], Checksum: checksum, Namespaces: namespaces}, true
+	return pxe.ImageSource{URL: urls[0], Mirrors: urls[1:], Checksum: checksum, Namespaces: namespaces}, true
 }
 
-// need is how much a place is needed: by a host at work, and since when.
-type need struct {
-	working bool
-	since   time.Time
+// priority of a URL: whether a host that is being provisioned needs it, and since when.
+type priority struct {
+	provisioning bool
+	since        time.Time
 }
 
-func (a need) compare(b need) int {
-	if a.working != b.working {
-		if a.working {
+func (a priority) compare(b priority) int {
+	if a.provisioning != b.provisioning {
+		if a.provisioning {
 			return 1
 		}
 		return -1
@@ -51,53 +50,52 @@ func (a need) compare(b need) int {
 	return a.since.Compare(b.since)
 }
 
-// placesOf are the distinct URLs that claims name for a checksum, and the namespaces of these
-// claims, sorted. The first URL is the one that is needed most, the next the one that another
-// namespace needs most, and so on in turns: many that one namespace names do not come before
-// that of another.
-func placesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) (urls, namespaces []string) {
-	needs := map[string]map[string]need{} // by namespace and URL
+// sourcesOf returns the distinct URLs that claims name for a checksum, and the namespaces of these
+// claims, sorted. Namespaces take turns: the first URL has the highest priority, the next one the
+// highest priority in another namespace, and so on. A namespace with many URLs does not delay others.
+func sourcesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) (urls, namespaces []string) {
+	priorities := map[string]map[string]priority{} // by namespace and URL
 	for host := range hosts {
 		claim := host.Spec.Claim
 		if claim == nil {
 			continue
 		}
-		url, named := claim.FileURL(checksum)
-		if !named {
+		url, found := claim.FileURL(checksum)
+		if !found {
 			continue
 		}
-		n := need{working: claim.State == infrav1.ClaimProvisioning}
+		p := priority{provisioning: claim.State == infrav1.ClaimProvisioning}
 		if order := host.Spec.Order; order != nil {
-			n.since = order.CreatedAt.Time
+			p.since = order.CreatedAt.Time
 		}
-		if needs[host.Namespace] == nil {
-			needs[host.Namespace] = map[string]need{}
+		if priorities[host.Namespace] == nil {
+			priorities[host.Namespace] = map[string]priority{}
 		}
-		if known, there := needs[host.Namespace][url]; !there || n.compare(known) > 0 {
-			needs[host.Namespace][url] = n
+		if known, found := priorities[host.Namespace][url]; !found || p.compare(known) > 0 {
+			priorities[host.Namespace][url] = p
 		}
 	}
-	type named struct {
-		url  string
-		turn int
-		need need
+	type source struct {
+		url      string
+		turn     int
+		priority priority
 	}
-	var all []named
-	for _, wants := range needs {
-		sorted := slices.SortedFunc(maps.Keys(wants), func(a, b string) int {
-			return cmp.Or(wants[b].compare(wants[a]), cmp.Compare(a, b))
+	var all []source
+	for _, byURL := range priorities {
+		sorted := slices.SortedFunc(maps.Keys(byURL), func(a, b string) int {
+			return cmp.Or(byURL[b].compare(byURL[a]), cmp.Compare(a, b))
 		})
 		for turn, url := range sorted {
-			all = append(all, named{url, turn, wants[url]})
+			all = append(all, source{url, turn, byURL[url]})
 		}
 	}
-	slices.SortFunc(all, func(a, b named) int {
-		return cmp.Or(cmp.Compare(a.turn, b.turn), b.need.compare(a.need), cmp.Compare(a.url, b.url))
+	slices.SortFunc(all, func(a, b source) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), b.priority.compare(a.priority), cmp.Compare(a.url, b.url))
 	})
 	for _, n := range all {
 		if !slices.Contains(urls, n.url) {
 			urls = append(urls, n.url)
 		}
 	}
-	return urls, slices.Sorted(maps.Keys(needs))
+	return urls, slices.Sorted(maps.Keys(priorities))
 }

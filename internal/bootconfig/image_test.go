@@ -112,7 +112,7 @@ func TestImagePlaces(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			urls, _ := placesOf(slices.Values(tc.hosts), image("").Checksum)
+			urls, _ := sourcesOf(slices.Values(tc.hosts), image("").Checksum)
 			for _, url := range urls {
 				got = append(got, strings.TrimPrefix(url, "http://images.example/"))
 			}
@@ -134,7 +134,7 @@ func TestPlacesTakeTurns(t *testing.T) {
 		h.Spec.Order = &infrav1.HostOrder{CreatedAt: metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))}
 		return h
 	}
-	urls, namespaces := placesOf(slices.Values([]*infrav1.IngotHost{
+	urls, namespaces := sourcesOf(slices.Values([]*infrav1.IngotHost{
 		host("b", "good", 1), host("a", "a1", 9), host("a", "a2", 8), host("a", "a3", 7), host("a", "good", 6),
 	}), checksum)
 	if diff := cmp.Diff([]string{"a1", "good", "a2", "a3"}, urls); diff != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// addIPv6 adds what the host is given of IPv6. A host whose IPv6 address is not
-// recorded is served on IPv4, where its network has that.
+// addIPv6 adds the host's IPv6 configuration. Without a recorded IPv6 address the host is served by
+// IPv4 only, if its network has IPv4.
 func (d *Directory) addIPv6(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, out *pxe.Host) {
 	ipv6, subnet, ok := ipv6Of(network)
 	if !ok {
@@ -41,7 +41,7 @@ func (d *Directory) addIPv6(ctx context.Context, host *infrav1.IngotHost, networ
 	}
 }
 
-// ipv6Of returns a network's IPv6 part; false when it has none, or its subnet is none.
+// ipv6Of returns a network's IPv6 part, or false if it has none or an invalid subnet.
 func ipv6Of(network *infrav1.IngotNetwork) (*infrav1.NetworkIPv6, netip.Prefix, bool) {
 	if network.Spec.IPv6 == nil {
 		return nil, netip.Prefix{}, false
@@ -57,12 +57,11 @@ func modeOf(ipv6 *infrav1.NetworkIPv6) pxe.IPv6Mode {
 	return pxe.Stateful
 }
 
-// segmentBits is the widest prefix that is one segment's: what is advertised is on the
-// link. Admission refuses to have more advertised; a network may be older than that.
+// segmentBits is the minimum length of an advertised prefix, which must be one link. Admission
+// requires it, but a network may be older.
 const segmentBits = 64
 
-// Advertisements implements pxe.Advertised: the networks whose IngotNetwork asks for
-// it.
+// Advertisements implements pxe.Advertised: it returns the networks with router advertisements.
 func (d *Directory) Advertisements() []pxe.Advertisement {
 	networks := &infrav1.IngotNetworkList{}
 	if err := d.Cache.List(context.Background(), networks, client.UnsafeDisableDeepCopy); err != nil {

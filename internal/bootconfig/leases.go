@@ -18,14 +18,14 @@ import (
 const (
 	// offerDuration is how long an address is kept for a client that was offered it.
 	offerDuration = 30 * time.Second
-	// leaseDuration is how long a client that took the address may boot and report: longer
-	// than its agent tries to.
+	// leaseDuration is the lease time of a client that accepted its address: longer than the
+	// agent tries to report.
 	leaseDuration = 20 * time.Minute
-	// readmitAfter is how long after the start of a lease the client gets no other one: it
-	// boots something else meanwhile.
+	// readmitAfter is the time from the start of a lease until the client may get another one.
+	// Meanwhile it boots something else.
 	readmitAfter = time.Hour
-	// declinedFor is how long an address is not offered that a client declined (as in
-	// package dhcp).
+	// declinedFor is how long an address is not offered after a client declined it (as in package
+	// dhcp).
 	declinedFor = 10 * time.Minute
 	// maxLeases bounds the clients of one network that report at once, and maxRemembered
 	// those that are remembered.
@@ -33,13 +33,13 @@ const (
 	maxRemembered = 4096
 )
 
-// leases are the addresses of one network that unknown clients have. The number of
-// remembered clients is bounded. It is safe for concurrent use.
+// leases are the leases of unknown machines on one network. Their number is bounded. It is safe for
+// concurrent use.
 type leases struct {
 	mu        sync.Mutex
 	byMAC     map[string]*lease
 	byAddress map[netip.Addr]*lease
-	// rate limits how many clients get an address; its burst is that of one minute.
+	// rate limits the new leases; its burst is the number for one minute.
 	rate *rate.Limiter
 }
 
@@ -51,24 +51,24 @@ func newLeases() *leases {
 type lease struct {
 	mac     string
 	address netip.Addr
-	// The client has the address until then; before readmit it gets no other.
+	// until is the end of the lease. Before readmit the client gets no other lease.
 	until, readmit time.Time
-	// arrived: its agent was here, and its firmware has nothing more to ask for.
+	// arrived: the agent was seen, so that the firmware needs no more answers.
 	arrived bool
 }
 
-// pool is what a network allows.
+// pool is the configuration of a network.
 type pool struct {
 	first, last netip.Addr
 	perMinute   int
-	// admits is asked once before a client gets an address; taken reports that an address is
-	// in use.
+	// admits reports whether a client may get an address. It is called once per client.
 	admits func() bool
-	taken  func(netip.Addr) bool
+	// isTaken reports whether an address is in use.
+	isTaken func(netip.Addr) bool
 }
 
-// offer returns the address for a client, if there is one.
-func (l *leases) offer(now time.Time, s pxe.Stranger, h pool) (netip.Addr, bool) {
+// offer returns the address for a client, or false if the client gets none.
+func (l *leases) offer(now time.Time, s pxe.Stranger, p pool) (netip.Addr, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	mac := string(s.MAC)
@@ -84,7 +84,7 @@ func (l *leases) offer(now time.Time, s pxe.Stranger, h pool) (netip.Addr, bool)
 		}
 		return netip.Addr{}, false
 	case s.Elsewhere:
-		l.learn(now, known, s, h)
+		l.learn(now, known, s, p)
 		return netip.Addr{}, false
 	case known != nil && !now.Before(known.until), known != nil && known.arrived && !s.Agent && !s.Client.IsValid():
 		return netip.Addr{}, false
@@ -93,7 +93,7 @@ func (l *leases) offer(now time.Time, s pxe.Stranger, h pool) (netip.Addr, bool)
 	case known == nil && s.Agent:
 		return netip.Addr{}, false
 	case known == nil:
-		if known = l.admit(now, mac, h); known == nil {
+		if known = l.admit(now, mac, p); known == nil {
 			return netip.Addr{}, false
 		}
 	}
@@ -104,17 +104,17 @@ func (l *leases) offer(now time.Time, s pxe.Stranger, h pool) (netip.Addr, bool)
 	return known.address, true
 }
 
-// begin starts the lease of a client that takes the address it was offered.
+// begin starts the lease of a client that accepts its offer.
 func (c *lease) begin(now time.Time) {
 	if c.readmit.IsZero() {
 		c.until, c.readmit = now.Add(leaseDuration), now.Add(readmitAfter)
 	}
 }
 
-// learn remembers that a client takes the address that another replica offered it: requests
-// are broadcasts, so that replicas do not offer one address twice.
-func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, h pool) {
-	if s.Takes.Less(h.first) || h.last.Less(s.Takes) {
+// learn records that a client accepts the offer of another replica. Requests are broadcasts, so that
+// replicas do not offer the same address twice.
+func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, p pool) {
+	if s.Takes.Less(p.first) || p.last.Less(s.Takes) {
 		return
 	}
 	if known != nil && known.address == s.Takes {
@@ -125,9 +125,9 @@ func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, h pool) {
 		return
 	}
 	if known != nil && !known.readmit.IsZero() {
-		return // it has, or had, a lease: a packet that says otherwise changes nothing of that
+		return // the client has, or had, a lease, which a contradicting packet must not change
 	}
-	if !h.admits() || !l.place(now, h) {
+	if !p.admits() || !l.takeRate(now, p) {
 		return
 	}
 	if known != nil {
@@ -136,51 +136,52 @@ func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, h pool) {
 	l.keep(&lease{mac: string(s.MAC), address: s.Takes}).begin(now)
 }
 
-// decline keeps an address from being offered for a while, because its client found it in
-// use (RFC 2131 section 4.3.3). The client may get another one.
+// decline excludes an address for declinedFor, because its client found it in use (RFC 2131 section
+// 4.3.3). The client may get another one.
 func (l *leases) decline(now time.Time, one *lease) {
 	l.forget(one)
 	l.keep(&lease{mac: "declined " + one.address.String(), address: one.address, until: now.Add(declinedFor), readmit: now.Add(declinedFor)})
 }
 
-// admit gives a client an address; nil: not now.
-func (l *leases) admit(now time.Time, mac string, h pool) *lease {
-	if !l.open(now, h) || !h.admits() {
+// admit offers a client an address, or returns nil.
+func (l *leases) admit(now time.Time, mac string, p pool) *lease {
+	if !l.hasRate(now, p) || !p.admits() {
 		return nil
 	}
-	address, ok := l.free(now, mac, h)
-	if !ok || !l.place(now, h) {
+	address, ok := l.findFree(now, mac, p)
+	if !ok || !l.takeRate(now, p) {
 		return nil
 	}
 	return l.keep(&lease{mac: mac, address: address, until: now.Add(offerDuration)})
 }
 
-// open reports whether the rate allows another client.
-func (l *leases) open(now time.Time, h pool) bool {
+// hasRate reports whether the rate allows another client.
+func (l *leases) hasRate(now time.Time, p pool) bool {
 	if l.rate == nil {
-		l.rate = rate.NewLimiter(rate.Limit(h.perMinute)/60, h.perMinute)
-	} else if l.rate.Burst() != h.perMinute {
-		l.rate.SetBurstAt(now, h.perMinute)
-		l.rate.SetLimitAt(now, rate.Limit(h.perMinute)/60)
+		l.rate = rate.NewLimiter(rate.Limit(p.perMinute)/60, p.perMinute)
+	} else if l.rate.Burst() != p.perMinute {
+		l.rate.SetBurstAt(now, p.perMinute)
+		l.rate.SetLimitAt(now, rate.Limit(p.perMinute)/60)
 	}
 	return l.rate.TokensAt(now) >= 1
 }
 
-// place takes from the rate if there is room, after expired leases are forgotten.
-func (l *leases) place(now time.Time, h pool) bool {
-	if !l.open(now, h) {
+// takeRate counts a new client, after it has removed expired leases. It returns false if the rate or
+// the number of leases does not allow the client.
+func (l *leases) takeRate(now time.Time, p pool) bool {
+	if !l.hasRate(now, p) {
 		return false
 	}
-	staying := 0
+	active := 0
 	for _, other := range l.byMAC {
 		switch {
 		case now.Before(other.until):
-			staying++
+			active++
 		case !now.Before(other.readmit):
 			l.forget(other)
 		}
 	}
-	if staying >= maxLeases || len(l.byMAC) >= maxRemembered {
+	if active >= maxLeases || len(l.byMAC) >= maxRemembered {
 		return false
 	}
 	return l.rate.AllowN(now, 1)
@@ -198,19 +199,19 @@ func (l *leases) forget(one *lease) {
 	}
 }
 
-// free finds an address. The search begins where a hash of the MAC address points to, so
-// that replicas mostly offer a client the same one.
-func (l *leases) free(now time.Time, mac string, h pool) (netip.Addr, bool) {
-	if !h.first.Is4() || !h.last.Is4() || h.last.Less(h.first) {
+// findFree returns a free address. The search starts at a hash of the MAC address, so that replicas
+// mostly offer the same address to a client.
+func (l *leases) findFree(now time.Time, mac string, p pool) (netip.Addr, bool) {
+	if !p.first.Is4() || !p.last.Is4() || p.last.Less(p.first) {
 		return netip.Addr{}, false
 	}
-	first, last := number(h.first), number(h.last)
+	first, last := number(p.first), number(p.last)
 	size := uint64(last-first) + 1
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(mac)) // it never fails
 	for i := range min(size, 2*maxLeases) {
 		address := fromNumber(first + uint32((sum.Sum64()+i)%size))
-		if other := l.byAddress[address]; (other == nil || !now.Before(other.until)) && !h.taken(address) {
+		if other := l.byAddress[address]; (other == nil || !now.Before(other.until)) && !p.isTaken(address) {
 			return address, true
 		}
 	}

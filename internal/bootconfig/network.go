@@ -13,13 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// onNetwork is what all hosts of a network are given alike; false when it has no subnet
-// of either family. Of what the schema lets in everything parses; what does not, because it
-// is older than the schema, is left out.
-func onNetwork(network *infrav1.IngotNetwork) (pxe.Host, bool) {
+// parseNetwork returns the configuration that all hosts of a network share, or false if it has no
+// subnet. Values that do not parse, since they are older than the schema, are left out.
+func parseNetwork(network *infrav1.IngotNetwork) (pxe.Host, bool) {
 	spec := &network.Spec
 	subnet, err := netip.ParsePrefix(spec.Subnet)
-	if _, _, alone := ipv6Of(network); err != nil && (spec.Subnet != "" || !alone) {
+	if _, _, hasIPv6 := ipv6Of(network); err != nil && (spec.Subnet != "" || !hasIPv6) {
 		return pxe.Host{}, false
 	}
 	out := pxe.Host{
@@ -47,7 +46,7 @@ func onNetwork(network *infrav1.IngotNetwork) (pxe.Host, bool) {
 	return out, true
 }
 
-// addresses parses a list; what is no address is left out.
+// addresses parses addresses, and leaves out invalid ones.
 func addresses(texts []string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range texts {

@@ -19,18 +19,18 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// objects finds the cache's own objects, which nobody may change: a copy of a host and
-// its hardware costs more than all the rest of an answer. What is not there is nil.
+// objects finds the cache's own objects, which callers must not change: copies of a host and its
+// hardware would be most of the cost of an answer. It returns nil for missing objects.
 type objects interface {
-	// host is the one with this boot MAC address in lower case, unless there are several.
+	// host returns the host with this boot MAC address in lower case, unless there are several.
 	host(ctx context.Context, mac string) (*infrav1.IngotHost, error)
 	hardware(ctx context.Context, of *infrav1.IngotHost) *infrav1.IngotHardware
 	network(ctx context.Context, name string) *infrav1.IngotNetwork
-	// naming are the hosts whose claim names a file with this checksum.
-	naming(ctx context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error)
+	// hostsByFile returns the hosts whose claim names a file with this checksum.
+	hostsByFile(ctx context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error)
 }
 
-// reader finds them in any cache.
+// reader implements objects by any cache.
 type reader struct{ client.Reader }
 
 func (r reader) host(ctx context.Context, mac string) (*infrav1.IngotHost, error) {
@@ -45,8 +45,8 @@ func (r reader) host(ctx context.Context, mac string) (*infrav1.IngotHost, error
 	return only(found), nil
 }
 
-// only returns the one host that a boot NIC is; nil: there is none, or nobody knows which
-// (I8). What clusterctl takes away counts only where there is no other, or it is in use.
+// only returns the one host with a boot NIC, or nil if there is none or several (I8). If there are
+// several, a host without claim that clusterctl moves away does not count.
 func only(hosts []*infrav1.IngotHost) *infrav1.IngotHost {
 	if len(hosts) > 1 {
 		hosts = slices.DeleteFunc(hosts, func(h *infrav1.IngotHost) bool {
@@ -76,7 +76,7 @@ func (r reader) network(ctx context.Context, name string) *infrav1.IngotNetwork 
 	return found
 }
 
-func (r reader) naming(ctx context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error) {
+func (r reader) hostsByFile(ctx context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error) {
 	hosts := &infrav1.IngotHostList{}
 	if err := r.List(ctx, hosts, client.MatchingFields{index.HostByImage: checksum}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
@@ -90,24 +90,21 @@ func (r reader) naming(ctx context.Context, checksum string) (iter.Seq[*infrav1.
 	}, nil
 }
 
-// stores finds them where the informers of a cache keep them: what a reader does besides,
-// with options, selectors and reflection, costs several times as much. They are the
-// same objects at the same moment.
+// stores implements objects by the stores of the cache's informers. The options, selectors and
+// reflection of a client.Reader cost several times as much.
 type stores struct{ hosts, hardwares, networks toolscache.Indexer }
 
-// byMAC and byImage are the indexes of hosts by their boot MAC address and by the files of
-// their claim, beside index.HostByMAC and index.HostByImage, whose form in the store is the
-// reader's own affair.
+// byMAC and byImage are the stores' own indexes. The form of index.HostByMAC and index.HostByImage in
+// the stores is internal to controller-runtime.
 const (
 	byMAC   = "ingot-boot-mac"
 	byImage = "ingot-boot-image"
 )
 
-// Follow has the Directory look up hosts in the stores of the cache's informers, which is
-// faster than by Options.Cache and as fresh. It is called once, before the first look-up,
-// and waits until a cache that runs has filled them. A cache of chosen namespaces has no
-// one store, and is read as before. Errors are those of the cache, and of an index that it
-// does not take.
+// Follow makes the Directory use the stores of the cache's informers, which is faster than
+// Options.Cache and as current. Call it once, before the first lookup; it waits until a running cache
+// has filled the stores. It does nothing for a cache of selected namespaces, which has no single
+// store.
 func (d *Directory) Follow(ctx context.Context, informers cache.Informers) error {
 	var s stores
 	for _, kind := range []struct {
@@ -121,14 +118,14 @@ func (d *Directory) Follow(ctx context.Context, informers cache.Informers) error
 	} {
 		informer, err := informers.GetInformer(ctx, kind.object)
 		if err != nil {
-			return fmt.Errorf("informer of %T: %w", kind.object, err)
+			return fmt.Errorf("get informer of %T: %w", kind.object, err)
 		}
 		one, ok := informer.(interface{ GetIndexer() toolscache.Indexer })
 		if !ok {
 			return nil
 		}
 		if err := informer.AddIndexers(kind.indexes); err != nil {
-			return fmt.Errorf("index %T: %w", kind.object, err)
+			return fmt.Errorf("add index for %T: %w", kind.object, err)
 		}
 		*kind.store = one.GetIndexer()
 	}
@@ -176,7 +173,7 @@ func (s stores) network(_ context.Context, name string) *infrav1.IngotNetwork {
 	return network
 }
 
-func (s stores) naming(_ context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error) {
+func (s stores) hostsByFile(_ context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error) {
 	found, err := s.hosts.ByIndex(byImage, checksum)
 	if err != nil {
 		return nil, err
@@ -190,24 +187,24 @@ func (s stores) naming(_ context.Context, checksum string) (iter.Seq[*infrav1.In
 	}, nil
 }
 
-// read is what was read of a network.
-type read struct {
-	// from is the object itself: one that changes is another one in the cache.
-	from *infrav1.IngotNetwork
-	host pxe.Host
-	ok   bool
+// parsedNetwork is the result of parseNetwork.
+type parsedNetwork struct {
+	// object is the parsed object. After a change the cache has another object.
+	object *infrav1.IngotNetwork
+	host   pxe.Host
+	ok     bool
 }
 
-// given is what onNetwork says. Networks are few and change seldom, and so are not read for
-// each packet.
-func (d *Directory) given(network *infrav1.IngotNetwork) (pxe.Host, bool) {
-	if known, there := d.networks.Load(network.Name); there && known.(*read).from == network {
-		return known.(*read).host, known.(*read).ok
+// parsedNetwork returns the result of parseNetwork. Networks are few and change seldom, so that they
+// are not parsed for each packet.
+func (d *Directory) parsedNetwork(network *infrav1.IngotNetwork) (pxe.Host, bool) {
+	if known, found := d.networks.Load(network.Name); found && known.(*parsedNetwork).object == network {
+		return known.(*parsedNetwork).host, known.(*parsedNetwork).ok
 	}
-	now := &read{from: network}
-	now.host, now.ok = onNetwork(network)
-	// They are shared, and appended to (addIPv6).
-	now.host.DNS, now.host.NTP = slices.Clip(now.host.DNS), slices.Clip(now.host.NTP)
-	d.networks.Store(network.Name, now)
-	return now.host, now.ok
+	parsed := &parsedNetwork{object: network}
+	parsed.host, parsed.ok = parseNetwork(network)
+	// The slices are shared, and addIPv6 appends to them.
+	parsed.host.DNS, parsed.host.NTP = slices.Clip(parsed.host.DNS), slices.Clip(parsed.host.NTP)
+	d.networks.Store(network.Name, parsed)
+	return parsed.host, parsed.ok
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Ticket is the secret part of the address of the host's CD image, for the order that
-// it has now. Without an order it is good for nothing.
+// Ticket returns the secret part of the URL of the host's CD image, for its present order. Without an
+// order it is not valid.
 func Ticket(keys token.Keys, host *infrav1.IngotHost) string {
-	return keys.Disc(host.Spec.BootMACAddress, discClaims(host))
+	return keys.MediaToken(host.Spec.BootMACAddress, mediaClaims(host))
 }
 
-func discClaims(host *infrav1.IngotHost) token.Claims {
+func mediaClaims(host *infrav1.IngotHost) token.Claims {
 	claims := token.Claims{Namespace: host.Namespace, Host: host.Name}
 	if order := host.Spec.Order; order != nil {
 		claims.OrderID, claims.Attempt = order.ID, order.Attempt
@@ -29,12 +29,11 @@ func discClaims(host *infrav1.IngotHost) token.Claims {
 	return claims
 }
 
-// Disc implements pxe.DiscDirectory: an image is given as long as the host boots by
-// virtual media, the order that its ticket was made for is open, and no agent has come
-// for it. Once one has it needs no image any more, and another agent with a token of the
-// same order would have both revoked.
+// Disc implements pxe.DiscDirectory. It returns the image while the host boots by virtual media, the
+// order of the ticket is open, and no agent works on it. A second agent with a token of the same order
+// would have both revoked.
 func (d *Directory) Disc(ticket string) (pxe.Host, bool) {
-	address, ok := token.DiscMAC(ticket)
+	address, ok := token.MediaTokenMAC(ticket)
 	if !ok {
 		return pxe.Host{}, false
 	}
@@ -51,7 +50,7 @@ func (d *Directory) Disc(ticket string) (pxe.Host, bool) {
 	plan := d.plan(host)
 	switch {
 	case isDuplicate(host), host.Spec.BootMethod != infrav1.BootMethodVirtualMedia, plan.Kind != pxe.Agent, host.Spec.Order.AgentKey != "",
-		!d.Keys.IsDisc(ticket, address, discClaims(host)):
+		!d.Keys.IsMediaToken(ticket, address, mediaClaims(host)):
 		return pxe.Host{}, false
 	}
 	return pxe.Host{Namespace: host.Namespace, Name: host.Name, MAC: mac, Plan: plan}, true

@@ -68,7 +68,7 @@ func TestDisc(t *testing.T) {
 				return
 			}
 			claims, err := d.Keys.Verify(got.Plan.Agent.Token.Reveal())
-			if err != nil || claims.OrderID != orderID || claims.Purpose != token.Install || claims.Way != token.ByDisc || !claims.Expiry.Equal(now.Add(token.Lifetime)) {
+			if err != nil || claims.OrderID != orderID || claims.Purpose != token.Install || claims.Delivery != token.ByVirtualMedia || !claims.Expiry.Equal(now.Add(token.Lifetime)) {
 				t.Errorf("token for %+v, %v", claims, err)
 			}
 			if got.MAC.String() != mac || got.Plan.Kind != pxe.Agent || got.Plan.Agent.Server == "" {
@@ -98,8 +98,8 @@ func TestTokenByTheWay(t *testing.T) {
 				t.Errorf("%s, token: %v; want %s, %v", got.Way, got.Token != "", want.way, want.token)
 			}
 			if want.token {
-				if claims, err := d.Keys.Verify(host.Plan.Agent.Token.Reveal()); err != nil || claims.Way != token.ByNetwork {
-					t.Errorf("a token of the network says %q, %v", claims.Way, err)
+				if claims, err := d.Keys.Verify(host.Plan.Agent.Token.Reveal()); err != nil || claims.Delivery != token.ByNetwork {
+					t.Errorf("a token of the network says %q, %v", claims.Delivery, err)
 				}
 			}
 		})

@@ -26,10 +26,10 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/status,verbs=patch
 
-// action of the events of this package: what was being done.
-const action = "RecordBoot"
+// eventAction is the action of this package's events.
+const eventAction = "RecordBoot"
 
-// Recorder writes boots into the status of their hosts. All fields are needed.
+// Recorder writes boots into the status of their hosts. All fields are required.
 type Recorder struct {
 	Client client.Client
 	// Live reads from the API server.
@@ -37,8 +37,8 @@ type Recorder struct {
 	Recorder events.EventRecorder
 }
 
-// Record keeps boots that are over; a host that is gone or paused has none. An error means that
-// some are not kept: all may be recorded again.
+// Record records finished boots. It skips hosts that are deleted or paused. After an error all boots may
+// be recorded again.
 func (r *Recorder) Record(ctx context.Context, boots []bootlog.Boot) error {
 	var errs []error
 	for _, b := range boots {
@@ -54,7 +54,7 @@ func (r *Recorder) Record(ctx context.Context, boots []bootlog.Boot) error {
 			errs = append(errs, err)
 			continue
 		}
-		r.tell(host, b, record)
+		r.warnStopped(host, b, record)
 	}
 	return errors.Join(errs...)
 }
@@ -63,7 +63,7 @@ func isOutcome(o bootlog.Outcome) bool {
 	return o == bootlog.RanAgent || o == bootlog.WentToDisk || o == bootlog.Stopped
 }
 
-// End says how the order ended for which the host was booted last.
+// End records how the order of the host's last boot ended.
 func (r *Recorder) End(ctx context.Context, host client.ObjectKey, at time.Time, succeeded bool) error {
 	outcome := infrav1.BootFailed
 	if succeeded {
@@ -73,8 +73,8 @@ func (r *Recorder) End(ctx context.Context, host client.ObjectKey, at time.Time,
 	return err
 }
 
-// change writes the boots of a host where they change. It returns the host, nil when
-// there is none or nothing changed.
+// change writes the boots of a host if they change. It returns the host, or nil if it is deleted or
+// nothing changed.
 func (r *Recorder) change(ctx context.Context, key client.ObjectKey, next func([]infrav1.BootRecord) []infrav1.BootRecord) (*infrav1.IngotHost, error) {
 	host := &infrav1.IngotHost{}
 	changed := false
@@ -92,33 +92,33 @@ func (r *Recorder) change(ctx context.Context, key client.ObjectKey, next func([
 		}
 		return r.Client.Status().Patch(ctx, host, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	})
-	// What the schema does not take would not be taken the next time either.
+	// Boots that the schema rejects would be rejected again.
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || err == nil && !changed {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("boots of host %s: %w", key, err)
+		return nil, fmt.Errorf("record boots of host %s: %w", key, err)
 	}
 	return host, nil
 }
 
-// isPaused says whether nobody may write to the host now, whether or not its controller
-// has told it already (I10, M43). What it boots meanwhile is not kept.
+// isPaused reports whether the host must not be written, even if its controller has not shown that yet
+// (I10, M43).
 func isPaused(host *infrav1.IngotHost) bool {
 	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
 	return moving || annotations.HasPaused(host) || conditions.IsTrue(host, infrav1.PausedCondition)
 }
 
-// tell says in an event that a boot which was to run the agent did not come so far.
-func (r *Recorder) tell(host *infrav1.IngotHost, b bootlog.Boot, record infrav1.BootRecord) {
+// warnStopped records an event if a boot that should run the agent stopped before.
+func (r *Recorder) warnStopped(host *infrav1.IngotHost, b bootlog.Boot, record infrav1.BootRecord) {
 	if host == nil || b.Outcome != bootlog.Stopped || host.Spec.Order == nil {
 		return
 	}
 	trouble := ""
 	if record.Trouble != "" {
-		trouble = " The last thing that could not be given to it: " + record.Trouble + "."
+		trouble = " Last failed request: " + record.Trouble + "."
 	}
-	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootStopped, action,
-		"A network boot by %s stopped after %s, and the agent did not come to run.%s Ingot powers the host off at the agent's deadline and tries again; look at the console of the server",
+	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootStopped, eventAction,
+		"A network boot (%s) stopped after %s, before the agent ran.%s Ingot powers the host off at the agent's deadline and retries. Check the server's console.",
 		record.Firmware, record.Stages[len(record.Stages)-1].Name, trouble)
 }

@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
+
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
@@ -17,6 +17,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,23 +28,23 @@ import (
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 )
 
-// Path is where a manager takes boots, beside the agent API.
+// Path is the path to which boot servers send boots, on the listener of the agent API.
 const Path = "/boot/v1/log"
 
 const (
-	// sealHeader carries the seal of the time in atHeader and of the SHA-256 of the body
-	// in sumHeader: who has not the key has nothing of a body read.
+	// sealHeader carries the seal of atHeader (the time) and sumHeader (the SHA-256 of the body):
+	// the body of a client without the key is not read.
 	sealHeader = "Ingot-Seal"
 	atHeader   = "Ingot-At"
 	sumHeader  = "Ingot-SHA256"
 	// maxBody bounds a batch, in bytes.
 	maxBody = 1 << 20
-	// maxSkew is how far the clocks may be apart, and how long what somebody recorded
-	// could be sent again: it would say the same again.
+	// maxSkew is the maximum difference of the clocks. A recorded request can be repeated for so
+	// long, without effect.
 	maxSkew = 10 * time.Minute
 	// callTimeout bounds one call.
 	callTimeout = 30 * time.Second
-	// maxAtOnce bounds the batches that are worked on: boot servers try again.
+	// maxAtOnce bounds the batches that are processed at once; boot servers retry.
 	maxAtOnce = 4
 )
 
@@ -52,7 +53,7 @@ type batch struct {
 	Boots []bootlog.Boot `json:"boots"`
 }
 
-// sealed is what the seal covers: never what another seal of the same key does.
+// sealed returns the sealed message. Its prefix separates it from other messages sealed with the key.
 func sealed(at, sum string) []byte { return []byte("ingot boot log\n" + at + "\n" + sum) }
 
 func sumOf(body []byte) string {
@@ -60,11 +61,11 @@ func sumOf(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Handler takes boots from boot servers. It must not be copied.
+// Handler receives boots from boot servers. It must not be copied.
 type Handler struct {
-	// Record keeps them.
+	// Record stores the boots.
 	Record func(context.Context, []bootlog.Boot) error
-	// Sealed says whether the key that boot servers share sealed a message.
+	// Sealed reports whether a message was sealed with the key that boot servers share.
 	Sealed func(message, sum []byte) bool
 	Clock  clock.PassiveClock
 	Log    logr.Logger
@@ -78,13 +79,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only POST", http.StatusMethodNotAllowed)
 		return
 	}
-	if why := h.refuses(r.Header); why != "" {
-		http.Error(w, why, http.StatusForbidden)
+	if reason := h.checkSeal(r.Header); reason != "" {
+		http.Error(w, reason, http.StatusForbidden)
 		return
 	}
 	defer h.busy.Add(-1)
 	if h.busy.Add(1) > maxAtOnce {
-		http.Error(w, "too much to do", http.StatusServiceUnavailable)
+		http.Error(w, "too many requests", http.StatusServiceUnavailable)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -93,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if sumOf(body) != r.Header.Get(sumHeader) {
-		http.Error(w, "not what was sealed", http.StatusForbidden)
+		http.Error(w, "the body differs from the sealed one", http.StatusForbidden)
 		return
 	}
 	var in batch
@@ -102,15 +103,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.Record(r.Context(), in.Boots); err != nil {
-		h.Log.Error(err, "Could not keep boots of hosts")
-		http.Error(w, "not all could be kept", http.StatusServiceUnavailable)
+		h.Log.Error(err, "Could not record boots of hosts")
+		http.Error(w, "not all boots could be recorded", http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// refuses says why a request is not a boot server's, before its body is read.
-func (h *Handler) refuses(header http.Header) string {
+// checkSeal returns why a request is not from a boot server, or "".
+func (h *Handler) checkSeal(header http.Header) string {
 	stamp := header.Get(atHeader)
 	seal, err := base64.StdEncoding.DecodeString(header.Get(sealHeader))
 	if err != nil || !h.Sealed(sealed(stamp, header.Get(sumHeader)), seal) {
@@ -123,28 +124,28 @@ func (h *Handler) refuses(header http.Header) string {
 	return ""
 }
 
-// errPin: the manager's key is none of those pinned.
+// errPin means that the manager's key is not pinned.
 var errPin = errors.New("the manager's TLS key is not the pinned one")
 
-// Sender hands boots to a manager. Close it at the end.
+// Sender sends boots to a manager. Close it at the end.
 type Sender struct {
 	seal func([]byte) []byte
 	now  func() time.Time
 	http *http.Client
 }
 
-// SenderConfig configures a Sender. All fields are needed.
+// SenderConfig configures a Sender. All fields are required.
 type SenderConfig struct {
 	// Dial connects to the agent API.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Pins of its key.
+	// Pins are the pins of the agent API's keys.
 	Pins []token.Pin
-	// Seal authenticates a message by the key that the manager has too.
+	// Seal authenticates a message with the key that the manager has too.
 	Seal func(message []byte) []byte
 	Now  func() time.Time
 }
 
-// NewSender makes a Sender.
+// NewSender returns a Sender.
 func NewSender(c SenderConfig) *Sender {
 	return &Sender{seal: c.Seal, now: c.Now, http: &http.Client{
 		Timeout: callTimeout,
@@ -152,7 +153,7 @@ func NewSender(c SenderConfig) *Sender {
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.Dial(ctx) },
 			TLSClientConfig: &tls.Config{
 				MinVersion: tls.VersionTLS13,
-				// The pin is checked instead, as agents do; clocks and names do not count.
+				// As for agents, only the pin is checked, not names or dates.
 				InsecureSkipVerify: true, //nolint:gosec // VerifyConnection checks the pin
 				VerifyConnection:   func(state tls.ConnectionState) error { return verify(state, c.Pins) },
 			},
@@ -167,18 +168,16 @@ func verify(state tls.ConnectionState, pins []token.Pin) error {
 		return errPin
 	}
 	got := token.PinOf(state.PeerCertificates[0].RawSubjectPublicKeyInfo)
-	for _, pin := range pins {
-		if subtle.ConstantTimeCompare([]byte(got), []byte(pin)) == 1 {
-			return nil
-		}
+	if slices.Contains(pins, got) { // pins are public: no constant time needed
+		return nil
 	}
 	return errPin
 }
 
-// Close lets the connection go.
+// Close closes idle connections.
 func (s *Sender) Close() { s.http.CloseIdleConnections() }
 
-// Send hands boots over. It is a bootlog.Options.Deliver.
+// Send sends boots. It is a bootlog.Options.Deliver.
 func (s *Sender) Send(ctx context.Context, boots []bootlog.Boot) error {
 	body, err := json.Marshal(batch{Boots: boots})
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *Sender) Send(ctx context.Context, boots []bootlog.Boot) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://ingot-agent-api"+Path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("hand boots over: %w", err)
+		return fmt.Errorf("send boots: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	at, sum := s.now().UTC().Format(time.RFC3339Nano), sumOf(body)
@@ -195,12 +194,12 @@ func (s *Sender) Send(ctx context.Context, boots []bootlog.Boot) error {
 	req.Header.Set(sealHeader, base64.StdEncoding.EncodeToString(s.seal(sealed(at, sum))))
 	res, err := s.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("hand boots over: %w", err)
+		return fmt.Errorf("send boots: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody))
 	if res.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("hand boots over: the manager answered %d", res.StatusCode)
+		return fmt.Errorf("send boots: the manager returned status %d", res.StatusCode)
 	}
 	return nil
 }

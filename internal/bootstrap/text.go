@@ -14,21 +14,20 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Keys of a bootstrap Secret: the data, and its format, without which it is cloud-config.
+// Keys of a bootstrap Secret: the data, and its format. Without a format it is cloud-config.
 const (
 	ValueKey  = "value"
 	FormatKey = "format"
 )
 
-// ErrNotText says that no installed system can be given the data.
+// ErrNotText means that the data cannot be given to an installed system.
 var ErrNotText = errors.New("the bootstrap data is not text")
 
-// gzipMagic begins a member of a gzip file (RFC 1952 section 2.3.1).
+// gzipMagic is the start of a gzip member (RFC 1952 section 2.3.1).
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// Text is bootstrap data as it goes onto a disk: what is under gzip, which cloud-init reads
-// and some providers write, is unpacked. On its way it is text, so that what is not UTF-8,
-// or longer than MaxBootstrapBytes, is ErrNotText.
+// Text returns bootstrap data as it is written to a disk. It unpacks gzip, which cloud-init reads and some
+// providers write. It returns ErrNotText for data that is not UTF-8 or longer than MaxBootstrapBytes.
 func Text(data []byte) (string, error) {
 	text := data
 	if bytes.HasPrefix(data, gzipMagic) {
@@ -38,7 +37,7 @@ func Text(data []byte) (string, error) {
 		}
 	}
 	if !utf8.Valid(text) {
-		return "", fmt.Errorf("%w: it must be UTF-8, plain or under gzip", ErrNotText)
+		return "", fmt.Errorf("%w: it must be UTF-8, plain or gzipped", ErrNotText)
 	}
 	return string(text), nil
 }
@@ -46,14 +45,14 @@ func Text(data []byte) (string, error) {
 func unpack(data []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%w: it begins as gzip and is none: %w", ErrNotText, err)
+		return nil, fmt.Errorf("%w: invalid gzip header: %w", ErrNotText, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, agentapi.MaxBootstrapBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w: it cannot be unpacked: %w", ErrNotText, err)
+		return nil, fmt.Errorf("%w: unpack gzip: %w", ErrNotText, err)
 	}
 	if len(text) > agentapi.MaxBootstrapBytes {
-		return nil, fmt.Errorf("%w: unpacked it is longer than the %d bytes that can be handed out", ErrNotText, agentapi.MaxBootstrapBytes)
+		return nil, fmt.Errorf("%w: unpacked it is longer than %d bytes", ErrNotText, agentapi.MaxBootstrapBytes)
 	}
 	return text, nil
 }

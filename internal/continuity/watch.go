@@ -19,18 +19,17 @@ import (
 )
 
 const (
-	// MaxGap is how long no manager may have renewed the Lease for the watch to go on. A Pod
-	// that is replaced, or a replica that takes over, is faster. No one restores a backup
-	// that is younger.
+	// MaxGap is the maximum time between two renewals for the watch to continue. A replaced Pod or a
+	// new leader is faster. Nobody restores a backup that is younger.
 	MaxGap = time.Minute
-	// Interval of the renewals.
+	// Interval is the time between two renewals.
 	Interval = 10 * time.Second
-	// retry is how soon a renewal that failed is tried again.
+	// retry is the delay after a failed renewal.
 	retry = time.Second
 )
 
-// Watch keeps the Lease. All exported fields are needed. It is a manager.Runnable of the
-// leader, and safe for concurrent use.
+// Watch keeps the Lease. All exported fields are required. It is a manager.Runnable of the leader, and
+// safe for concurrent use.
 type Watch struct {
 	Client client.Client
 	// Live reads from the API server.
@@ -40,22 +39,22 @@ type Watch struct {
 	Namespace, Name string
 
 	mu sync.Mutex
-	// since is the answer; zero: the Lease was not read yet. renewed is what was last seen in
-	// the Lease. began is when this process was first asked.
+	// since is the result; zero before the Lease was read. renewed is the last renewal seen in the
+	// Lease. began is when this process was first asked.
 	since, renewed, began time.Time
-	// tried: the Lease was asked for.
+	// tried: a renewal was tried.
 	tried bool
 }
 
-// Known reports whether the Lease was asked for, so that Since is more than a guess.
+// Known reports whether a renewal was tried, so that Since is more than a guess.
 func (w *Watch) Known() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.tried || w.Namespace == ""
 }
 
-// Since returns the time since which managers have watched without a gap. Until the Lease is
-// read, that is when this process began.
+// Since returns the time since which managers have watched without a gap. Before the Lease was read, that
+// is the start of this process.
 func (w *Watch) Since() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +67,8 @@ func (w *Watch) Since() time.Time {
 	return w.began
 }
 
-// Look returns Since as the Lease shows it now. A replica that does not lead, and so does not
-// renew the Lease, finds the time of the leader. An error is the API server's.
+// Look returns Since by the present Lease. A replica that is not the leader, and so does not renew the
+// Lease, gets the time of the leader. It returns errors of the API server.
 func (w *Watch) Look(ctx context.Context) (time.Time, error) {
 	w.mu.Lock()
 	leads := !w.renewed.IsZero() || !w.since.IsZero()
@@ -80,20 +79,20 @@ func (w *Watch) Look(ctx context.Context) (time.Time, error) {
 	lease := &coordinationv1.Lease{}
 	err := w.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}, lease)
 	if client.IgnoreNotFound(err) != nil {
-		return time.Time{}, fmt.Errorf("the Lease that shows that a manager is at work: %w", err)
+		return time.Time{}, fmt.Errorf("read Lease %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	return after(state{}, leaseState(lease), w.Clock.Now()).since, nil
 }
 
-// Break begins the watch again: the caller has seen state that went back in time.
+// Break starts the watch again: the caller has seen state that went back in time.
 func (w *Watch) Break() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since, w.renewed = w.Clock.Now(), time.Time{}
 }
 
-// Start renews the Lease until ctx ends. Without a namespace, as outside of a Pod, there is
-// none, and what is older than the process is confirmed at every start.
+// Start renews the Lease until ctx ends. Without a namespace, as outside of a Pod, there is no Lease, and
+// state that is older than the process is confirmed at every start.
 func (w *Watch) Start(ctx context.Context) error {
 	if w.Namespace == "" {
 		<-ctx.Done()
@@ -109,7 +108,7 @@ func (w *Watch) Start(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			wait = retry
 			if !apierrors.IsConflict(err) {
-				log.Error(err, "Could not renew the Lease that shows that a manager is at work")
+				log.Error(err, "Could not renew the Lease")
 			}
 		}
 		select {
@@ -120,7 +119,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 }
 
-// renew reads the Lease and writes it again.
+// renew reads the Lease and writes it.
 func (w *Watch) renew(ctx context.Context) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
 	err := w.Live.Get(ctx, client.ObjectKeyFromObject(lease), lease)
@@ -146,16 +145,16 @@ func (w *Watch) renew(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.since.Equal(was.since) { // else Break was called meanwhile: the next renewal writes that
+	if w.since.Equal(was.since) { // else Break was called meanwhile, and the next renewal writes its time
 		w.since, w.renewed = next.since, next.renewed
 	}
 	if !next.since.Equal(was.since) {
-		ctrl.LoggerFrom(ctx).Info("State of hosts from before this time is confirmed at the servers before Ingot acts on it", "since", w.since)
+		ctrl.LoggerFrom(ctx).Info("Ingot confirms older state of hosts at the servers before it acts on it", "since", w.since)
 	}
 	return nil
 }
 
-// state of the watch: since when it has no gap, and when it was renewed last.
+// state is since when the watch has no gap, and when it was last renewed.
 type state struct{ since, renewed time.Time }
 
 func leaseState(lease *coordinationv1.Lease) state {
@@ -165,8 +164,8 @@ func leaseState(lease *coordinationv1.Lease) state {
 	return state{since: lease.Spec.AcquireTime.Time, renewed: lease.Spec.RenewTime.Time}
 }
 
-// after is what a renewal makes of the watch, by what this process knows (zero: it has just
-// started) and what it found in the Lease. Times in a Lease have microseconds.
+// after returns the state after a renewal, by what this process knows (zero after its start) and what it
+// found in the Lease. Times in a Lease have microseconds.
 func after(known, found state, now time.Time) state {
 	next := state{since: now.Truncate(time.Microsecond), renewed: now.Truncate(time.Microsecond)}
 	switch gap := now.Sub(found.renewed); {
@@ -176,7 +175,7 @@ func after(known, found state, now time.Time) state {
 		}
 	case known.renewed.IsZero(): // Break was called
 		next.since = known.since
-	case !found.renewed.Before(known.renewed): // what this process wrote, or another manager since
+	case !found.renewed.Before(known.renewed): // written by this process or, later, by another manager
 		next.since = found.since
 	}
 	return next

@@ -1,17 +1,17 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enrollment makes IngotHosts for unknown clients: servers without an IngotHost that
-// report themselves from a network of mode Discover. Such a host waits for a person;
-// what is done to it then, and that nothing is before, is the inventory's to say.
+// Package enrollment creates IngotHosts for unknown machines: servers without an IngotHost that
+// report themselves from a network of mode Discover. Such a host waits for approval; inventory
+// decides what happens to it then.
 //
-// A report is a stranger's word: it never changes an object that is there, makes one
-// host at most, and no more hosts wait on a network than its maxHosts. Replicas enrol
-// one after the other, by optimistic lock on the network's status.
+// A report is not trusted: it never changes an existing object and creates at most one host, and at
+// most maxHosts hosts wait on a network. Replicas enroll one machine after the other, by optimistic
+// locking of the network's status.
 //
-// It must not know tokens, packets or BMCs.
+// The package does not depend on tokens, packets or BMCs.
 //
 //	registrar := &enrollment.Registrar{Client: c, Live: mgr.GetAPIReader(), Recorder: r, Clock: clock.RealClock{}}
-//	key, err := registrar.Enrol(ctx, enrollment.Report{Network: "rack-a", MAC: mac, Facts: facts})
-//	if wait, ok := enrollment.Later(err); ok { … }
+//	key, err := registrar.Enroll(ctx, enrollment.Report{Network: "rack-a", MAC: mac, Facts: facts})
+//	if wait, ok := enrollment.RetryAfter(err); ok { … }
 package enrollment

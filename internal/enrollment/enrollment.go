@@ -4,6 +4,7 @@
 package enrollment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,48 +33,49 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks/status,verbs=patch
 
-// action of the events of this package: what was being done.
-const action = "EnrolHost"
+// eventAction is the action of this package's events.
+const eventAction = "EnrollHost"
 
 const (
-	// settling is how long an enrolment may be under way before the next one does not
-	// wait for it any more: whoever wrote it down is gone.
-	settling = 30 * time.Second
-	// soon is when to ask again while another replica is at it.
-	soon = 2 * time.Second
-	// full is when to ask again while the network takes nobody in.
-	full = time.Minute
+	// enrollTimeout is how long one enrollment may take before the next machine stops waiting for
+	// it: the replica that started it is gone.
+	enrollTimeout = 30 * time.Second
+	// retrySoon is the retry interval while another replica enrolls a machine.
+	retrySoon = 2 * time.Second
+	// retryFull is the retry interval while the network enrolls no machines.
+	retryFull = time.Minute
 )
 
-// ErrRefused: the report enrols nobody, now or later.
-var ErrRefused = errors.New("not enrolled")
+// ErrRejected means that the report enrolls no host, now or later.
+var ErrRejected = errors.New("not enrolled")
 
-// later asks for patience.
-type later struct {
-	after time.Duration
-	why   string
+// retryError means that the machine may report again.
+type retryError struct {
+	after  time.Duration
+	reason string
 }
 
-func (l later) Error() string { return "not enrolled yet: " + l.why }
+func (e retryError) Error() string { return "not enrolled yet: " + e.reason }
 
-// Later says after what time the report may be made again; false: the error is another.
-func Later(err error) (time.Duration, bool) {
-	l, ok := errors.AsType[later](err)
-	return l.after, ok
+// RetryAfter returns how long to wait before the report is repeated, or false if err is another
+// error.
+func RetryAfter(err error) (time.Duration, bool) {
+	e, ok := errors.AsType[retryError](err)
+	return e.after, ok
 }
 
-// Report is what a machine says of itself.
+// Report is what an unknown machine reports about itself.
 type Report struct {
-	// Network is the IngotNetwork on which it booted, MAC the address by which it did.
+	// Network is the IngotNetwork on which it booted, MAC the address of the NIC that booted.
 	Network, MAC string
-	// Source is the address that it speaks from; zero: not known.
+	// Source is the client's address; zero if unknown.
 	Source netip.Addr
-	// Key names the key that it speaks with.
+	// Key is the hash of the client's TLS key.
 	Key   string
 	Facts infrav1.IngotHardwareSpec
 }
 
-// Registrar enrols. All fields are needed, but for Pace and WatchFilterValue.
+// Registrar enrolls hosts. All fields but RateLimiter and WatchFilterValue are required.
 type Registrar struct {
 	// Client reads from a cache with the indexes of package index.
 	Client client.Client
@@ -81,55 +83,54 @@ type Registrar struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// Pace bounds what reports cost; nil: nothing does.
-	Pace *Pace
-	// WatchFilterValue is the label by which this manager looks after hosts; empty: it looks
-	// after all.
+	// RateLimiter limits the cost of reports; nil: there is no limit.
+	RateLimiter *RateLimiter
+	// WatchFilterValue is the watch-filter label of this manager's hosts; empty: it reconciles all.
 	WatchFilterValue string
 }
 
-// Enrol returns the host of the machine that reports itself, and makes it where there
-// is none. Errors: ErrRefused with the reason, one that Later knows, or the API
-// server's. What the cache can tell is not read live: the network's status is written by
-// optimistic lock, and a cache that lags costs another try.
-func (r *Registrar) Enrol(ctx context.Context, report Report) (client.ObjectKey, error) {
-	if err := r.Pace.enter(report, r.Clock.Now()); err != nil {
+// Enroll returns the host of the machine that reports itself, and creates it if there is none. It
+// returns ErrRejected with the reason, an error that RetryAfter knows, or one of the API server. It
+// reads from the cache where it can: the network's status is written with optimistic locking, so
+// that an old cache costs another try.
+func (r *Registrar) Enroll(ctx context.Context, report Report) (client.ObjectKey, error) {
+	if err := r.RateLimiter.checkReport(report, r.Clock.Now()); err != nil {
 		return client.ObjectKey{}, err
 	}
 	network := &infrav1.IngotNetwork{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: report.Network}, network); err != nil {
 		if apierrors.IsNotFound(err) {
-			return client.ObjectKey{}, fmt.Errorf("%w: network %s does not exist", ErrRefused, report.Network)
+			return client.ObjectKey{}, fmt.Errorf("%w: network %s does not exist", ErrRejected, report.Network)
 		}
-		return client.ObjectKey{}, fmt.Errorf("network %s: %w", report.Network, err)
+		return client.ObjectKey{}, fmt.Errorf("read network %s: %w", report.Network, err)
 	}
 	discover := network.Spec.Discover
 	switch {
 	case network.Spec.Mode != infrav1.DHCPModeDiscover || discover == nil:
-		return client.ObjectKey{}, fmt.Errorf("%w: network %s is not of mode Discover any more", ErrRefused, report.Network)
+		return client.ObjectKey{}, fmt.Errorf("%w: network %s no longer has mode Discover", ErrRejected, report.Network)
 	case report.Source.IsValid() && !within(discover.Range, report.Source):
-		return client.ObjectKey{}, fmt.Errorf("%w: %s is not an address that is lent to unknown machines", ErrRefused, report.Source)
+		return client.ObjectKey{}, fmt.Errorf("%w: %s is not an address for unknown machines", ErrRejected, report.Source)
 	case !slices.ContainsFunc(report.Facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == report.MAC }):
-		return client.ObjectKey{}, fmt.Errorf("%w: the machine that reports itself has no NIC with the address %s that booted", ErrRefused, report.MAC)
+		return client.ObjectKey{}, fmt.Errorf("%w: the machine reports no NIC with the MAC address %s that booted", ErrRejected, report.MAC)
 	}
-	known, err := r.known(ctx, report)
+	known, err := r.findHost(ctx, report)
 	if err != nil || known != nil {
 		return ptr.Deref(known, client.ObjectKey{}), err
 	}
-	if err := r.room(ctx, network, report.Facts); err != nil {
+	if err := r.checkCapacity(ctx, network, report.Facts); err != nil {
 		return client.ObjectKey{}, err
 	}
-	if err := r.Pace.look(network.Name, discover.PerMinute, r.Clock.Now()); err != nil {
+	if err := r.RateLimiter.checkRead(network.Name, discover.PerMinute, r.Clock.Now()); err != nil {
 		return client.ObjectKey{}, err
 	}
-	key, there, err := r.choose(ctx, discover.Namespace, report.Facts)
+	key, existing, err := r.chooseName(ctx, discover.Namespace, report.Facts)
 	if err != nil {
 		return key, err
 	}
-	if there != nil {
-		return key, r.complete(ctx, there, report.Facts)
+	if existing != nil {
+		return key, r.createHardware(ctx, existing, report.Facts)
 	}
-	return key, r.enrol(ctx, network, key, report)
+	return key, r.createHost(ctx, network, key, report)
 }
 
 func within(r infrav1.AddressRange, address netip.Addr) bool {
@@ -138,9 +139,9 @@ func within(r infrav1.AddressRange, address netip.Addr) bool {
 	return firstErr == nil && lastErr == nil && !address.Less(first) && !last.Less(address)
 }
 
-// known finds the host of a machine that is registered already: by a boot MAC address,
-// a NIC, or UUID and serial number.
-func (r *Registrar) known(ctx context.Context, report Report) (*client.ObjectKey, error) {
+// findHost returns the host of a registered machine, by a boot MAC address, a NIC, or UUID and
+// serial number; nil if there is none.
+func (r *Registrar) findHost(ctx context.Context, report Report) (*client.ObjectKey, error) {
 	for _, nic := range report.Facts.NICs {
 		hosts := &infrav1.IngotHostList{}
 		if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByMAC: nic.MAC}); err != nil {
@@ -151,21 +152,21 @@ func (r *Registrar) known(ctx context.Context, report Report) (*client.ObjectKey
 				return ptr.To(client.ObjectKeyFromObject(&hosts.Items[i])), nil
 			}
 		}
-		if key, err := r.ofFacts(ctx, index.HardwareByNIC, nic.MAC, r.holds(ctx, report.Facts)); key != nil || err != nil {
+		if key, err := r.findByFacts(ctx, index.HardwareByNIC, nic.MAC, r.trustsFacts(ctx, report.Facts)); key != nil || err != nil {
 			return key, err
 		}
 	}
 	if system := index.System(&infrav1.IngotHardware{Spec: report.Facts}); system != "" {
-		return r.ofFacts(ctx, index.HardwareBySystem, system, r.holds(ctx, report.Facts))
+		return r.findByFacts(ctx, index.HardwareBySystem, system, r.trustsFacts(ctx, report.Facts))
 	}
 	return nil, nil
 }
 
-// ofFacts finds the first host whose facts have the value, and that counts.
-func (r *Registrar) ofFacts(ctx context.Context, field, value string, counts func(client.ObjectKey) (bool, error)) (*client.ObjectKey, error) {
+// findByFacts returns the first host whose facts have the value and for which counts is true.
+func (r *Registrar) findByFacts(ctx context.Context, field, value string, counts func(client.ObjectKey) (bool, error)) (*client.ObjectKey, error) {
 	facts := &infrav1.IngotHardwareList{}
 	if err := r.Client.List(ctx, facts, client.MatchingFields{field: value}); err != nil {
-		return nil, fmt.Errorf("hardware by %s: %w", field, err)
+		return nil, fmt.Errorf("list hardware by %s: %w", field, err)
 	}
 	for i := range facts.Items {
 		key := client.ObjectKeyFromObject(&facts.Items[i])
@@ -178,29 +179,34 @@ func (r *Registrar) ofFacts(ctx context.Context, field, value string, counts fun
 	return nil, nil
 }
 
-// holds says whether a host has a right to what its facts say. One that waits for approval
-// has it by the NIC alone by which it booted: other NICs, UUID and serial number it only
-// told, and what is made up must not keep their machines from being found.
-func (r *Registrar) holds(ctx context.Context, facts infrav1.IngotHardwareSpec) func(client.ObjectKey) (bool, error) {
+// trustsFacts returns a function that reports whether a host's facts identify a machine with the
+// given facts. Those of a host that waits for approval count only if the machine has the NIC that
+// booted: such a machine may have made up its other NICs, UUID and serial number, and must not hide
+// the machines to which they belong.
+func (r *Registrar) trustsFacts(ctx context.Context, facts infrav1.IngotHardwareSpec) func(client.ObjectKey) (bool, error) {
 	return func(key client.ObjectKey) (bool, error) {
 		host := &infrav1.IngotHost{}
 		err := r.Client.Get(ctx, key, host)
 		if apierrors.IsNotFound(err) {
-			return true, nil // its host is about to be made, or gone
+			return true, nil // its host is not created yet, or is gone
 		}
 		if err != nil {
-			return false, fmt.Errorf("host %s: %w", key, err)
+			return false, fmt.Errorf("read host %s: %w", key, err)
 		}
 		if _, enrolled := host.Labels[infrav1.EnrolledLabel]; !enrolled {
 			return true, nil
 		}
-		return slices.ContainsFunc(facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress }), nil
+		return hasNIC(facts, host.Spec.BootMACAddress), nil
 	}
 }
 
-// choose finds the name of the machine's host: the first that is free, or is the
-// machine's already (there).
-func (r *Registrar) choose(ctx context.Context, namespace string, facts infrav1.IngotHardwareSpec) (client.ObjectKey, *infrav1.IngotHost, error) {
+func hasNIC(facts infrav1.IngotHardwareSpec, mac string) bool {
+	return slices.ContainsFunc(facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == mac })
+}
+
+// chooseName returns the first possible name of the machine's host that is free or, with the host
+// itself, that is the machine's already.
+func (r *Registrar) chooseName(ctx context.Context, namespace string, facts infrav1.IngotHardwareSpec) (client.ObjectKey, *infrav1.IngotHost, error) {
 	for _, name := range lifecycle.EnrolledNames(facts) {
 		key := client.ObjectKey{Namespace: namespace, Name: name}
 		host := &infrav1.IngotHost{}
@@ -209,18 +215,18 @@ func (r *Registrar) choose(ctx context.Context, namespace string, facts infrav1.
 			return key, nil, nil
 		}
 		if err != nil {
-			return key, nil, fmt.Errorf("host %s: %w", key, err)
+			return key, nil, fmt.Errorf("read host %s: %w", key, err)
 		}
 		boots := infrav1.IngotHardwareSpec{NICs: []infrav1.HardwareNIC{{MAC: host.Spec.BootMACAddress}}}
 		if lifecycle.SharesNIC(boots, facts) {
 			return key, host, nil
 		}
 	}
-	return client.ObjectKey{}, nil, fmt.Errorf("%w: every name for the machine is another's, or it says nothing by which to name it", ErrRefused)
+	return client.ObjectKey{}, nil, fmt.Errorf("%w: other machines have all names for the machine, or it reports nothing to name it by", ErrRejected)
 }
 
-// complete makes the facts of a host whose enrolment was cut off between the two.
-func (r *Registrar) complete(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
+// createHardware creates the facts of a host. An earlier enrollment may have ended before it did.
+func (r *Registrar) createHardware(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
 	if _, enrolled := host.Labels[infrav1.EnrolledLabel]; !enrolled || !host.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -230,118 +236,111 @@ func (r *Registrar) complete(ctx context.Context, host *infrav1.IngotHost, facts
 	}
 	object.Spec = facts
 	if err := r.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("hardware of %s: %w", client.ObjectKeyFromObject(host), err)
+		return fmt.Errorf("create hardware of host %s: %w", client.ObjectKeyFromObject(host), err)
 	}
 	return nil
 }
 
-// enrol makes the host, when it is its turn.
-func (r *Registrar) enrol(ctx context.Context, network *infrav1.IngotNetwork, key client.ObjectKey, report Report) error {
-	if err := r.turn(ctx, network, key); err != nil {
+// createHost creates the host and its facts, when it is the machine's turn.
+func (r *Registrar) createHost(ctx context.Context, network *infrav1.IngotNetwork, key client.ObjectKey, report Report) error {
+	if err := r.takeTurn(ctx, network, key); err != nil {
 		return err
 	}
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{infrav1.EnrolledLabel: ""},
 	}}
 	if r.WatchFilterValue != "" {
-		host.Labels[clusterv1.WatchLabel] = r.WatchFilterValue // or nobody looks after it (M41)
+		host.Labels[clusterv1.WatchLabel] = r.WatchFilterValue // else no manager reconciles the host (M41)
 	}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = report.MAC, network.Name
 	host.Spec.BootMode = report.Facts.Firmware
 	err := r.Client.Create(ctx, host)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return later{soon, "another replica enrols the machine"}
+		return retryError{retrySoon, "another replica enrolls the machine"}
 	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, action,
-			"The machine with MAC address %s could not be enrolled as IngotHost %s: %s. Correct spec.discover", report.MAC, key, err.Error())
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, eventAction,
+			"Could not enroll the machine with MAC address %s as IngotHost %s: %s. Correct spec.discover.", report.MAC, key, err.Error())
+		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case err != nil:
-		return fmt.Errorf("make host %s: %w", key, err)
+		return fmt.Errorf("create host %s: %w", key, err)
 	}
-	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonEnrolled, action,
-		"An unknown machine (%s %s, serial number %s) booted from network %s: give it spec.bmc and the annotation %s, or delete it",
+	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonEnrolled, eventAction,
+		"Enrolled an unknown machine (%s %s, serial number %s) from network %s. Set spec.bmc and annotate it %s, or delete it.",
 		orUnknown(report.Facts.System.Manufacturer), report.Facts.System.Product, orUnknown(report.Facts.System.SerialNumber), network.Name, inventory.CommandText(infrav1.ApproveAnnotation))
-	return r.complete(ctx, host, report.Facts)
+	return r.createHardware(ctx, host, report.Facts)
 }
 
-func orUnknown(text string) string {
-	if text == "" {
-		return "unknown"
-	}
-	return text
-}
+func orUnknown(text string) string { return cmp.Or(text, "unknown") }
 
-// turn takes the one place that there is at a time, before the host is made: the
-// network's status says who was let in last, and changes by optimistic lock. So no
-// two replicas count the same room.
-func (r *Registrar) turn(ctx context.Context, network *infrav1.IngotNetwork, key client.ObjectKey) error {
+// takeTurn reserves the enrollment for the machine before its host is created. The network's status
+// names the last enrolled host and is written with optimistic locking, so that two replicas never
+// use the same capacity.
+func (r *Registrar) takeTurn(ctx context.Context, network *infrav1.IngotNetwork, key client.ObjectKey) error {
 	now := r.Clock.Now()
-	waiting, last, err := r.waiting(ctx, network)
+	waiting, lastExists, err := r.countWaiting(ctx, network)
 	if err != nil {
 		return err
 	}
 	status := network.Status.Discovery
-	pace := time.Minute / time.Duration(max(network.Spec.Discover.PerMinute, 1))
+	interval := time.Minute / time.Duration(max(network.Spec.Discover.PerMinute, 1))
 	switch {
 	case waiting >= int(network.Spec.Discover.MaxHosts):
-		return r.isFull(network, waiting)
-	case status == nil, status.LastTime.Sub(now) > settling: // by a clock that was ahead then, or that is behind now
-	case !last && status.LastHost != key.Name && now.Before(status.LastTime.Add(settling)):
-		return later{soon, "another machine is being enrolled"}
-	case status.LastHost != key.Name && now.Before(status.LastTime.Add(pace)):
-		return later{max(status.LastTime.Add(pace).Sub(now), time.Second), "too many machines at once"}
+		return r.rejectFull(network, waiting)
+	case status == nil, status.LastTime.Sub(now) > enrollTimeout: // a future time: a clock was or is wrong
+	case !lastExists && status.LastHost != key.Name && now.Before(status.LastTime.Add(enrollTimeout)):
+		return retryError{retrySoon, "another machine is being enrolled"}
+	case status.LastHost != key.Name && now.Before(status.LastTime.Add(interval)):
+		return retryError{max(status.LastTime.Add(interval).Sub(now), time.Second), "too many machines at once"}
 	}
 	base := network.DeepCopy()
 	network.Status.Discovery = &infrav1.DiscoveryStatus{Waiting: ptr.To(int32(waiting + 1)), LastHost: key.Name, LastTime: metav1.NewMicroTime(now)}
 	err = r.Client.Status().Patch(ctx, network, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
-		return later{soon, "another machine is being enrolled"}
+		return retryError{retrySoon, "another machine is being enrolled"}
 	case err != nil:
-		return fmt.Errorf("status of network %s: %w", network.Name, err)
+		return fmt.Errorf("write status of network %s: %w", network.Name, err)
 	}
 	return nil
 }
 
-// room looks in the cache whether the network takes anybody in: while it does not, its
-// machines come again and again. What the cache does not show yet, turn counts. A machine
-// whose own host is among those that wait needs no room: its facts may be missing yet.
-func (r *Registrar) room(ctx context.Context, network *infrav1.IngotNetwork, facts infrav1.IngotHardwareSpec) error {
+// checkCapacity checks in the cache whether the network accepts machines, since waiting machines
+// report again and again. takeTurn counts hosts that the cache does not show yet. A machine whose own
+// host waits for approval is accepted: its facts may be missing yet.
+func (r *Registrar) checkCapacity(ctx context.Context, network *infrav1.IngotNetwork, facts infrav1.IngotHardwareSpec) error {
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByEnrolment: network.Name}); err != nil {
-		return fmt.Errorf("hosts that wait for approval: %w", err)
+		return fmt.Errorf("list hosts that wait for approval: %w", err)
 	}
-	own := func(host infrav1.IngotHost) bool {
-		return slices.ContainsFunc(facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress })
-	}
-	if len(hosts.Items) >= int(network.Spec.Discover.MaxHosts) && !slices.ContainsFunc(hosts.Items, own) {
-		return r.isFull(network, len(hosts.Items))
+	isOwn := func(host infrav1.IngotHost) bool { return hasNIC(facts, host.Spec.BootMACAddress) }
+	if len(hosts.Items) >= int(network.Spec.Discover.MaxHosts) && !slices.ContainsFunc(hosts.Items, isOwn) {
+		return r.rejectFull(network, len(hosts.Items))
 	}
 	return nil
 }
 
-// isFull says so, to people once in a while.
-func (r *Registrar) isFull(network *infrav1.IngotNetwork, waiting int) error {
-	if r.Pace.tell(network.Name, r.Clock.Now()) {
-		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, action,
-			"%d enrolled hosts wait for approval, as many as spec.discover.maxHosts allows: no other machine is enrolled. Approve or delete some, or raise it", waiting)
+// rejectFull reports that the network is full, at most one event per reportFullAgain.
+func (r *Registrar) rejectFull(network *infrav1.IngotNetwork, waiting int) error {
+	if r.RateLimiter.shouldReportFull(network.Name, r.Clock.Now()) {
+		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, eventAction,
+			"%d enrolled hosts wait for approval, the maximum of spec.discover.maxHosts. Ingot enrolls no more machines until you approve or delete hosts, or raise the maximum.", waiting)
 	}
-	return later{full, "too many hosts wait for approval"}
+	return retryError{retryFull, "too many hosts wait for approval"}
 }
 
-// waiting counts the hosts of the network that wait for approval, and says whether the
-// last one enrolled is there: it may have been deleted, or approved, since.
-func (r *Registrar) waiting(ctx context.Context, network *infrav1.IngotNetwork) (count int, last bool, _ error) {
+// countWaiting counts the network's hosts that wait for approval, and reports whether the host
+// enrolled last exists: it may have been deleted, or approved, since.
+func (r *Registrar) countWaiting(ctx context.Context, network *infrav1.IngotNetwork) (count int, lastExists bool, _ error) {
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Live.List(ctx, hosts, client.HasLabels{infrav1.EnrolledLabel}); err != nil {
-		return 0, false, fmt.Errorf("hosts that wait for approval: %w", err)
+		return 0, false, fmt.Errorf("list hosts that wait for approval: %w", err)
 	}
 	for i := range hosts.Items {
 		if hosts.Items[i].Spec.NetworkRef.Name == network.Name {
 			count++
 		}
-		last = last || network.Status.Discovery != nil && hosts.Items[i].Name == network.Status.Discovery.LastHost
+		lastExists = lastExists || network.Status.Discovery != nil && hosts.Items[i].Name == network.Status.Discovery.LastHost
 	}
-	return count, last, nil
+	return count, lastExists, nil
 }

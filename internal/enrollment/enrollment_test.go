@@ -117,8 +117,8 @@ func testOneMachine(t *testing.T, s *site) {
 		wg.Go(func() {
 			r := s.registrar()
 			for {
-				_, err := r.Enrol(t.Context(), report)
-				if _, ok := enrollment.Later(err); !ok {
+				_, err := r.Enroll(t.Context(), report)
+				if _, ok := enrollment.RetryAfter(err); !ok {
 					if err != nil {
 						t.Error(err)
 					}
@@ -166,7 +166,7 @@ func testNotOver(t *testing.T, s *site) {
 	registered := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: s.network.Name, Name: "mine"}}
 	registered.Spec.BootMACAddress, registered.Spec.NetworkRef.Name = s.machine(1).Facts.NICs[1].MAC, "elsewhere"
 	must(t, s.Create(t.Context(), registered))
-	key, err := s.registrar().Enrol(t.Context(), s.machine(1))
+	key, err := s.registrar().Enroll(t.Context(), s.machine(1))
 	if err != nil || key.Name != "mine" {
 		t.Errorf("the second NIC of a host: %s, %v", key, err)
 	}
@@ -176,7 +176,7 @@ func testNotOver(t *testing.T, s *site) {
 	other := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: s.network.Name, Name: "enrolled-" + s.machine(2).Facts.System.UUID}}
 	other.Spec.BootMACAddress, other.Spec.NetworkRef.Name = "02:00:00:00:00:99", s.network.Name
 	must(t, s.Create(t.Context(), other))
-	key, err = s.registrar().Enrol(t.Context(), s.machine(2))
+	key, err = s.registrar().Enroll(t.Context(), s.machine(2))
 	if want := "enrolled-" + strings.ReplaceAll(s.machine(2).MAC, ":", "-"); err != nil || key.Name != want {
 		t.Errorf("name %s, %v; want %s", key, err, want)
 	}
@@ -193,7 +193,7 @@ func testNotOver(t *testing.T, s *site) {
 	report := s.machine(2)
 	report.Facts.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:98"}}
 	report.MAC = "02:00:00:00:00:98"
-	if again, err := s.registrar().Enrol(t.Context(), report); err != nil || again != key {
+	if again, err := s.registrar().Enroll(t.Context(), report); err != nil || again != key {
 		t.Errorf("a known server with new NICs: %s, %v", again, err)
 	}
 	if n := len(s.hosts()); n != 2 {
@@ -206,15 +206,15 @@ func testNotOver(t *testing.T, s *site) {
 func testMadeUpSystem(t *testing.T, s *site) {
 	liar, real := s.machine(1), s.machine(2)
 	liar.Facts.System = real.Facts.System
-	fake, err := s.registrar().Enrol(t.Context(), liar)
+	fake, err := s.registrar().Enroll(t.Context(), liar)
 	must(t, err)
 	s.clock.SetTime(s.clock.Now().Add(time.Hour))
-	key, err := s.registrar().Enrol(t.Context(), real)
+	key, err := s.registrar().Enroll(t.Context(), real)
 	if want := "enrolled-" + strings.ReplaceAll(real.MAC, ":", "-"); err != nil || key.Name != want {
 		t.Errorf("the machine with the UUID: %s, %v; want %s", key, err, want)
 	}
 	for name, report := range map[string]enrollment.Report{fake.Name: liar, key.Name: real} {
-		if again, err := s.registrar().Enrol(t.Context(), report); err != nil || again.Name != name {
+		if again, err := s.registrar().Enroll(t.Context(), report); err != nil || again.Name != name {
 			t.Errorf("again: %s, %v; want %s", again, err, name)
 		}
 	}
@@ -224,15 +224,15 @@ func testMadeUpSystem(t *testing.T, s *site) {
 func testMadeUpNICs(t *testing.T, s *site) {
 	liar, real := s.machine(1), s.machine(2)
 	liar.Facts.NICs = append(liar.Facts.NICs, real.Facts.NICs...)
-	fake, err := s.registrar().Enrol(t.Context(), liar)
+	fake, err := s.registrar().Enroll(t.Context(), liar)
 	must(t, err)
 	s.clock.SetTime(s.clock.Now().Add(time.Hour))
-	key, err := s.registrar().Enrol(t.Context(), real)
+	key, err := s.registrar().Enroll(t.Context(), real)
 	if want := "enrolled-" + real.Facts.System.UUID; err != nil || key.Name != want {
 		t.Errorf("the machine with the NICs: %s, %v; want %s", key, err, want)
 	}
 	for name, report := range map[string]enrollment.Report{fake.Name: liar, key.Name: real} {
-		if again, err := s.registrar().Enrol(t.Context(), report); err != nil || again.Name != name {
+		if again, err := s.registrar().Enroll(t.Context(), report); err != nil || again.Name != name {
 			t.Errorf("again: %s, %v; want %s", again, err, name)
 		}
 	}
@@ -243,7 +243,7 @@ func testMadeUpNICs(t *testing.T, s *site) {
 	must(t, s.Update(t.Context(), host))
 	third := s.machine(3)
 	third.Facts.NICs = append(third.Facts.NICs, liar.Facts.NICs[1])
-	if again, err := s.registrar().Enrol(t.Context(), third); err != nil || again != fake {
+	if again, err := s.registrar().Enroll(t.Context(), third); err != nil || again != fake {
 		t.Errorf("a NIC of an approved host: %s, %v; want %s", again, err, fake)
 	}
 	if n := len(s.hosts()); n != 2 {
@@ -262,8 +262,8 @@ func testRefused(t *testing.T, s *site) {
 		t.Run(name, func(t *testing.T) {
 			report := s.machine(1)
 			change(&report)
-			_, err := s.registrar().Enrol(t.Context(), report)
-			if !errors.Is(err, enrollment.ErrRefused) {
+			_, err := s.registrar().Enroll(t.Context(), report)
+			if !errors.Is(err, enrollment.ErrRejected) {
 				t.Errorf("refused with %v", err)
 			}
 			s.change(func(d *infrav1.NetworkDiscovery) { d.Namespace = s.network.Name })
@@ -275,7 +275,7 @@ func testRefused(t *testing.T, s *site) {
 	must(t, s.Get(t.Context(), client.ObjectKeyFromObject(s.network), s.network))
 	s.network.Spec.Mode, s.network.Spec.Discover = infrav1.DHCPModeReserve, nil
 	must(t, s.Update(t.Context(), s.network))
-	if _, err := s.registrar().Enrol(t.Context(), s.machine(1)); !errors.Is(err, enrollment.ErrRefused) {
+	if _, err := s.registrar().Enroll(t.Context(), s.machine(1)); !errors.Is(err, enrollment.ErrRejected) {
 		t.Errorf("in mode Reserve: %v", err)
 	}
 	if n := len(s.hosts()); n != 0 {
@@ -300,9 +300,9 @@ func testCap(t *testing.T, s *site) {
 			report := s.machine(n)
 			wg.Go(func() {
 				for range 6 {
-					if _, err := s.registrar().Enrol(t.Context(), report); err == nil {
+					if _, err := s.registrar().Enroll(t.Context(), report); err == nil {
 						return
-					} else if _, ok := enrollment.Later(err); !ok {
+					} else if _, ok := enrollment.RetryAfter(err); !ok {
 						t.Error(err)
 						return
 					}
@@ -317,10 +317,10 @@ func testCap(t *testing.T, s *site) {
 	}
 	for n := 0; len(s.hosts()) < most && n < machines; n++ {
 		s.clock.SetTime(s.clock.Now().Add(time.Minute))
-		_, _ = s.registrar().Enrol(t.Context(), s.machine(n))
+		_, _ = s.registrar().Enroll(t.Context(), s.machine(n))
 	}
-	_, err := s.registrar().Enrol(t.Context(), s.machine(machines))
-	if _, ok := enrollment.Later(err); !ok || len(s.hosts()) != most || s.said(infrav1.ReasonEnrolmentRefused) == 0 {
+	_, err := s.registrar().Enroll(t.Context(), s.machine(machines))
+	if _, ok := enrollment.RetryAfter(err); !ok || len(s.hosts()) != most || s.said(infrav1.ReasonEnrolmentRefused) == 0 {
 		t.Errorf("%d hosts, and then %v", len(s.hosts()), err)
 	}
 	// One that is approved makes room.
@@ -328,7 +328,7 @@ func testCap(t *testing.T, s *site) {
 	delete(host.Labels, infrav1.EnrolledLabel)
 	must(t, s.Update(t.Context(), &host))
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	if _, err := s.registrar().Enrol(t.Context(), s.machine(machines)); err != nil {
+	if _, err := s.registrar().Enroll(t.Context(), s.machine(machines)); err != nil {
 		t.Error(err)
 	}
 }
@@ -336,7 +336,7 @@ func testCap(t *testing.T, s *site) {
 func testPace(t *testing.T, s *site) {
 	made := 0
 	for n := range 60 {
-		if _, err := s.registrar().Enrol(t.Context(), s.machine(n)); err == nil {
+		if _, err := s.registrar().Enroll(t.Context(), s.machine(n)); err == nil {
 			made++
 		}
 		s.clock.SetTime(s.clock.Now().Add(time.Second))
@@ -350,11 +350,11 @@ func testPace(t *testing.T, s *site) {
 func testAhead(t *testing.T, s *site) {
 	now := s.clock.Now()
 	s.clock.SetTime(now.Add(24 * time.Hour))
-	if _, err := s.registrar().Enrol(t.Context(), s.machine(1)); err != nil {
+	if _, err := s.registrar().Enroll(t.Context(), s.machine(1)); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.SetTime(now)
-	if _, err := s.registrar().Enrol(t.Context(), s.machine(2)); err != nil {
+	if _, err := s.registrar().Enroll(t.Context(), s.machine(2)); err != nil {
 		t.Error(err)
 	}
 }
@@ -363,7 +363,7 @@ func testAhead(t *testing.T, s *site) {
 func testLabelled(t *testing.T, s *site) {
 	r := s.registrar()
 	r.WatchFilterValue = "mine"
-	if _, err := r.Enrol(t.Context(), s.machine(1)); err != nil {
+	if _, err := r.Enroll(t.Context(), s.machine(1)); err != nil {
 		t.Fatal(err)
 	}
 	if host := s.hosts()[0]; host.Labels[clusterv1.WatchLabel] != "mine" {
@@ -392,12 +392,12 @@ func (c *counted) List(ctx context.Context, list client.ObjectList, opts ...clie
 func testFlood(t *testing.T, s *site) {
 	live := &counted{Reader: s}
 	registrar := s.registrar()
-	registrar.Live, registrar.Pace = live, &enrollment.Pace{}
+	registrar.Live, registrar.RateLimiter = live, &enrollment.RateLimiter{}
 	for n := range 100 {
 		report := s.machine(n)
 		report.Key = "k"
-		_, err := registrar.Enrol(t.Context(), report)
-		if _, ok := enrollment.Later(err); err != nil && !ok {
+		_, err := registrar.Enroll(t.Context(), report)
+		if _, ok := enrollment.RetryAfter(err); err != nil && !ok {
 			t.Fatal(err)
 		}
 	}
@@ -410,7 +410,7 @@ func testFlood(t *testing.T, s *site) {
 	live.reads.Store(0)
 	for n := range 10 {
 		report := s.machine(2000 + n)
-		if _, err := registrar.Enrol(t.Context(), report); err == nil {
+		if _, err := registrar.Enroll(t.Context(), report); err == nil {
 			t.Error("enrolled on a network that is full")
 		}
 	}
@@ -419,20 +419,20 @@ func testFlood(t *testing.T, s *site) {
 	}
 	late := s.machine(0)
 	late.Key = "another"
-	if _, err := registrar.Enrol(t.Context(), late); !errors.Is(err, enrollment.ErrRefused) {
+	if _, err := registrar.Enroll(t.Context(), late); !errors.Is(err, enrollment.ErrRejected) {
 		t.Errorf("a second key with the same token: %v", err)
 	}
 }
 
 // A manager that dies between host and hardware, or before the host.
 func testCutOff(t *testing.T, s *site) {
-	key, err := s.registrar().Enrol(t.Context(), s.machine(1))
+	key, err := s.registrar().Enroll(t.Context(), s.machine(1))
 	must(t, err)
 	facts := &infrav1.IngotHardware{}
 	must(t, s.Get(t.Context(), key, facts))
 	must(t, s.Delete(t.Context(), facts))
 	s.change(func(d *infrav1.NetworkDiscovery) { d.MaxHosts = 1 }) // its own host takes the last place
-	if again, err := s.registrar().Enrol(t.Context(), s.machine(1)); err != nil || again != key {
+	if again, err := s.registrar().Enroll(t.Context(), s.machine(1)); err != nil || again != key {
 		t.Fatalf("%s, %v", again, err)
 	}
 	must(t, s.Get(t.Context(), key, &infrav1.IngotHardware{}))
@@ -440,11 +440,11 @@ func testCutOff(t *testing.T, s *site) {
 	must(t, s.Delete(t.Context(), &s.hosts()[0])) // its turn is in the status, and it is not there
 	must(t, s.Delete(t.Context(), facts))
 	s.clock.SetTime(s.clock.Now().Add(7 * time.Second))
-	if _, err := s.registrar().Enrol(t.Context(), s.machine(2)); err == nil {
+	if _, err := s.registrar().Enroll(t.Context(), s.machine(2)); err == nil {
 		t.Error("the next one does not wait for a machine whose host may be about to be made")
 	}
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	if _, err := s.registrar().Enrol(t.Context(), s.machine(2)); err != nil {
+	if _, err := s.registrar().Enroll(t.Context(), s.machine(2)); err != nil {
 		t.Error(err)
 	}
 }

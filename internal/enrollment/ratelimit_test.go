@@ -12,7 +12,7 @@ import (
 
 // Who may report when: the first key of a token, and not all the time.
 func TestEnter(t *testing.T) {
-	var p Pace
+	var p RateLimiter
 	now := time.Unix(0, 0)
 	for i, step := range []struct {
 		after    time.Duration
@@ -22,22 +22,22 @@ func TestEnter(t *testing.T) {
 		{0, "a", "1", ""},
 		{0, "a", "1", "later"},
 		{0, "b", "2", ""},
-		{between, "a", "1", ""},
-		{between, "a", "2", "refused"},
-		{between, "a", "", "refused"},
-		{between, "a", "1", ""},
-		{remembered, "a", "2", ""}, // another boot, another token
-		{between, "a", "1", "refused"},
+		{reportInterval, "a", "1", ""},
+		{reportInterval, "a", "2", "refused"},
+		{reportInterval, "a", "", "refused"},
+		{reportInterval, "a", "1", ""},
+		{rememberFor, "a", "2", ""}, // another boot, another token
+		{reportInterval, "a", "1", "refused"},
 	} {
 		now = now.Add(step.after)
-		err := p.enter(Report{Network: "n", MAC: step.mac, Key: step.key}, now)
+		err := p.checkReport(Report{Network: "n", MAC: step.mac, Key: step.key}, now)
 		got := ""
-		if wait, ok := Later(err); ok {
+		if wait, ok := RetryAfter(err); ok {
 			got = "later"
 			if wait <= 0 {
 				t.Errorf("step %d: after %s", i, wait)
 			}
-		} else if errors.Is(err, ErrRefused) {
+		} else if errors.Is(err, ErrRejected) {
 			got = "refused"
 		}
 		if got != step.want {
@@ -47,26 +47,26 @@ func TestEnter(t *testing.T) {
 }
 
 func TestEnterIsBounded(t *testing.T) {
-	var p Pace
+	var p RateLimiter
 	now := time.Unix(0, 0)
 	for i := range maxMachines {
-		if err := p.enter(Report{MAC: fmt.Sprint(i)}, now); err != nil {
+		if err := p.checkReport(Report{MAC: fmt.Sprint(i)}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, ok := Later(p.enter(Report{MAC: "more"}, now)); !ok || p.machines.Len() != maxMachines {
-		t.Errorf("%d machines are remembered", p.machines.Len())
+	if _, ok := RetryAfter(p.checkReport(Report{MAC: "more"}, now)); !ok || p.machines.Len() != maxMachines {
+		t.Errorf("%d machines are rememberFor", p.machines.Len())
 	}
-	if err := p.enter(Report{MAC: "more"}, now.Add(remembered)); err != nil || p.machines.Len() != 1 {
-		t.Errorf("%d machines are remembered later, %v", p.machines.Len(), err)
+	if err := p.checkReport(Report{MAC: "more"}, now.Add(rememberFor)); err != nil || p.machines.Len() != 1 {
+		t.Errorf("%d machines are rememberFor later, %v", p.machines.Len(), err)
 	}
 }
 
 func TestLook(t *testing.T) {
-	var p Pace
+	var p RateLimiter
 	now := time.Unix(0, 0)
 	looks := func() (n int) {
-		for p.look("n", 10, now) == nil {
+		for p.checkRead("n", 10, now) == nil {
 			n++
 		}
 		return n
@@ -80,14 +80,14 @@ func TestLook(t *testing.T) {
 			t.Errorf("step %d: %d looks, want %d", i, got, step.want)
 		}
 	}
-	if p.look("another", 1, now) != nil {
+	if p.checkRead("another", 1, now) != nil {
 		t.Error("one network takes another's")
 	}
-	if !p.tell("n", now) || p.tell("n", now.Add(toldAgain-1)) || !p.tell("another", now) || !p.tell("n", now.Add(toldAgain)) {
+	if !p.shouldReportFull("n", now) || p.shouldReportFull("n", now.Add(reportFullAgain-1)) || !p.shouldReportFull("another", now) || !p.shouldReportFull("n", now.Add(reportFullAgain)) {
 		t.Error("people are told too often, or too seldom")
 	}
-	var none *Pace
-	if none.enter(Report{}, now) != nil || none.look("n", 1, now) != nil || !none.tell("n", now) {
+	var none *RateLimiter
+	if none.checkReport(Report{}, now) != nil || none.checkRead("n", 1, now) != nil || !none.shouldReportFull("n", now) {
 		t.Error("without a pace something is refused")
 	}
 }

@@ -16,112 +16,115 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// putOff is an update that the BMC takes at another time, or whose image cannot be read
-// for now. Nothing is counted against the host: it is tried again at growing intervals
-// (I13), though the BMC is well otherwise, and though the ledger has changed meanwhile.
-type putOff struct {
-	// of names the BMC and the wishes: others are tried at once.
-	of    string
-	delay time.Duration
-	until time.Time
-	why   string
-	// slow: it gets on with each try.
+// deferral is an update, or an access to settings and firmware, that is tried again later, at
+// growing intervals (I13). It does not count against the host, and it survives answers of the BMC
+// and changes of the host.
+type deferral struct {
+	// key names the BMC and the desired settings: others are tried at once.
+	key    string
+	delay  time.Duration
+	until  time.Time
+	reason string
+	// slow: each try makes progress.
 	slow bool
-	// failed is how many attempts had failed when it was put off for the last of them.
-	failed int32
+	// attempts is the number of failed attempts when the update was last deferred for a failure.
+	attempts int32
 }
 
-func (v View) putOffOf() string {
+func (v View) deferralKey() string {
 	return v.Target.Address + " " + lifecycle.WishesOf(v.Host)
 }
 
-// putOffUpdate doubles the interval; least is what the BMC asks for.
-func (p *Preparer) putOffUpdate(v View, why string, least time.Duration) {
-	of, last := v.putOffOf(), v.Memory.putOff
-	if last.of != of {
-		last = putOff{of: of}
-	}
-	last.delay, last.why = min(max(2*last.delay, p.Timing.BMCBackoffFirst), p.Timing.BMCBackoffMax), why+
-		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.firmware changes"
-	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, backoffJitter), least), p.Timing.BMCBackoffMax))
-	v.Memory.putOff = last
+// next returns the deferral after one more failure. It doubles the delay, within the limits of the
+// backoff, and waits at least as long as the BMC asks for.
+func (p *Preparer) next(last deferral, reason string, minDelay time.Duration) deferral {
+	last.delay = min(max(2*last.delay, p.Timing.BMCBackoffFirst), p.Timing.BMCBackoffMax)
+	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, backoffJitter), minDelay), p.Timing.BMCBackoffMax))
+	last.reason = reason
+	return last
 }
 
-// space puts the attempt that follows a failed one off for some minutes: what is
-// tried again at once, three times in a row, fails three times, and a host that is given
-// up waits for a person.
-func (p *Preparer) space(v View, decision lifecycle.Decision) {
+func (v View) lastUpdateDeferral() deferral {
+	if last := v.Memory.update; last.key == v.deferralKey() {
+		return last
+	}
+	return deferral{key: v.deferralKey()}
+}
+
+// deferUpdate defers the update for at least minDelay.
+func (p *Preparer) deferUpdate(v View, reason string, minDelay time.Duration) {
+	v.Memory.update = p.next(v.lastUpdateDeferral(), reason+
+		"; Ingot retries at growing intervals of at most 5 minutes, and at once when spec.firmware changes", minDelay)
+}
+
+// deferNextAttempt defers the attempt that follows a failed one by some minutes: three attempts in
+// a row would fail for the same cause, and the host would be given up.
+func (p *Preparer) deferNextAttempt(v View, decision lifecycle.Decision) {
 	if v.Host.Spec.Record == nil || v.Host.Spec.Record.Preparation == nil || !beginsUpdate(decision) {
 		return
 	}
-	preparation, last := v.Host.Spec.Record.Preparation, v.Memory.putOff
-	if preparation.Attempts == 0 || last.of == v.putOffOf() && last.failed == preparation.Attempts {
+	preparation := v.Host.Spec.Record.Preparation
+	if preparation.Attempts == 0 || v.lastUpdateDeferral().attempts == preparation.Attempts {
 		return
 	}
-	p.putOffUpdate(v, preparation.Message, p.Policy.UpdateRead)
-	v.Memory.putOff.failed = preparation.Attempts
+	p.deferUpdate(v, preparation.Message, p.Policy.UpdateRead)
+	v.Memory.update.attempts = preparation.Attempts
 }
 
-// failed puts off the settings and firmware of a BMC that lets them not be read or written
-// while it answers otherwise, at growing intervals (I13): as the BMC's own failure it would
-// be forgotten with the next answer, and keep from the host the work that never waits for
-// settings. The error is returned that says that the BMC itself may be away.
-func (p *Preparer) failed(v View, err error) error {
+// deferAccess defers the settings and firmware of a BMC that answers, but does not let them be read
+// or written. Treated as a failure of the BMC it would be forgotten with the next answer, and would
+// delay work that needs no settings. It returns an error only if the BMC itself may be unreachable.
+func (p *Preparer) deferAccess(v View, err error) error {
 	var rests *bmc.RestError
-	if errors.As(err, &rests) { // nothing was asked
+	if errors.As(err, &rests) { // the BMC was not called
 		return err
 	}
-	of, last := v.putOffOf(), v.Memory.rest
-	slow := errors.Is(err, bmc.ErrUnfinished)
-	if last.of != of || slow {
-		last = putOff{of: of}
+	last, slow := v.Memory.access, errors.Is(err, bmc.ErrUnfinished)
+	if last.key != v.deferralKey() || slow {
+		last = deferral{key: v.deferralKey()}
 	}
 	last.slow = slow
-	last.delay, last.why = min(max(2*last.delay, p.Timing.BMCBackoffFirst), p.Timing.BMCBackoffMax), p.Stable(err.Error())
-	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, backoffJitter), bmc.RetryAfter(err)), p.Timing.BMCBackoffMax))
-	v.Memory.rest = last
-	p.showRest(v)
-	for _, away := range []error{bmc.ErrUnreachable, bmc.ErrTimeout, bmc.ErrCertificate, context.DeadlineExceeded, context.Canceled} {
-		if errors.Is(err, away) {
+	v.Memory.access = p.next(last, p.Stable(err.Error()), bmc.RetryAfter(err))
+	p.showAccess(v)
+	for _, unreachable := range []error{bmc.ErrUnreachable, bmc.ErrTimeout, bmc.ErrCertificate, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, unreachable) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Preparer) succeeded(v View) {
-	v.Memory.rest = putOff{}
-	p.showRest(v)
+func (p *Preparer) clearAccess(v View) {
+	v.Memory.access = deferral{}
+	p.showAccess(v)
 }
 
-// showRest tells what is put off for the present BMC and wishes.
-func (p *Preparer) showRest(v View) {
-	v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem, v.Seen.FirmwareSlow = time.Time{}, "", false
-	if rest := v.Memory.rest; rest.of == v.putOffOf() {
-		v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem, v.Seen.FirmwareSlow = rest.until, rest.why, rest.slow
+// showAccess adds the deferral of the present BMC and desired settings to the observation.
+func (p *Preparer) showAccess(v View) {
+	access := v.Memory.access
+	if access.key != v.deferralKey() {
+		access = deferral{}
 	}
+	v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem, v.Seen.FirmwareSlow = access.until, access.reason, access.slow
 }
 
-// await puts the update off until the host is woken, or a poll later.
-func (p *Preparer) await(v View, why string) {
-	last := v.Memory.putOff
-	if of := v.putOffOf(); last.of != of {
-		last = putOff{of: of}
-	}
-	last.until, last.why = p.Clock.Now().Add(p.Poll), why
-	v.Memory.putOff = last
+// awaitJob defers the update until the host is woken, or for one poll interval.
+func (p *Preparer) awaitJob(v View, reason string) {
+	last := v.lastUpdateDeferral()
+	last.until, last.reason = p.Clock.Now().Add(p.Poll), reason
+	v.Memory.update = last
 }
 
-// PutOff is the decision in place of one to begin an update, or to read the firmware for
-// it, which may be a hundred requests, where the update is not to be begun yet.
+// PutOff replaces a decision to begin an update, or to read the firmware for one, which may take a
+// hundred requests, while the update is deferred.
 func (p *Preparer) PutOff(v View, decision lifecycle.Decision) (instead lifecycle.Decision, off bool) {
-	p.space(v, decision)
-	last := v.Memory.putOff
-	if !beginsUpdate(decision) || last.of != v.putOffOf() || !v.Seen.Now.Before(last.until) {
+	p.deferNextAttempt(v, decision)
+	last := v.Memory.update
+	if !beginsUpdate(decision) || last.key != v.deferralKey() || !v.Seen.Now.Before(last.until) {
 		return decision, false
 	}
 	decision.Step, decision.Event, decision.Reason = lifecycle.Wait{Until: last.until}, corev1.EventTypeWarning, infrav1.ReasonPreparing
-	decision.Message = "an update of firmware is put off: " + last.why
+	decision.Message = "the firmware update waits: " + last.reason
 	return decision, true
 }
 

@@ -1,14 +1,14 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package firmware takes the steps by which a host gets the BIOS settings and the
-// firmware that spec.bios and spec.firmware ask for. inventory decides each of them;
-// this package reads the BMC, writes to it, and notes in the ledger what came of it.
+// Package firmware brings a host's BIOS settings and firmware to spec.bios and spec.firmware.
+// inventory decides each step; this package reads the BMC, writes to it, and records the outcome in
+// the host.
 //
-// It must not know how a host lives otherwise: power, orders, claims and conditions are
-// package host's, which calls it in each reconcile with a View of the host, and keeps
-// its Memory. Nothing waits in here for a server or for a BMC that takes long: images are
-// read beside the workers, by Works, and the host is woken at the end.
+// Package host handles the rest of a host's lifecycle (power, orders, claims, conditions). In each
+// reconcile it calls this package with a View of the host, whose Memory it keeps. No call waits for
+// a slow server or BMC: Works reads and pushes images in the background, and wakes the host at the
+// end.
 //
 //	preparer := &firmware.Preparer{Live: reader, BMC: r, Works: &r.works, Save: r.patchLocked, ...}
 //	view := firmware.View{Host: host, Target: target, Seen: &observation, Memory: &memory}

@@ -10,66 +10,70 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/slots"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
 const (
-	// maxRead bounds an image that is read for its checksum only, and maxKept one that is
-	// kept to be pushed, in bytes; the largest that makers offer for one component have
-	// about 500 MiB.
+	// maxRead bounds an image that is read for its checksum only, maxKept one that is kept for a
+	// push, in bytes. The largest images of vendors have about 500 MiB.
 	maxRead = 4 << 30
 	maxKept = 1 << 30
-	// MaxDisk bounds what is in the directory for temporary files, in bytes: images that
-	// are kept, and the copies that drivers make of them while they push (bmc/vendor).
+	// MaxDisk bounds the directory for temporary files, in bytes: kept images, and the copies that
+	// drivers make of them during a push (bmc/vendor).
 	MaxDisk = 2 << 30
-	// roomStep is the room that an image of unknown length takes at once.
-	roomStep = 64 << 20
-	// stallPart of the time for an image may pass without a byte of it: a minute of the
-	// quarter of an hour.
+	// reserveStep is how much disk is reserved at once for an image of unknown length.
+	reserveStep = 64 << 20
+	// stallPart is the part of FirmwareDownload without a byte after which a download is given up:
+	// with the default of 15 minutes, one minute.
 	stallPart = 15
+	// imagesAtOnce bounds the images that are read at the same time, imagesPerKey those from one
+	// server or for the hosts of one namespace: a server that never answers must leave slots to
+	// the others.
+	imagesAtOnce = 4
+	imagesPerKey = 2
 )
 
-// errNoImage: the image cannot be read for now. That says nothing of host or wish.
+// errNoImage means that the image cannot be read at present, through no fault of host or spec.
 var errNoImage = errors.New("the image cannot be read")
 
-// imageKey names an image: the same file may be read for its checksum, and kept.
+// imageKey identifies an image. The same file may be read for its checksum, and kept for a push.
 type imageKey struct {
 	url, checksum string
 	keep          bool
 }
 
-// image is a file at a URL that is being read, or was.
+// image is a file that is being read, or was read.
 type image struct {
-	// begun: it is being read, and waits for its turn no more.
-	begun bool
-	// waiting hosts are told of the end.
+	// started: the download has its slot.
+	started bool
+	// waiting are the hosts to wake at the end.
 	waiting map[types.NamespacedName]bool
-	// at is when the reading ended; zero: it has not.
+	// at is when the download ended; zero while it runs.
 	at  time.Time
 	err error
 
-	// file of an image that is kept, size bytes of it; it has no name any more, so that
-	// nothing of it outlives the process.
+	// file is the kept image of size bytes. It has no name, so that it ends with the process.
 	file *os.File
 	size int64
-	// room is what it has of MaxDisk: itself, and the copy of the driver that pushes it.
-	room int64
-	// pushes under way, and what drops the image once there were none for a while.
+	// reserved is its part of MaxDisk: itself, and the copy of the driver that pushes it.
+	reserved int64
+	// pushes is the number of running pushes. idle drops the image after a time without any.
 	pushes int
 	idle   *time.Timer
 }
 
-// checkImage says whether the image was read, and what is wrong with it, errNoImage or
-// for good; it begins to read it where nobody has. BMCs check what they are given by the
-// maker's signature, not whether it is the file that was meant.
+// checkImage reports whether the image was read, with errNoImage or a permanent error. It starts to
+// read an unknown image. BMCs check the vendor's signature, but not whether it is the desired file.
 func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
 	now, w := p.Clock.Now(), p.Works
 	w.mu.Lock()
@@ -84,68 +88,66 @@ func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
 			known.waiting[v.key()] = true
 			return false, nil
 		}
-		delete(known.waiting, v.key()) // who has heard of a failure has it tried again
+		delete(known.waiting, v.key()) // after this failure the host's next call retries
 		return true, known.err
 	}
 	if w.images == nil {
 		w.images = map[imageKey]*image{}
+		w.downloads = &slots.Limiter[string]{Total: imagesAtOnce, PerKey: imagesPerKey}
 	}
-	begun := &image{waiting: map[types.NamespacedName]bool{v.key(): true}}
-	w.images[key] = begun
-	w.goes(func(ctx context.Context) { p.readImage(ctx, key, v.Host.Namespace, begun) })
+	added := &image{waiting: map[types.NamespacedName]bool{v.key(): true}}
+	w.images[key] = added
+	w.start(func(ctx context.Context) { p.readImage(ctx, key, v.Host.Namespace, added) })
 	return false, nil
 }
 
-// waitsForTurn says whether the reading of an image has not begun.
-func (w *Works) waitsForTurn(key imageKey) bool {
+// waitsForSlot reports whether the download of an image has no slot yet.
+func (w *Works) waitsForSlot(key imageKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.images[key]
-	return known != nil && known.at.IsZero() && !known.begun
+	return known != nil && known.at.IsZero() && !known.started
 }
 
-// readImage waits for its turn, as long as the manager lives, and then takes its time at
-// most. The namespace is that of the host for which it was asked first.
-func (p *Preparer) readImage(ctx context.Context, key imageKey, namespace string, begun *image) {
+// readImage waits for a slot, and then reads the image. namespace is that of the first host that
+// needs it.
+func (p *Preparer) readImage(ctx context.Context, key imageKey, namespace string, into *image) {
 	w := p.Works
-	leave, err := w.queue.enter(ctx, hostOf(key.url), namespace)
+	release, err := w.downloads.Acquire(ctx, "server "+hostOf(key.url), "namespace "+namespace)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errNoImage, err)
 	} else {
 		w.mu.Lock()
-		begun.begun = true
+		into.started = true
 		w.mu.Unlock()
-		err = p.fetchInTime(ctx, key, begun)
-		leave()
+		err = p.fetchInTime(ctx, key, into)
+		release()
 	}
 	w.mu.Lock()
-	begun.at, begun.err = p.Clock.Now(), err
+	into.at, into.err = p.Clock.Now(), err
 	if err != nil || !key.keep {
-		w.drop(begun)
+		w.drop(into)
 	} else {
-		w.room -= begun.room - 2*begun.size
-		begun.room = 2 * begun.size
-		w.rest(key, begun, p.Timing.FirmwareResult)
+		w.diskUsed -= into.reserved - 2*into.size
+		into.reserved = 2 * into.size
+		w.scheduleDrop(key, into, p.Timing.FirmwareResult)
 	}
-	var waiting []types.NamespacedName
-	for host := range begun.waiting {
-		waiting = append(waiting, host)
-	}
+	waiting := slices.Collect(maps.Keys(into.waiting))
 	w.mu.Unlock()
 	for _, host := range waiting {
 		p.wake(host)
 	}
 }
 
-// fetchInTime reads an image within its time, and no longer than its server sends some of
-// it now and then.
+// fetchInTime reads an image within FirmwareDownload. It gives up after a part of that time without
+// a byte (stallPart).
 func (p *Preparer) fetchInTime(ctx context.Context, key imageKey, into *image) error {
 	stall := p.Timing.FirmwareDownload / stallPart
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Timing.FirmwareDownload, fmt.Errorf("%w: %s did not send all of it within %s", errNoImage, hostOf(key.url), p.Timing.FirmwareDownload))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timing.FirmwareDownload, fmt.Errorf("%w: %s did not send the whole file within %s", errNoImage, hostOf(key.url), p.Timing.FirmwareDownload))
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	stalled := time.AfterFunc(stall, func() { giveUp(fmt.Errorf("%w: %s sent nothing of it for %s", errNoImage, hostOf(key.url), stall)) })
+	stalled := time.AfterFunc(stall, func() { giveUp(fmt.Errorf("%w: %s sent no data for %s", errNoImage, hostOf(key.url), stall)) })
 	defer stalled.Stop()
 	err := p.fetch(ctx, key, into, func() { stalled.Reset(stall) })
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errNoImage) {
@@ -154,18 +156,18 @@ func (p *Preparer) fetchInTime(ctx context.Context, key imageKey, into *image) e
 	return err
 }
 
-// drop gives an image's room back. The lock is held.
+// drop removes the file of an image and its reservation. The caller holds the lock.
 func (w *Works) drop(i *image) {
-	w.room -= i.room
-	i.room = 0
+	w.diskUsed -= i.reserved
+	i.reserved = 0
 	if i.file != nil {
 		_ = i.file.Close()
 		i.file = nil
 	}
 }
 
-// rest has a kept image dropped once nobody has pushed it for so long. The lock is held.
-func (w *Works) rest(key imageKey, i *image, age time.Duration) {
+// scheduleDrop drops a kept image after a time without pushes. The caller holds the lock.
+func (w *Works) scheduleDrop(key imageKey, i *image, age time.Duration) {
 	i.idle = time.AfterFunc(age, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -176,48 +178,48 @@ func (w *Works) rest(key imageKey, i *image, age time.Duration) {
 	})
 }
 
-// reserve takes room for an image of so many bytes in all, at the cost of those that nobody
+// reserve reserves disk for size bytes of an image and a copy. If needed, it drops images without
 // pushes.
 func (w *Works) reserve(i *image, size int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, other := range w.images {
-		if w.room-i.room+2*size > MaxDisk && other.file != nil && !other.at.IsZero() && other.pushes == 0 && len(other.waiting) == 0 {
+		if w.diskUsed-i.reserved+2*size > MaxDisk && other.file != nil && !other.at.IsZero() && other.pushes == 0 && len(other.waiting) == 0 {
 			other.idle.Stop()
 			delete(w.images, key)
 			w.drop(other)
 		}
 	}
-	if w.room-i.room+2*size > MaxDisk {
-		return fmt.Errorf("%w: there is no room for it beside the images for other hosts", errNoImage)
+	if w.diskUsed-i.reserved+2*size > MaxDisk {
+		return fmt.Errorf("%w: images for other hosts use the disk space", errNoImage)
 	}
-	w.room += 2*size - i.room
-	i.room = 2 * size
+	w.diskUsed += 2*size - i.reserved
+	i.reserved = 2 * size
 	return nil
 }
 
-// growing takes room for an image of unknown length as it comes: all that it might need
-// would leave none for others.
+// growing reserves disk for an image of unknown length while it arrives. Reserving the maximum would
+// leave nothing for others.
 type growing struct {
 	io.Writer
 	works *Works
 	image *image
-	// n bytes were written, and there is room for up to.
-	n, up int64
+	// written bytes, of which reserved have a reservation.
+	written, reserved int64
 }
 
-// Write implements io.Writer. Its error is errNoImage.
+// Write returns errNoImage if there is no disk space.
 func (g *growing) Write(b []byte) (int, error) {
-	if g.n += int64(len(b)); g.n > g.up {
-		g.up = min((g.n/roomStep+1)*roomStep, maxKept)
-		if err := g.works.reserve(g.image, g.up); err != nil {
+	if g.written += int64(len(b)); g.written > g.reserved {
+		g.reserved = min((g.written/reserveStep+1)*reserveStep, maxKept)
+		if err := g.works.reserve(g.image, g.reserved); err != nil {
 			return 0, err
 		}
 	}
 	return g.Writer.Write(b)
 }
 
-// hostOf is all of a URL that may be shown.
+// hostOf returns the only part of a URL that messages may show.
 func hostOf(text string) string {
 	if address, err := url.Parse(text); err == nil {
 		return address.Host
@@ -225,16 +227,16 @@ func hostOf(text string) string {
 	return "its URL"
 }
 
-// fetch reads the file, compares the checksum, where one is given, and keeps the file, if
-// it is to be. What a server or a network fails at is errNoImage; a query, which may hold
-// a signature, is not repeated. came is told of each piece.
-func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came func()) error {
+// fetch reads the file, compares the checksum if there is one, and keeps the file if key.keep is
+// set. It returns errNoImage for failures of a server or network. Errors omit the query of the URL,
+// which may hold a signature. onRead is called for each piece.
+func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, onRead func()) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, key.url, nil)
 	if err != nil {
-		return errors.New("read the image: spec.firmware has no URL that can be read")
+		return errors.New("read image: spec.firmware has an invalid URL")
 	}
 	if p.HTTP == nil {
-		return fmt.Errorf("%w: this manager reads none", errNoImage)
+		return fmt.Errorf("%w: this manager has no image sources", errNoImage)
 	}
 	response, err := p.HTTP.Do(request)
 	var why *url.Error
@@ -242,7 +244,7 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came fu
 		err = why.Err
 	}
 	if errors.Is(err, httpd.ErrSourceNotAllowed) {
-		return fmt.Errorf("read the image: --image-sources of the manager does not allow its URL, a redirect of it or the address behind %s", request.URL.Hostname())
+		return fmt.Errorf("read image: --image-sources of the manager does not allow its URL, a redirect, or the IP address of %s", request.URL.Hostname())
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", errNoImage, request.URL.Host, err)
@@ -250,9 +252,9 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came fu
 	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.StatusCode >= http.StatusInternalServerError, response.StatusCode == http.StatusTooManyRequests:
-		return fmt.Errorf("%w: %s answers %s", errNoImage, request.URL.Host, response.Status)
+		return fmt.Errorf("%w: %s returned %s", errNoImage, request.URL.Host, response.Status)
 	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("read the image: its server answers %s", response.Status)
+		return fmt.Errorf("read image: the server returned %s", response.Status)
 	}
 	digest, limit := sha256.New(), int64(maxRead)
 	to := io.Writer(digest)
@@ -260,7 +262,7 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came fu
 		if limit = maxKept; response.ContentLength >= 0 {
 			limit = min(limit, response.ContentLength)
 		}
-		file, err := p.keep(into, response.ContentLength)
+		file, err := p.createFile(into, response.ContentLength)
 		if err != nil {
 			return err
 		}
@@ -269,7 +271,7 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came fu
 			to = &growing{Writer: to, works: p.Works, image: into}
 		}
 	}
-	n, err := io.Copy(to, io.LimitReader(pieces{response.Body, came}, limit+1))
+	n, err := io.Copy(to, io.LimitReader(readObserver{response.Body, onRead}, limit+1))
 	switch {
 	case errors.Is(err, errNoImage):
 		return err
@@ -278,36 +280,35 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came fu
 	case n > limit:
 		return tooLarge(limit)
 	case n == 0:
-		return errors.New("read the image: the file is empty")
+		return errors.New("read image: the file is empty")
 	}
 	if got := "sha256:" + hex.EncodeToString(digest.Sum(nil)); key.checksum != "" && got != key.checksum {
-		return fmt.Errorf("the image at the URL has checksum %s, and spec.firmware says %s", got, key.checksum)
+		return fmt.Errorf("check image: its checksum is %s, but spec.firmware has %s", got, key.checksum)
 	}
 	into.size = n
 	return nil
 }
 
-// pieces tells of each piece that is read.
-type pieces struct {
+// readObserver calls onRead for each piece that is read.
+type readObserver struct {
 	io.Reader
-	came func()
+	onRead func()
 }
 
-// Read implements io.Reader.
-func (r pieces) Read(b []byte) (int, error) {
+func (r readObserver) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if n > 0 {
-		r.came()
+		r.onRead()
 	}
 	return n, err
 }
 
 func tooLarge(limit int64) error {
-	return fmt.Errorf("read the image: it is larger than %d MiB", limit>>20)
+	return fmt.Errorf("read image: it is larger than %d MiB", limit>>20)
 }
 
-// keep makes the file of an image; length is what its server says, negative: nothing.
-func (p *Preparer) keep(into *image, length int64) (*os.File, error) {
+// createFile creates the file of an image. length is negative if the server does not report it.
+func (p *Preparer) createFile(into *image, length int64) (*os.File, error) {
 	if length > maxKept {
 		return nil, tooLarge(maxKept)
 	}
@@ -316,18 +317,13 @@ func (p *Preparer) keep(into *image, length int64) (*os.File, error) {
 	}
 	file, err := os.CreateTemp("", "firmware-")
 	if err != nil {
-		return nil, fmt.Errorf("%w: keep it: %w", errNoImage, err)
+		return nil, fmt.Errorf("%w: create temporary file: %w", errNoImage, err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: keep it: %w", errNoImage, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("%w: unlink temporary file: %w", errNoImage, err), file.Close())
 	}
 	p.Works.mu.Lock()
 	defer p.Works.mu.Unlock()
 	into.file = file
 	return file, nil
-}
-
-// imageOf names the image of a component, to be pushed or to be read only.
-func imageOf(component infrav1.FirmwareComponent, keep bool) imageKey {
-	return imageKey{component.URL, component.Checksum, keep}
 }

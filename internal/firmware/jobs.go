@@ -12,89 +12,88 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/internal/slots"
 )
 
-// pushesAtOnce bounds how many images are on their way to BMCs at the same time: the
-// library that pushes to Supermicro X11 boards holds each in memory (64 MiB at most there).
+// pushesAtOnce bounds the images that are pushed at the same time: the library that pushes to
+// Supermicro X11 boards holds each in memory (64 MiB at most there).
 const pushesAtOnce = 4
 
-// Works are what goes on beside the workers, and what is known of it, since a slow server
-// or a slow BMC would keep a worker for minutes (I13): images of firmware are read, each
-// once however many hosts wait for it, and pushed to BMCs. All of it may be lost with the
-// process: images are read again, and of a push the ledger tells the next manager. The
-// zero value is ready.
+// Works runs jobs in the background, since a slow server or BMC would block a worker for minutes
+// (I13). It reads each image of firmware once, however many hosts need it, and pushes images to
+// BMCs. Its state may be lost with the process: images are read again, and the host's record shows
+// the next manager a push. The zero value is ready.
 type Works struct {
 	mu sync.Mutex
-	// ctx of all works, which cancel ends; both are there once base was asked for.
-	ctx     context.Context // ends with the manager's
+	// ctx is the context of all jobs, and cancel ends it. jobContext creates both.
+	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	images map[imageKey]*image
-	queue  queue
-	// room is what is taken of MaxDisk.
-	room int64
-	// taken are the BMCs to which images are taken to be pushed: before a push is in the
-	// books its ledger is written, and many workers may be there at once.
-	taken  map[string]bool
-	pushes map[types.NamespacedName]*push
-	// unsent are the pushes of which the BMC surely never heard, until their hosts are
-	// looked at.
+	images    map[imageKey]*image
+	downloads *slots.Limiter[string]
+	// diskUsed is how many bytes of MaxDisk are reserved.
+	diskUsed int64
+	// pushTargets are the BMCs for which an image was acquired. A push is in pushes only after its
+	// record was written, and several workers may be at that point at once.
+	pushTargets map[string]bool
+	pushes      map[types.NamespacedName]*push
+	// unsent holds the pushes that never reached their BMC, until the host is reconciled.
 	unsent map[types.NamespacedName]unsentPush
-	// woken are the hosts that wait for nothing any more, until they are looked at: one
-	// that is being reconciled at that moment would forget it.
+	// woken holds the hosts whose wait has ended, until they are reconciled: a reconcile that is
+	// running would overwrite the news.
 	woken map[types.NamespacedName]bool
 }
 
 type unsentPush struct {
-	why string
-	// least is how long the BMC asks to be left alone.
-	least time.Duration
+	reason string
+	// minDelay is the delay that the BMC asks for.
+	minDelay time.Duration
 }
 
 // push is an image on its way to a BMC.
 type push struct {
-	// place is the BMC, whichever of its systems the host is.
-	place  string
+	// target is the BMC, whichever of its systems the host is.
+	target string
 	size   int64
 	sent   atomic.Int64
 	cancel context.CancelFunc
 }
 
-// percent of the image that was given to the driver. The last is the BMC's answer.
+// percent returns how much of the image the driver has read, at most 99: the BMC's answer is missing.
 func (u *push) percent() int { return int(min(u.sent.Load()*100/max(u.size, 1), 99)) }
 
-// Start is the manager's way to end the works: it returns once its context and then they
-// have ended. Works that nobody starts end by their own deadlines.
+// Start implements manager.Runnable: it ends the jobs with ctx, and returns when they have ended.
+// Without Start, jobs end by their own deadlines.
 func (w *Works) Start(ctx context.Context) error {
 	<-ctx.Done()
 	w.mu.Lock()
-	w.base()
+	w.jobContext()
 	w.cancel()
 	w.mu.Unlock()
 	w.running.Wait()
 	return nil
 }
 
-// base is the context of all works. The lock is held.
-func (w *Works) base() context.Context {
+// jobContext returns the context of all jobs. The caller holds the lock.
+func (w *Works) jobContext() context.Context {
 	if w.ctx == nil {
 		w.ctx, w.cancel = context.WithCancel(context.Background())
 	}
 	return w.ctx
 }
 
-// goes lets a work go on beside the worker. The lock is held.
-func (w *Works) goes(work func(ctx context.Context)) {
-	ctx := w.base()
-	if ctx.Err() != nil { // nobody waits for it any more
-		go work(ctx)
+// start runs a job in the background. The caller holds the lock.
+func (w *Works) start(job func(ctx context.Context)) {
+	ctx := w.jobContext()
+	if ctx.Err() != nil { // Start waits no more
+		go job(ctx)
 		return
 	}
-	w.running.Go(func() { work(ctx) })
+	w.running.Go(func() { job(ctx) })
 }
 
-// Pushing says whether an image is being pushed for a host, and how much of it was.
+// Pushing reports whether an image is being pushed for a host, and the percentage.
 func (w *Works) Pushing(host types.NamespacedName) (percent int, pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,22 +104,22 @@ func (w *Works) Pushing(host types.NamespacedName) (percent int, pushing bool) {
 	return u.percent(), true
 }
 
-// PushingTo names the host for which an image is being pushed to the target's BMC, which
-// is asked nothing else meanwhile: a call would wait for the end of the push.
+// PushingTo returns the host for which an image is being pushed to the target's BMC. Other calls to
+// that BMC would wait for the end of the push.
 func (w *Works) PushingTo(target bmc.Target) (host types.NamespacedName, pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for host, u := range w.pushes {
-		if u.place == target.Place() {
+		if u.target == target.Place() {
 			return host, true
 		}
 	}
 	return types.NamespacedName{}, false
 }
 
-// Cancel breaks off the push for a host, of which nothing is noted any more: whoever
-// finds its record later sees that it was cut off; nor is anything kept for it, which may
-// be another of its name the next time. It says whether there is one still.
+// Cancel cancels the push for a host, and reports whether there was one. The push records nothing:
+// the next reader of the host's record sees that it was interrupted. Works forgets the host, whose
+// name a new host may get.
 func (w *Works) Cancel(host types.NamespacedName) (pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -220,7 +220,7 @@ func TestPush(t *testing.T) {
 			if err := s.ObservePush(v); err != nil || v.Seen.Update.State != lifecycle.UpdateUnknown {
 				t.Errorf("after the push: %v, %+v", err, v.Seen.Update)
 			}
-			if got := memory.putOff.why; (got == "") != (tc.putOff == "") || !strings.Contains(got, tc.putOff) {
+			if got := memory.update.reason; (got == "") != (tc.putOff == "") || !strings.Contains(got, tc.putOff) {
 				t.Errorf("put off for %q, want %q", got, tc.putOff)
 			}
 		})
@@ -238,8 +238,8 @@ func (s *shop) pushes(memory *Memory, step lifecycle.StartUpdate, before func())
 		}
 	}
 	must(s.Execute(s.t.Context(), s.view(memory), step))
-	if s.saves != 0 || !strings.Contains(memory.putOff.why, "to push it to the BMC") || strings.Contains(memory.putOff.why, "secret") {
-		s.t.Errorf("%d saves, put off for %q while the image is fetched", s.saves, memory.putOff.why)
+	if s.saves != 0 || !strings.Contains(memory.update.reason, "to push it to the BMC") || strings.Contains(memory.update.reason, "secret") {
+		s.t.Errorf("%d saves, put off for %q while the image is fetched", s.saves, memory.update.reason)
 	}
 	<-s.woken
 	*memory = Memory{address: "redfish://bmc/Systems/1", reading: &lifecycle.FirmwareReading{IDs: map[string]string{"BIOS": "/inventory/7"}}}
@@ -331,21 +331,21 @@ func TestRoom(t *testing.T) {
 		}
 		i.file, i.size = file, size
 		w.images[imageKey{name, "", true}] = i
-		w.rest(imageKey{name, "", true}, i, time.Hour)
+		w.scheduleDrop(imageKey{name, "", true}, i, time.Hour)
 		return i
 	}
 	a := imageKey{"a", "", true}
 	if keep("a", 400*mebi) == nil || keep("b", 400*mebi) == nil {
 		t.Fatal("there is no room for two images")
 	}
-	first, why := w.take(a, "1")
+	first, why := w.acquireImage(a, "1")
 	if first == nil {
 		t.Fatal(why)
 	}
-	if again, why := w.take(a, "2"); again == nil {
+	if again, why := w.acquireImage(a, "2"); again == nil {
 		t.Errorf("no second push of an image: %s", why)
 	}
-	if more, why := w.take(a, "3"); more != nil || !strings.Contains(why, "no room") {
+	if more, why := w.acquireImage(a, "3"); more != nil || !strings.Contains(why, "use the disk space") {
 		t.Errorf("a third push beside another image: %q", why)
 	}
 	if keep("too large beside a", 600*mebi) != nil {
@@ -354,18 +354,18 @@ func TestRoom(t *testing.T) {
 	if w.images[imageKey{"b", "", true}] != nil {
 		t.Error("an image that nobody pushes takes the room of one that is wanted")
 	}
-	w.giveBack(a, first, "1", &Preparer{Timing: timing.Timing{FirmwareResult: time.Hour}})
-	w.giveBack(a, first, "2", &Preparer{Timing: timing.Timing{FirmwareResult: time.Nanosecond}})
+	w.releaseImage(a, first, "1", time.Hour)
+	w.releaseImage(a, first, "2", time.Nanosecond)
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "the room to be given back", func(context.Context) (string, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.room == 0 {
+		if w.diskUsed == 0 {
 			return "", nil
 		}
-		return fmt.Sprintf("%d bytes stay taken", w.room), nil
+		return fmt.Sprintf("%d bytes stay taken", w.diskUsed), nil
 	})
-	if keep("the largest", maxKept) == nil || w.room > MaxDisk {
-		t.Errorf("the largest image finds no room, or %d bytes are taken", w.room)
+	if keep("the largest", maxKept) == nil || w.diskUsed > MaxDisk {
+		t.Errorf("the largest image finds no room, or %d bytes are taken", w.diskUsed)
 	}
 }
 
@@ -406,14 +406,14 @@ func TestFetch(t *testing.T) {
 		{"without a checksum", imageKey{good, "", true}, false, ""},
 		{"read only", imageKey{good, checksum, false}, false, ""},
 		{"of a length not told", imageKey{claims.URL + "/unknown", "", true}, false, ""},
-		{"another", imageKey{good, "sha256:" + strings.Repeat("0", 64), true}, false, "has checksum sha256:"},
+		{"another", imageKey{good, "sha256:" + strings.Repeat("0", 64), true}, false, "its checksum is sha256:"},
 		{"too large", imageKey{claims.URL + "/huge", "", true}, false, "larger than 1024 MiB"},
 		{"empty", imageKey{claims.URL + "/empty", "", true}, false, "empty"},
 		{"not there", imageKey{claims.URL + "/gone", "", true}, false, "404"},
 		{"cut short", imageKey{claims.URL + "/cut", "", true}, true, "unexpected EOF"},
 		{"a server that fails", imageKey{claims.URL + "/down", "", true}, true, "502"},
 		{"no server", imageKey{"http://127.0.0.1:1/x?signature=secret", "", true}, true, "127.0.0.1:1"},
-		{"no URL", imageKey{"http://%zz", "", true}, false, "no URL"},
+		{"no URL", imageKey{"http://%zz", "", true}, false, "invalid URL"},
 		{"not allowed", imageKey{"http://169.254.169.254/latest?signature=secret", "", true}, false, "--image-sources of the manager"},
 		{"a redirect that is not allowed", imageKey{claims.URL + "/away", "", true}, false, "--image-sources of the manager"},
 	} {
@@ -439,8 +439,8 @@ func TestFetch(t *testing.T) {
 			if tc.key.keep && err == nil {
 				want = 2 * int64(len("an image"))
 			}
-			if s.Works.room != want {
-				t.Errorf("%d bytes are taken, want %d", s.Works.room, want)
+			if s.Works.diskUsed != want {
+				t.Errorf("%d bytes are accepted, want %d", s.Works.diskUsed, want)
 			}
 		})
 	}

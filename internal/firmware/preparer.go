@@ -22,20 +22,20 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// ErrStale: the host has changed since it was read, and the reconcile starts over.
+// ErrStale means that the host has changed since it was read: the reconcile must start over.
 var ErrStale = errors.New("the host has changed meanwhile")
 
 // BMC makes calls to BMCs.
 type BMC interface {
-	// Do runs calls on the one session with a BMC, within the time that one reconcile
-	// has for it.
+	// Do runs calls in the BMC's session, within the time of one reconcile.
 	Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error
-	// DoWithin is Do within a time of its own, beside the worker: ctx holds the values of the
+	// DoWithin is Do with a limit of its own, outside a worker. ctx holds the values of the
+	// context of Execute.
 	// one that the step was taken with.
 	DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error
 }
 
-// Preparer takes steps. All fields but HTTP are needed; it holds no state of its own.
+// Preparer executes steps. All fields but HTTP are required. It has no state of its own.
 type Preparer struct {
 	// Live reads from the API server.
 	Live   client.Reader
@@ -43,28 +43,26 @@ type Preparer struct {
 	Clock  clock.Clock
 	Policy lifecycle.Policy
 	Timing timing.Timing
-	// Poll is how often a host that waits for nothing else is looked at.
+	// Poll is the interval at which a waiting host is reconciled.
 	Poll time.Duration
-	// HTTP reads images. It asks only where the operator allows, since whoever writes a
-	// host chooses the URL, and fails with httpd.ErrSourceNotAllowed elsewhere; nil: none
-	// are read.
+	// HTTP reads images. Tenants choose the URLs: it must fail with httpd.ErrSourceNotAllowed for
+	// those that the operator does not allow. If it is nil, no image is read.
 	HTTP  *http.Client
 	Works *Works
-	// Save writes a host by optimistic lock on base; a conflict is an error that starts
-	// the reconcile over.
+	// Save writes a host with optimistic locking on base. Its error ends the reconcile.
 	Save func(ctx context.Context, next, base *infrav1.IngotHost) error
-	// Wake ends what the host waits for in its Memory (GoOn), and has it reconciled.
+	// Wake calls Memory.GoOn for a host, and reconciles it.
 	Wake func(host types.NamespacedName)
-	// Warn tells people of something that the decision did not foresee.
+	// Warn records an event that no decision foresaw.
 	Warn func(host *infrav1.IngotHost, reason, message string)
-	// Stable has the same failure read the same each time.
+	// Stable removes what differs each time from the text of a failure.
 	Stable func(text string) string
 }
 
-// backoffJitter is how much is added at random to the delay of an update, as a part of it.
+// backoffJitter is the random part of a delay.
 const backoffJitter = 0.5
 
-// View is a host as one reconcile sees it. Seen and Memory are changed on the way.
+// View is a host in one reconcile. Methods change Seen and Memory.
 type View struct {
 	Host   *infrav1.IngotHost
 	Target bmc.Target
@@ -76,51 +74,50 @@ func (v View) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: v.Host.Namespace, Name: v.Host.Name}
 }
 
-// Memory is what is remembered of a host's settings and firmware between reconciles. It
-// may be lost: the BMC is then read again. The zero value is empty.
+// Memory is what is remembered of a host's settings and firmware between reconciles. If it is lost,
+// the BMC is read again. The zero value is empty.
 type Memory struct {
-	// address of the BMC that was read.
+	// address is the BMC that was read.
 	address string
 	reading *lifecycle.FirmwareReading
-	// tried: settings were written since the last switch; tryError is the answer.
+	// tried: settings were written since the last power change; tryError is the BMC's answer.
 	tried    bool
 	tryError string
-	putOff   putOff
-	// rest is since calls about settings or firmware fail, though the BMC answers.
-	rest    putOff
-	running running
+	// update defers the update, access all calls about settings and firmware.
+	update, access deferral
+	running        running
 }
 
-// running is a task that the BMC said is running, the last time that it said anything.
+// running is the last known state of a running task.
 type running struct {
-	// of names BMC and task.
-	of   string
+	// key names the BMC and the task.
+	key  string
 	task lifecycle.UpdateTask
 }
 
-// GoOn ends what the host waits for.
-func (m *Memory) GoOn() { m.putOff.until = time.Time{} }
+// GoOn ends the wait for a background job.
+func (m *Memory) GoOn() { m.update.until = time.Time{} }
 
-// Anew has calls that failed tried at once: what the BMC is asked with is new.
-func (m *Memory) Anew() { m.rest = putOff{} }
+// Anew ends the deferral of calls that failed, since the BMC's access data is new.
+func (m *Memory) Anew() { m.access = deferral{} }
 
-// Forget what was read: before a switch it says nothing of what is after it.
+// Forget drops the reading, which is outdated after a power change.
 func (v View) Forget() {
-	*v.Memory = Memory{address: v.Target.Address, putOff: v.Memory.putOff, rest: v.Memory.rest}
+	*v.Memory = Memory{address: v.Target.Address, update: v.Memory.update, access: v.Memory.access}
 	v.Seen.Firmware = nil
 }
 
-// remember what was found out about the target's BMC.
+// remember changes the memory of the target's BMC.
 func (v View) remember(change func(*Memory)) {
 	v.Memory.address = v.Target.Address
 	change(v.Memory)
 	v.Seen.Firmware = v.Memory.reading
 }
 
-// ObservePush adds what is known of a push for the host. ErrStale: the host is seen as it
-// was before the push began.
+// ObservePush adds the host's push to the observation. ErrStale means that the host was read before
+// the push began.
 func (p *Preparer) ObservePush(v View) error {
-	p.hear(v)
+	p.applyJobResults(v)
 	percent, pushing := p.Works.Pushing(v.key())
 	if !pushing {
 		return nil
@@ -132,8 +129,8 @@ func (p *Preparer) ObservePush(v View) error {
 	return nil
 }
 
-// Observe adds what is remembered, and what the BMC tells of an update under way: its
-// task is asked for only then.
+// Observe adds what is remembered to the observation. If an update is running, it asks the BMC for
+// the task.
 func (p *Preparer) Observe(ctx context.Context, v View) {
 	if v.Seen.Update.State == lifecycle.UpdatePushing {
 		return // the BMC has one call in flight
@@ -141,7 +138,7 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 	if v.Memory.address == v.Target.Address {
 		v.Seen.Firmware = v.Memory.reading
 	}
-	p.showRest(v)
+	p.showAccess(v)
 	update := lifecycle.UpdateOf(v.Host)
 	if update == nil || update.TaskID == "" {
 		return
@@ -152,21 +149,21 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 		return err
 	})
 	v.Seen.Now = p.Clock.Now()
-	of := v.Target.Address + " " + update.TaskID
+	key := v.Target.Address + " " + update.TaskID
 	switch {
 	case err == nil:
 		v.Seen.Update = lifecycle.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: bmc.Mask(task.Message, secretsOf(v.Host)...)}
 	case errors.Is(err, bmc.ErrNotSupported): // BMCs forget their tasks when they restart
-	case v.Memory.running.of == of && v.Seen.Now.Before(update.StartedAt.Add(p.Policy.UpdateDeadline)):
-		// One that writes firmware may well have no time to say so: it is at work still.
+	case v.Memory.running.key == key && v.Seen.Now.Before(update.StartedAt.Add(p.Policy.UpdateDeadline)):
+		// A BMC that writes firmware may be too busy to answer: the task is probably still running.
 		v.Seen.Update = v.Memory.running.task
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("The task of the update cannot be read", "task", update.TaskID, "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("Could not read the task of the firmware update", "task", update.TaskID, "error", err.Error())
 	}
 	v.Memory.running = running{}
 	if v.Seen.Update.State == lifecycle.UpdateRunning {
-		v.Memory.running = running{of, v.Seen.Update}
+		v.Memory.running = running{key, v.Seen.Update}
 	}
 }
 
@@ -184,7 +181,7 @@ func progressOf(state bmc.TaskState) lifecycle.UpdateProgress {
 	return lifecycle.UpdateUnknown
 }
 
-// secretsOf are those in the URLs of the firmware that the host is to have.
+// secretsOf returns the secrets in the URLs of spec.firmware.
 func secretsOf(host *infrav1.IngotHost) []bmc.Password {
 	var secrets []bmc.Password
 	for _, wish := range host.Spec.Firmware {
@@ -193,9 +190,8 @@ func secretsOf(host *infrav1.IngotHost) []bmc.Password {
 	return secrets
 }
 
-// Look reads settings and firmware, and remembers them. That they cannot be read while
-// the BMC answers otherwise puts them off, and nothing else; an error is of a BMC that may
-// not be there any more.
+// Look reads settings and firmware, and remembers them. If the BMC answers but they cannot be read,
+// they are deferred, and Look returns nil. It returns the error of a BMC that may be unreachable.
 func (p *Preparer) Look(ctx context.Context, v View) error {
 	tried, tryError := v.Memory.tried, v.Memory.tryError
 	if v.Memory.reading != nil || v.Memory.address != v.Target.Address {
@@ -208,16 +204,16 @@ func (p *Preparer) Look(ctx context.Context, v View) error {
 	})
 	v.Seen.Now = p.Clock.Now()
 	if err != nil {
-		return p.failed(v, err)
+		return p.deferAccess(v, err)
 	}
-	p.succeeded(v)
+	p.clearAccess(v)
 	reading.At, reading.Key, reading.Tried, reading.TryError = v.Seen.Now, lifecycle.ReadingKey(v.Host), tried, tryError
 	reading.RefusedSince = refusedSince(v.Memory.reading, reading)
 	v.remember(func(m *Memory) { m.tried, m.tryError, m.reading = tried, tryError, reading })
 	return nil
 }
 
-// refusedSince is FirmwareReading.RefusedSince of a reading, by the one before it.
+// refusedSince returns FirmwareReading.RefusedSince of a reading, given the reading before.
 func refusedSince(before, now *lifecycle.FirmwareReading) time.Time {
 	switch {
 	case now.Refused == "":
@@ -228,7 +224,7 @@ func refusedSince(before, now *lifecycle.FirmwareReading) time.Time {
 	return now.At
 }
 
-// Is says whether a step is one that Execute takes.
+// Is reports whether Execute handles a step.
 func Is(step lifecycle.Step) bool {
 	switch step.(type) {
 	case lifecycle.WriteSettings, lifecycle.StartUpdate, lifecycle.ResetBMC:
@@ -237,8 +233,8 @@ func Is(step lifecycle.Step) bool {
 	return false
 }
 
-// Execute takes a step of the preparation. Like a switch, none may be taken on an old
-// view. The error is Save's, ErrStale, the API server's, or a *BMCError.
+// Execute executes a step. The view must be current. It returns an error of Save or of the API
+// server, ErrStale, or a *BMCError.
 func (p *Preparer) Execute(ctx context.Context, v View, step lifecycle.Step) error {
 	switch step := step.(type) {
 	case lifecycle.WriteSettings:
@@ -248,19 +244,17 @@ func (p *Preparer) Execute(ctx context.Context, v View, step lifecycle.Step) err
 	case lifecycle.ResetBMC:
 		return p.resetBMC(ctx, v, step)
 	}
-	return fmt.Errorf("step %T is none of the preparation", step)
+	return fmt.Errorf("execute step %T: not a step of the preparation", step)
 }
 
-// BMCError is an error that the BMC's condition shows, with its backoff.
+// BMCError is an error to show in the BMC's condition, with backoff.
 type BMCError struct{ Err error }
 
-// Error implements error.
 func (e *BMCError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the BMC's error.
 func (e *BMCError) Unwrap() error { return e.Err }
 
-// Operation shows the update under way, where no order is; nil: none.
+// Operation returns the running update as an operation, or nil if there is none or an order exists.
 func Operation(host *infrav1.IngotHost, seen lifecycle.Observation) *infrav1.HostOperation {
 	update := lifecycle.UpdateOf(host)
 	if host.Spec.Order != nil || update == nil {
@@ -276,7 +270,7 @@ func Operation(host *infrav1.IngotHost, seen lifecycle.Observation) *infrav1.Hos
 	return operation
 }
 
-// firstRunes keeps a name within the schema's bound.
+// firstRunes cuts a text to the schema's limit.
 func firstRunes(text string, n int) string {
 	if runes := []rune(text); len(runes) > n {
 		return string(runes[:n])

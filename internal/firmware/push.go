@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,19 +19,18 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// startPush begins to push an image that was read. The ledger says so before the BMC
-// hears of it: a manager that ends at any line after that leaves an update that nobody
-// pushes, which the next one finds (inventory, rule cut-off) and does not push again
-// before it knows what became of it (I17).
+// startPush starts to push an image. It writes the host's record before the BMC is called. If the
+// manager ends later, the next one finds an update that nobody pushes (inventory, rule cut-off), and
+// does not push again before it knows the outcome (I17).
 func (p *Preparer) startPush(ctx context.Context, v View, step lifecycle.StartUpdate, key imageKey) error {
-	place := v.Target.Place()
-	image, why := p.Works.take(key, place)
+	target := v.Target.Place()
+	image, reason := p.Works.acquireImage(key, target)
 	if image == nil {
-		p.await(v, why)
+		p.awaitJob(v, reason)
 		return nil
 	}
-	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
-		p.Works.giveBack(key, image, place, p)
+	if err := p.saveLedger(ctx, v.Host, step.Ledger); err != nil {
+		p.Works.releaseImage(key, image, target, p.Timing.FirmwareResult)
 		return err
 	}
 	component := ""
@@ -38,34 +38,32 @@ func (p *Preparer) startPush(ctx context.Context, v View, step lifecycle.StartUp
 		component = v.Memory.reading.IDs[step.Component.Component]
 	}
 	v.Forget()
-	u := &push{place: place, size: image.size}
+	u := &push{target: target, size: image.size}
 	update := bmc.Update{Size: image.size, Filename: fileName(step.Component.URL), Component: component}
-	update.Image = &counted{io.NewSectionReader(image.file, 0, image.size), u}
-	p.Works.begin(v.key(), u, func(works context.Context) {
-		p.push(beside{Context: works, worker: ctx}, v.Host, v.Target, step, u, update)
-		p.Works.giveBack(key, image, place, p)
+	update.Image = &countingReader{io.NewSectionReader(image.file, 0, image.size), u}
+	p.Works.startPush(v.key(), u, func(job context.Context) {
+		p.push(jobContext{Context: job, values: ctx}, v.Host, v.Target, step, u, update)
+		p.Works.releaseImage(key, image, target, p.Timing.FirmwareResult)
 		p.wake(v.key())
 	})
 	return nil
 }
 
-// beside is the context of a work that goes on beside the worker who began it: it ends with
-// the works, and holds what the worker's holds: the logger, and by what the caller sees
-// that the server is the one that was decided on.
-type beside struct {
+// jobContext ends with a job, and holds the values of the reconcile that started the job: the logger,
+// and the caller's check that the server is the one that was decided on.
+type jobContext struct {
 	context.Context
-	worker context.Context // for its values only
+	values context.Context
 }
 
-// Value implements context.Context.
-func (b beside) Value(key any) any {
-	if value := b.Context.Value(key); value != nil {
+func (c jobContext) Value(key any) any {
+	if value := c.Context.Value(key); value != nil {
 		return value
 	}
-	return b.worker.Value(key)
+	return c.values.Value(key)
 }
 
-// fileName is what the BMC is told: the last part of the URL's path.
+// fileName returns the name that the BMC gets: the last part of the URL's path.
 func fileName(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {
@@ -77,130 +75,129 @@ func fileName(text string) string {
 	return ""
 }
 
-// counted tells a push how much of its image was read.
-type counted struct {
+// countingReader counts what a push has read of its image.
+type countingReader struct {
 	io.Reader
 	push *push
 }
 
-// Read implements io.Reader.
-func (c *counted) Read(b []byte) (int, error) {
+func (c *countingReader) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.push.sent.Add(int64(n))
 	return n, err
 }
 
-// begin lets a push go on beside the worker. It stays in the books until what became of
-// it is noted.
-func (w *Works) begin(host types.NamespacedName, u *push, work func(ctx context.Context)) {
+// startPush runs a push in the background. The push is registered until its outcome is recorded.
+func (w *Works) startPush(host types.NamespacedName, u *push, job func(ctx context.Context)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pushes == nil {
 		w.pushes, w.unsent = map[types.NamespacedName]*push{}, map[types.NamespacedName]unsentPush{}
 	}
-	ctx, cancel := context.WithCancel(w.base())
+	ctx, cancel := context.WithCancel(w.jobContext())
 	u.cancel = cancel
 	w.pushes[host] = u
-	w.goes(func(context.Context) {
+	w.start(func(context.Context) {
 		defer cancel()
-		work(ctx)
+		job(ctx)
 	})
 }
 
-// take has an image pushed once more, to the BMC at a place; nil: not now, and why.
-func (w *Works) take(key imageKey, place string) (_ *image, why string) {
+// acquireImage reserves an image and its target for a push. It returns nil and the reason if the push
+// must wait.
+func (w *Works) acquireImage(key imageKey, target string) (_ *image, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := w.images[key]
 	switch {
-	case i == nil || i.at.IsZero() || i.file == nil: // dropped since it was read, and perhaps being read for another
-		return nil, "Ingot reads the image once more"
-	case w.taken[place]: // it would wait in the time that it has for itself
+	case i == nil || i.at.IsZero() || i.file == nil: // dropped since it was read; maybe another host has it read again
+		return nil, "Ingot reads the image again"
+	case w.pushTargets[target]: // the wait would count as time of the push
 		return nil, "Ingot pushes an image to another system of this BMC"
-	case len(w.taken) >= pushesAtOnce:
-		return nil, "Ingot pushes images to as many other BMCs as it does at once"
-	case i.pushes > 0 && w.room+i.size > MaxDisk:
-		return nil, "Ingot pushes images to other BMCs, and has no room for one more"
+	case len(w.pushTargets) >= pushesAtOnce:
+		return nil, "Ingot already pushes images to the maximum number of BMCs"
+	case i.pushes > 0 && w.diskUsed+i.size > MaxDisk:
+		return nil, "images for other BMCs use the disk space"
 	}
-	if i.pushes > 0 { // the first has its room since the image was read
-		w.room += i.size
+	if i.pushes > 0 { // the first push uses the reservation of the image
+		w.diskUsed += i.size
 	}
 	i.pushes++
-	if w.taken == nil {
-		w.taken = map[string]bool{}
+	if w.pushTargets == nil {
+		w.pushTargets = map[string]bool{}
 	}
-	w.taken[place] = true
+	w.pushTargets[target] = true
 	i.idle.Stop()
 	return i, ""
 }
 
-// giveBack ends a take.
-func (w *Works) giveBack(key imageKey, i *image, place string, p *Preparer) {
+// releaseImage ends an acquireImage. It keeps the image for some time.
+func (w *Works) releaseImage(key imageKey, i *image, target string, keep time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.taken, place)
+	delete(w.pushTargets, target)
 	if i.pushes--; i.pushes > 0 {
-		w.room -= i.size
+		w.diskUsed -= i.size
 		return
 	}
-	w.rest(key, i, p.Timing.FirmwareResult)
+	w.scheduleDrop(key, i, keep)
 }
 
-// push is the one long call, and the note of what came of it. A push that was broken off,
-// by Cancel or with the manager, notes nothing.
+// push pushes the image in one long call, and records the outcome. A push that Cancel or the end of
+// the manager interrupted records nothing.
 func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc.Target, step lifecycle.StartUpdate, u *push, update bmc.Update) {
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
-	defer p.Works.end(key, u)
+	defer p.Works.removePush(key, u)
 	log := ctrl.LoggerFrom(ctx)
-	log.Info("Pushing an image of firmware", "component", step.Component.Component, "version", step.Component.Version, "bytes", u.size)
+	log.Info("Pushing firmware image", "component", step.Component.Component, "version", step.Component.Version, "bytes", u.size)
 	var task bmc.Task
 	err := p.BMC.DoWithin(bmc.Unhurried(ctx), target, p.Timing.FirmwarePush, func(ctx context.Context, conn bmc.Conn) (err error) {
 		task, err = conn.UpdateFirmware(ctx, update)
 		return err
 	})
 	if ctx.Err() != nil {
-		log.Info("The push of an image was broken off", "component", step.Component.Component, "percent", u.percent())
+		log.Info("Firmware push was canceled", "component", step.Component.Component, "percent", u.percent())
 		return
 	}
-	noted, verdict := step.Pushed(task.ID, p.Clock.Now()), verdictOf(err)
-	if verdict == taken && u.sent.Load() == 0 {
-		verdict = unsent
+	ledger, result := step.Pushed(task.ID, p.Clock.Now()), outcomeOf(err)
+	if result == accepted && u.sent.Load() == 0 {
+		result = unsent
 	}
 	switch {
 	case err == nil:
-	case verdict == refused:
-		noted = step.Refused(p.Stable(err.Error()))
-	case verdict == unsent:
-		noted = step.Unsent()
-		why, least := p.restsFor(err)
-		p.Works.note(ctx, key, unsentPush{why, least})
-	default: // it may have taken it: the record stays, and is found to be nobody's
-		log.Info("The push of an image ended without an answer", "component", step.Component.Component, "error", err.Error())
+	case result == rejected:
+		ledger = step.Refused(p.Stable(err.Error()))
+	case result == unsent:
+		ledger = step.Unsent()
+		reason, minDelay := p.unsentReason(err)
+		p.Works.recordUnsent(ctx, key, unsentPush{reason, minDelay})
+	default: // the BMC may have the image: the record stays, and the next reconcile finds it
+		log.Info("Firmware push ended without an answer", "component", step.Component.Component, "error", err.Error())
 		return
 	}
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	for range 3 { // whoever writes the host's status meanwhile is in the way
-		if err = p.noteUpdate(save, host, noted); err == nil || errors.Is(err, ErrStale) {
+	for range 3 { // other writers of the host's status cause conflicts
+		if err = p.saveUpdate(save, host, ledger); err == nil || errors.Is(err, ErrStale) {
 			break
 		}
 	}
 	if err != nil {
-		log.Error(err, "What became of the push of an image could not be noted")
+		log.Error(err, "Could not record the result of a firmware push")
 	}
 }
 
-// note keeps what became of a push, unless that was cancelled meanwhile, as ctx tells.
-func (w *Works) note(ctx context.Context, host types.NamespacedName, what unsentPush) {
+// recordUnsent remembers a push that did not reach its BMC, unless ctx was canceled.
+func (w *Works) recordUnsent(ctx context.Context, host types.NamespacedName, p unsentPush) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() == nil {
-		w.unsent[host] = what
+		w.unsent[host] = p
 	}
 }
 
-// wake ends what a host waits for, also where it is being looked at right now and would
-// write what it knew before over that.
+// wake ends a host's wait. A running reconcile, which may overwrite the host's Memory, finds the host
+// in woken the next time.
 func (p *Preparer) wake(host types.NamespacedName) {
 	p.Works.mu.Lock()
 	if p.Works.woken == nil {
@@ -211,8 +208,8 @@ func (p *Preparer) wake(host types.NamespacedName) {
 	p.Wake(host)
 }
 
-// end strikes a push from the books.
-func (w *Works) end(host types.NamespacedName, u *push) {
+// removePush unregisters a push.
+func (w *Works) removePush(host types.NamespacedName, u *push) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pushes[host] == u {
@@ -220,11 +217,11 @@ func (w *Works) end(host types.NamespacedName, u *push) {
 	}
 }
 
-// hear takes that the host waits for nothing any more, and what became of a push that did
-// not reach its BMC.
-func (p *Preparer) hear(v View) {
+// applyJobResults ends the wait of a woken host, and defers the update if a push did not reach its
+// BMC.
+func (p *Preparer) applyJobResults(v View) {
 	p.Works.mu.Lock()
-	what, is := p.Works.unsent[v.key()]
+	failed, found := p.Works.unsent[v.key()]
 	delete(p.Works.unsent, v.key())
 	woken := p.Works.woken[v.key()]
 	delete(p.Works.woken, v.key())
@@ -232,7 +229,7 @@ func (p *Preparer) hear(v View) {
 	if woken {
 		v.Memory.GoOn()
 	}
-	if is {
-		p.putOffUpdate(v, what.why, what.least)
+	if found {
+		p.deferUpdate(v, failed.reason, failed.minDelay)
 	}
 }

@@ -18,7 +18,6 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
@@ -33,10 +32,10 @@ func TestTakenAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 30 {
 		wg.Go(func() {
-			if i, why := w.take(key, fmt.Sprint("bmc-", n)); i != nil {
+			if i, why := w.acquireImage(key, fmt.Sprint("bmc-", n)); i != nil {
 				taken.Add(1)
-			} else if !strings.Contains(why, "as many other BMCs") {
-				t.Errorf("not taken: %s", why)
+			} else if !strings.Contains(why, "the maximum number of BMCs") {
+				t.Errorf("not acquired: %s", why)
 			}
 		})
 	}
@@ -44,15 +43,14 @@ func TestTakenAtOnce(t *testing.T) {
 	if n := taken.Load(); n != pushesAtOnce {
 		t.Errorf("%d pushes at once, want %d", n, pushesAtOnce)
 	}
-	p := &Preparer{Timing: timing.Timing{FirmwareResult: time.Hour}}
-	for place := range w.taken {
-		w.giveBack(key, kept, place, p)
-		if i, why := w.take(key, place); i == nil {
+	for place := range w.pushTargets {
+		w.releaseImage(key, kept, place, time.Hour)
+		if i, why := w.acquireImage(key, place); i == nil {
 			t.Errorf("no place after one was given back: %s", why)
 		}
 		break
 	}
-	if i, _ := w.take(key, "one more"); i != nil {
+	if i, _ := w.acquireImage(key, "one more"); i != nil {
 		t.Error("one place was given back, and two are taken")
 	}
 }
@@ -65,62 +63,62 @@ func TestTakenOnceForABMC(t *testing.T) {
 	w := &Works{images: map[imageKey]*image{key: kept}}
 	defer w.drop(kept)
 	first, second := bmc.Target{Address: "redfish://bmc/redfish/v1/Systems/1"}, bmc.Target{Address: "redfish://BMC/redfish/v1/Systems/2"}
-	if i, why := w.take(key, first.Place()); i == nil {
-		t.Fatalf("not taken: %s", why)
+	if i, why := w.acquireImage(key, first.Place()); i == nil {
+		t.Fatalf("not acquired: %s", why)
 	}
-	if i, why := w.take(key, second.Place()); i != nil || !strings.Contains(why, "another system of this BMC") {
+	if i, why := w.acquireImage(key, second.Place()); i != nil || !strings.Contains(why, "another system of this BMC") {
 		t.Errorf("taken for another system of the same BMC: %q", why)
 	}
-	w.giveBack(key, kept, first.Place(), &Preparer{Timing: timing.Timing{FirmwareResult: time.Hour}})
-	if i, why := w.take(key, second.Place()); i == nil {
+	w.releaseImage(key, kept, first.Place(), time.Hour)
+	if i, why := w.acquireImage(key, second.Place()); i == nil {
 		t.Errorf("not taken after the first: %s", why)
 	}
 }
 
 // An image that was dropped between the look at it and the push, and is being read anew for
 // another host, is none to push.
-func TestTakenWhileItIsRead(t *testing.T) {
+func TestNoPushOfAnImageThatIsRead(t *testing.T) {
 	key := imageKey{"a", "", true}
-	reading := &image{waiting: map[types.NamespacedName]bool{}, file: tempFile(t), begun: true}
+	reading := &image{waiting: map[types.NamespacedName]bool{}, file: tempFile(t), started: true}
 	w := &Works{images: map[imageKey]*image{key: reading}}
 	defer w.drop(reading)
-	if i, why := w.take(key, "bmc"); i != nil || !strings.Contains(why, "once more") {
+	if i, why := w.acquireImage(key, "bmc"); i != nil || !strings.Contains(why, "reads the image again") {
 		t.Errorf("took what is being read: %q", why)
 	}
 }
 
 // A host is woken although it is being looked at in that moment, and what was known before
 // is written over it.
-func TestWokenWhileLookedAt(t *testing.T) {
+func TestWakeDuringReconcile(t *testing.T) {
 	s := newShop(t, nil)
 	memory := &Memory{}
 	v := s.view(memory)
-	s.await(v, "the image is read")
+	s.awaitJob(v, "the image is read")
 	old := *memory
 	s.wake(v.key())
 	*memory = old // the end of the reconcile
-	if err := s.ObservePush(v); err != nil || !memory.putOff.until.IsZero() {
-		t.Errorf("it waits until %s: %v", memory.putOff.until, err)
+	if err := s.ObservePush(v); err != nil || !memory.update.until.IsZero() {
+		t.Errorf("it waits until %s: %v", memory.update.until, err)
 	}
-	s.await(v, "the next image is read")
-	if err := s.ObservePush(v); err != nil || memory.putOff.until.IsZero() {
+	s.awaitJob(v, "the next image is read")
+	if err := s.ObservePush(v); err != nil || memory.update.until.IsZero() {
 		t.Errorf("woken twice: %v", err)
 	}
 }
 
 // What became of a push is not told to another host of the same name.
-func TestNothingIsKeptOfTheDeleted(t *testing.T) {
+func TestCancelForgetsTheHost(t *testing.T) {
 	s := newShop(t, nil)
 	memory := &Memory{}
 	v := s.view(memory)
 	s.Works.unsent = map[types.NamespacedName]unsentPush{}
-	s.Works.note(t.Context(), v.key(), unsentPush{why: "the BMC of the other host is busy"})
+	s.Works.recordUnsent(t.Context(), v.key(), unsentPush{reason: "the BMC of the other host is busy"})
 	s.Works.Cancel(v.key())
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.Works.note(cancelled, v.key(), unsentPush{why: "the push was cancelled at its end"})
-	if err := s.ObservePush(v); err != nil || memory.putOff.why != "" {
-		t.Errorf("put off for %q: %v", memory.putOff.why, err)
+	s.Works.recordUnsent(cancelled, v.key(), unsentPush{reason: "the push was cancelled at its end"})
+	if err := s.ObservePush(v); err != nil || memory.update.reason != "" {
+		t.Errorf("put off for %q: %v", memory.update.reason, err)
 	}
 }
 

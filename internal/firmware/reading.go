@@ -17,11 +17,11 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// maxListed bounds the names that a refusal lists.
+// maxListed bounds the names in a message.
 const maxListed = 20
 
-// read reads what the host's wishes are about, and writes nothing. What the
-// BMC cannot do is part of the reading.
+// read reads the settings and versions that the host's spec names. Anything that the BMC does not
+// support becomes part of the reading.
 func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*lifecycle.FirmwareReading, error) {
 	settings, components := lifecycle.LooksFor(host)
 	reading := &lifecycle.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
@@ -41,7 +41,7 @@ func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotH
 func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *lifecycle.FirmwareReading) error {
 	values, err := conn.Settings(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
-		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC cannot tell BIOS settings: "+p.Stable(err.Error()))
+		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC does not support BIOS settings: "+p.Stable(err.Error()))
 		return nil
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[s
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		value, known := values[name]
 		if !known {
-			refuse(reading, infrav1.ReasonSettingsRefused, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, likeness(name, values)))
+			refuse(reading, infrav1.ReasonSettingsRefused, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, suggestName(name, values)))
 			continue
 		}
 		next, changes := pending[name]
@@ -70,24 +70,24 @@ func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[s
 	return nil
 }
 
-// refuse notes the first thing that this BMC cannot be given.
+// refuse records the first desired setting or version that this BMC cannot have.
 func refuse(reading *lifecycle.FirmwareReading, reason, message string) {
 	if reading.Refused == "" {
 		reading.RefusedReason, reading.Refused = reason, message
 	}
 }
 
-// likeness names a setting that differs in case only.
-func likeness(name string, values map[string]bmc.Value) string {
+// suggestName names a setting that differs in case only.
+func suggestName(name string, values map[string]bmc.Value) string {
 	for _, known := range slices.Sorted(maps.Keys(values)) {
 		if strings.EqualFold(known, name) {
-			return fmt.Sprintf("; it has %q", known)
+			return fmt.Sprintf("; did you mean %q?", known)
 		}
 	}
 	return ""
 }
 
-// isValue says whether the text that a person wrote is the value.
+// isValue reports whether the text of the spec is the value.
 func isValue(text string, value bmc.Value) bool {
 	switch value.Kind {
 	case bmc.ValueInteger:
@@ -104,13 +104,13 @@ func isValue(text string, value bmc.Value) bool {
 func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *lifecycle.FirmwareReading) error {
 	items, err := conn.FirmwareInventory(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
-		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+p.Stable(err.Error()))
+		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC does not report its firmware: "+p.Stable(err.Error()))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := readAnew(ctx, conn, items, components); err != nil {
+	if err := rereadItems(ctx, conn, items, components); err != nil {
 		return err
 	}
 	ways, err := conn.UpdateWays(ctx)
@@ -119,10 +119,10 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	}
 	reading.Ways = lifecycle.UpdateWays{Fetch: ways.Fetch, Protocols: ways.Protocols, Push: ways.Push}
 	items = slices.DeleteFunc(items, notInstalled(items))
-	wished := func(component string) bool {
+	isWanted := func(component string) bool {
 		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
 	}
-	taken := map[string]string{} // by the BMC's ID: what names it
+	matched := map[string]string{} // component by the BMC's ID
 	for _, component := range components {
 		versions, names := map[string]bool{}, []string{}
 		for _, item := range items {
@@ -132,29 +132,29 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 			versions[item.Version] = true
 			names = append(names, strconv.Quote(lifecycle.LastingComponent(item.ID)))
 			reading.IDs[component] = item.ID
-			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
-				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
+			if other := matched[item.ID]; isWanted(other) && isWanted(component) { // its two versions would be installed in turn, forever
+				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are the same firmware; remove one of them", other, component))
 			}
-			taken[item.ID] = component
+			matched[item.ID] = component
 		}
 		switch found := slices.Sorted(maps.Keys(versions)); {
 		case len(found) == 1:
 			reading.Versions[component] = found[0]
-		case !wished(component): // an update of what is wanted no more: its version does not show
+		case !isWanted(component): // a running update that the spec no longer names
 		case len(found) == 0:
 			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
 		default:
-			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the one that is meant, of %s",
-				component, strings.Join(found, ", "), listed(names)))
+			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q matches several firmwares with versions %s; name one of %s",
+				component, strings.Join(found, ", "), joinNames(names)))
 		}
 	}
 	return nil
 }
 
-// readAnew reads once more what counts of an inventory that came in parts: an update is begun,
-// or given up, by what is installed now. A BMC that has one of them no more, since it is
-// named by its version, or starts, is asked for all of them again.
-func readAnew(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, components []string) error {
+// rereadItems reads again the relevant items of an inventory that was read in parts: an update is
+// decided on what is installed now. If the BMC no longer has an item, which may be named by its
+// version, the whole inventory is read again later.
+func rereadItems(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, components []string) error {
 	reader, can := conn.(bmc.FirmwareReader)
 	for i, item := range items {
 		if !can || !item.Earlier || !slices.ContainsFunc(components, func(c string) bool { return lifecycle.MatchesComponent(c, item.ID, item.Name) }) {
@@ -162,7 +162,7 @@ func readAnew(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, comp
 		}
 		now, err := reader.FirmwareItem(ctx, item.ID)
 		if errors.Is(err, bmc.ErrNotSupported) {
-			return fmt.Errorf("%w: %s has gone while the inventory was read", bmc.ErrBusy, item.ID)
+			return fmt.Errorf("%w: %s disappeared while the inventory was read", bmc.ErrBusy, item.ID)
 		}
 		if err != nil {
 			return err
@@ -172,10 +172,10 @@ func readAnew(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, comp
 	return nil
 }
 
-// notInstalled knows, of an inventory, what Dell lists beside the firmware that is installed: what
-// was there before, what may be installed, and what runs until the next start, which is
-// listed as well where it is installed (its ID tells:
-// github.com/dell/iDRAC-Redfish-Scripting issue 264).
+// notInstalled returns a function that reports whether an item of Dell's inventory is not the
+// installed firmware: the earlier version, an available one, or the one that runs until the next
+// start if the installed one is listed too. The ID tells
+// (github.com/dell/iDRAC-Redfish-Scripting issue 264).
 func notInstalled(items []bmc.FirmwareItem) func(bmc.FirmwareItem) bool {
 	is := func(item bmc.FirmwareItem, prefix string) bool {
 		return strings.HasPrefix(item.ID[strings.LastIndex(item.ID, "/")+1:], prefix)
@@ -198,10 +198,10 @@ func listItems(items []bmc.FirmwareItem) string {
 			names = append(names, name)
 		}
 	}
-	return listed(names)
+	return joinNames(names)
 }
 
-func listed(names []string) string {
+func joinNames(names []string) string {
 	if len(names) > maxListed {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}

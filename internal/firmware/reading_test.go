@@ -99,14 +99,14 @@ func TestReadFirmware(t *testing.T) {
 		{"what is installed, of all that Dell lists", &shelf{items: dell}, firmware("BIOS"), map[string]string{"BIOS": "2.19.1"}, nil, ""},
 		{"what is installed, of what runs until the next start", &shelf{items: dell}, firmware("rNDC"), map[string]string{"rNDC": "19.5.12"}, nil, ""},
 		{"what runs, where nothing else is told", &shelf{items: dell}, firmware("Lifecycle"), map[string]string{"Lifecycle": "7.0"}, nil, ""},
-		{"several of one name", &shelf{items: dell}, firmware("NIC"), nil, nil, `with the versions 1.0, 1.1; give the one that is meant, of "NIC.1-1", "NIC.1-2"`},
+		{"several of one name", &shelf{items: dell}, firmware("NIC"), nil, nil, `with versions 1.0, 1.1; name one of "NIC.1-1", "NIC.1-2"`},
 		{"one of them, whatever its version", &shelf{items: dell}, firmware("NIC.1-2"), map[string]string{"NIC.1-2": "1.1"}, nil, ""},
 		{"one of them", &shelf{items: dell}, firmware("installed-1-1.1__nic.1-2"), map[string]string{"installed-1-1.1__nic.1-2": "1.1"}, nil, ""},
 		{"one by two names", &shelf{items: dell}, firmware("BIOS", "Installed-159-2.19.1__BIOS.Setup.1-1"),
-			map[string]string{"BIOS": "2.19.1", "Installed-159-2.19.1__BIOS.Setup.1-1": "2.19.1"}, nil, "are one firmware"},
+			map[string]string{"BIOS": "2.19.1", "Installed-159-2.19.1__BIOS.Setup.1-1": "2.19.1"}, nil, "are the same firmware"},
 		{"none of the name", &shelf{items: dell}, firmware("Toaster"), nil, nil, `it has "BIOS", "NIC", "rNDC", "Lifecycle"`},
 		{"none at all", &shelf{}, firmware("BIOS"), nil, nil, "it has none"},
-		{"no firmware to be told", &shelf{err: fmt.Errorf("%w: none", bmc.ErrNotSupported)}, firmware("BIOS"), nil, nil, "cannot tell its firmware"},
+		{"no firmware to be told", &shelf{err: fmt.Errorf("%w: none", bmc.ErrNotSupported)}, firmware("BIOS"), nil, nil, "does not report its firmware"},
 		{"an update of what is not told now", &shelf{items: dell}, updating, nil, nil, ""},
 		{"settings", &shelf{settings: map[string]bmc.Value{"A": text("x"), "B": integer(1), "C": text("c")}, pending: map[string]bmc.Value{"B": integer(2), "C": text("d")}},
 			settings(map[string]string{"A": "x", "B": "2", "C": "c"}), nil, []lifecycle.SettingReading{
@@ -114,7 +114,7 @@ func TestReadFirmware(t *testing.T) {
 				{Name: "B", Wanted: "2", Value: "1", Pending: "2", Next: true},
 				{Name: "C", Wanted: "c", Value: "c", Pending: "d", InForce: true},
 			}, ""},
-		{"a setting in another case", &shelf{settings: map[string]bmc.Value{"LogicalProc": text("x")}}, settings(map[string]string{"logicalproc": "x"}), nil, nil, `it has "LogicalProc"`},
+		{"a setting in another case", &shelf{settings: map[string]bmc.Value{"LogicalProc": text("x")}}, settings(map[string]string{"logicalproc": "x"}), nil, nil, `did you mean "LogicalProc"?`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := preparer.read(t.Context(), tc.shelf, tc.host)
@@ -197,31 +197,31 @@ func TestReadInParts(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
-		want verdict
+		want outcome
 	}{
-		{nil, taken},
-		{bmc.ErrUnknownOutcome, taken},
-		{bmc.ErrTimeout, taken},
-		{bmc.ErrNotSupported, refused},
-		{bmc.ErrNotApplied, refused},
-		{bmc.ErrProtocol, refused},
-		{errors.New("400 Bad Request"), refused},
+		{nil, accepted},
+		{bmc.ErrUnknownOutcome, accepted},
+		{bmc.ErrTimeout, accepted},
+		{bmc.ErrNotSupported, rejected},
+		{bmc.ErrNotApplied, rejected},
+		{bmc.ErrProtocol, rejected},
+		{errors.New("400 Bad Request"), rejected},
 		{bmc.ErrBusy, unsent},
 		{fmt.Errorf("%w: %w", bmc.ErrUnsent, bmc.ErrTimeout), unsent},
 		{fmt.Errorf("%w: %w", bmc.ErrUnsent, errors.New("no space left on device")), unsent},
-		{fmt.Errorf("%w: %w", bmc.ErrUnsent, bmc.ErrNotSupported), refused}, // and will be the next time
+		{fmt.Errorf("%w: %w", bmc.ErrUnsent, bmc.ErrNotSupported), rejected}, // and will be the next time
 		{bmc.ErrUnreachable, unsent},
 		{bmc.ErrUnauthorized, unsent},
 		{bmc.ErrCertificate, unsent},
 		// The manager stops:
 		{bmc.ErrPoolClosed, unsent},
-		{context.Canceled, taken},
+		{context.Canceled, accepted},
 	} {
 		err := tc.err
 		if err != nil {
 			err = fmt.Errorf("set settings: %w", err)
 		}
-		if got := verdictOf(err); got != tc.want {
+		if got := outcomeOf(err); got != tc.want {
 			t.Errorf("%v means %d, want %d", tc.err, got, tc.want)
 		}
 	}

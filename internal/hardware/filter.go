@@ -17,9 +17,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// LookedAfter are those of the hosts that carry --watch-filter's label: nobody but the
-// manager of that label switches or fences them (M41). An empty value: all. It changes the
-// slice, and none of the hosts.
+// LookedAfter returns the hosts with the label of --watch-filter: only the manager of that label may
+// power or fence them (M41). With an empty value it returns all. It changes the slice, but no host.
 func LookedAfter(hosts []infrav1.IngotHost, value string) []infrav1.IngotHost {
 	if value == "" {
 		return hosts
@@ -27,11 +26,9 @@ func LookedAfter(hosts []infrav1.IngotHost, value string) []infrav1.IngotHost {
 	return slices.DeleteFunc(hosts, func(host infrav1.IngotHost) bool { return !labels.HasWatchLabel(&host, value) })
 }
 
-// WatchFilter lets through what carries --watch-filter's label (M41; an empty value:
-// everything), and every IngotHardware, IngotReservation, IPAddressClaim, IngotImage and
-// IngotNetwork: the first three Ingot makes, and nobody labels them; a catalogue and a
-// network are everybody's.
-// To whom it leads is asked again when that is reconciled.
+// WatchFilter returns a predicate for objects with the label of --watch-filter (M41), or for all with an
+// empty value. It always admits IngotHardware, IngotReservation and IPAddressClaim, which Ingot creates
+// without labels, and IngotImage and IngotNetwork, which are shared. Reconcilers check the label again.
 func WatchFilter(scheme *runtime.Scheme, log logr.Logger, value string) predicate.Predicate {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		switch o.(type) {

@@ -13,38 +13,36 @@ import (
 	"strings"
 )
 
-// ErrConfig says that no Ignition of version 3 can be given the data.
+// ErrConfig means that the data cannot become a version 3 configuration.
 var ErrConfig = errors.New("the Ignition configuration cannot be used")
 
-// Where the system finds what Ingot tells it.
+// Paths on the installed system.
 const (
-	// MetadataFile has lines NAME=value, as EnvironmentFile= of systemd and a shell
-	// read them. It holds no secret.
+	// MetadataFile has lines NAME=value for EnvironmentFile= of systemd or a shell. It holds no secret.
 	MetadataFile = "/etc/ingot/metadata"
 	hostnameFile = "/etc/hostname"
 	scriptFile   = "/var/lib/ingot/seed.sh"
 	scriptUnit   = "ingot-seed.service"
 )
 
-// Additions are what Ingot tells the system of itself.
+// Additions are Ingot's additions to a configuration.
 type Additions struct {
-	// Hostname of the system; empty: the data's, or the system's own.
+	// Hostname is the host name; empty: that of the data, or the system's default.
 	Hostname string
-	// Metadata are the names and values of MetadataFile.
+	// Metadata is the content of MetadataFile.
 	Metadata map[string]string
-	// Script runs once, as root, late in the first boot, and is then removed; it holds
-	// secrets. Empty: none.
+	// Script runs once as root, late in the first boot, and is then removed. It holds secrets.
+	// Empty: there is no script.
 	Script string
 }
 
-func (a Additions) none() bool { return a.Hostname == "" && len(a.Metadata) == 0 && a.Script == "" }
+func (a Additions) isEmpty() bool { return a.Hostname == "" && len(a.Metadata) == 0 && a.Script == "" }
 
-// wrapperVersion is the oldest that all of the wrapper is in; the data keeps its own.
+// wrapperVersion is the oldest version that supports the wrapper. The data keeps its own version.
 const wrapperVersion = "3.0.0"
 
-// Config makes version 3 of the data of a bootstrap Secret, JSON of version 2 or 3
-// (Ignition's configuration specifications), and wraps it where there is something to add.
-// Any error is ErrConfig.
+// Config returns a version 3 configuration from the data of a bootstrap Secret, JSON of version 2 or 3 of
+// Ignition's specification. It adds a wrapper if there are additions. Its errors are ErrConfig.
 func Config(data []byte, add Additions) ([]byte, error) {
 	version, err := versionOf(data)
 	if err != nil {
@@ -57,9 +55,9 @@ func Config(data []byte, add Additions) ([]byte, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("%w: its ignition.version is %.20q, and Ingot knows 2 and 3", ErrConfig, version)
+		return nil, fmt.Errorf("%w: ignition.version %.20q is not supported, only 2 and 3 are", ErrConfig, version)
 	}
-	if add.none() {
+	if add.isEmpty() {
 		return data, nil
 	}
 	out := config{Ignition: section{Version: wrapperVersion}}
@@ -72,7 +70,7 @@ func Config(data []byte, add Additions) ([]byte, error) {
 	return b, nil
 }
 
-// versionOf reads no more than the version.
+// versionOf returns ignition.version.
 func versionOf(data []byte) (string, error) {
 	var head struct {
 		Ignition struct {
@@ -80,13 +78,13 @@ func versionOf(data []byte) (string, error) {
 		} `json:"ignition"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		// The error of the decoder may quote the data.
-		return "", fmt.Errorf("%w: it is not JSON with an ignition.version (Butane and Container Linux Configs are to be transpiled)", ErrConfig)
+		// The decoder's error may quote the data.
+		return "", fmt.Errorf("%w: it is not JSON with an ignition.version (transpile Butane and Container Linux Configs)", ErrConfig)
 	}
 	return head.Ignition.Version, nil
 }
 
-// add appends Ingot's own part.
+// add appends the additions.
 func (c *config) add(a Additions) {
 	if a.Hostname != "" {
 		c.Storage.Files = append(c.Storage.Files, newFile(hostnameFile, 0o644, a.Hostname+"\n"))
@@ -105,7 +103,7 @@ func (c *config) add(a Additions) {
 	}
 }
 
-// seedUnit runs the script, which it removes; without it it does nothing any more.
+// seedUnit runs and removes the script. Without the script it does nothing.
 const seedUnit = `[Unit]
 Description=Set up the report of the first boot to Ingot
 ConditionPathExists=` + scriptFile + `
@@ -127,5 +125,5 @@ func newFile(path string, mode int, content string) file {
 	}
 }
 
-// dataURL is RFC 2397's.
+// dataURL returns a data URL (RFC 2397).
 func dataURL(b []byte) string { return "data:;base64," + base64.StdEncoding.EncodeToString(b) }

@@ -252,7 +252,7 @@ func TestRefused(t *testing.T) {
 		"version 1":        {`{"ignitionVersion":1}`, `ignition.version is ""`},
 		"version 4":        {`{"ignition":{"version":"4.0.0"}}`, `"4.0.0"`},
 		"a field of later": {`{"ignition":{"version":"2.3.0"},"kernelArguments":{"shouldExist":["` + canary + `"]}}`, `unknown field "kernelArguments"`},
-		"a wrong value":    {`{"ignition":{"version":"2.3.0"},"passwd":{"users":[{"name":"a","uid":"` + canary + `"}]}}`, "passwd.users.uid is no int"},
+		"a wrong value":    {`{"ignition":{"version":"2.3.0"},"passwd":{"users":[{"name":"a","uid":"` + canary + `"}]}}`, "passwd.users.uid is not of type int"},
 		"another file system": {
 			`{"ignition":{"version":"2.3.0"},"storage":{"files":[{"filesystem":"data","path":"/a","contents":{"source":"data:,` + canary + `"}}]}}`,
 			`/a is on file system "data"`,
@@ -265,7 +265,7 @@ func TestRefused(t *testing.T) {
 		"a nameless partition":  {`{"ignition":{"version":"2.3.0"},"storage":{"disks":[{"device":"/dev/sdb","partitions":[{"sizeMiB":1}]}]}}`, "neither number nor label"},
 		"other configurations":  {`{"ignition":{"version":"2.3.0","config":{"append":[{"source":"https://` + canary + `"}]}}}`, "names other configurations"},
 		"user.create":           {`{"ignition":{"version":"2.0.0"},"passwd":{"users":[{"name":"a","create":{"uid":1}}]}}`, `user "a" has create`},
-		"a user twice":          {`{"ignition":{"version":"2.3.0"},"passwd":{"users":[{"name":"a"},{"name":"a"}]}}`, `user "a" is there twice`},
+		"a user twice":          {`{"ignition":{"version":"2.3.0"},"passwd":{"users":[{"name":"a"},{"name":"a"}]}}`, `user "a" has two entries`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Config([]byte(c.in), Additions{})
@@ -283,23 +283,23 @@ func TestRefused(t *testing.T) {
 func TestRefusedByVersion3(t *testing.T) {
 	const canary = "hunter2"
 	for name, c := range map[string]struct{ in, want string }{
-		"a directory twice":          {`"storage":{"directories":[{"filesystem":"root","path":"/d"},{"filesystem":"root","path":"/d/"}]}`, `path "/d" is there twice`},
-		"a link twice":               {`"storage":{"links":[{"filesystem":"root","path":"/l","target":"/a"},{"filesystem":"root","path":"/l","target":"/b"}]}`, `path "/l" is there twice`},
-		"a file that is a link":      {`"storage":{"files":[{"filesystem":"root","path":"/a"}],"links":[{"filesystem":"root","path":"/a","target":"/b"}]}`, `path "/a" is there twice`},
-		"a file behind a link":       {`"storage":{"files":[{"filesystem":"root","path":"/l/a"}],"links":[{"filesystem":"root","path":"/l","target":"/b"}]}`, `/l/a is behind the link /l`},
+		"a directory twice":          {`"storage":{"directories":[{"filesystem":"root","path":"/d"},{"filesystem":"root","path":"/d/"}]}`, `path "/d" has two entries`},
+		"a link twice":               {`"storage":{"links":[{"filesystem":"root","path":"/l","target":"/a"},{"filesystem":"root","path":"/l","target":"/b"}]}`, `path "/l" has two entries`},
+		"a file that is a link":      {`"storage":{"files":[{"filesystem":"root","path":"/a"}],"links":[{"filesystem":"root","path":"/a","target":"/b"}]}`, `path "/a" has two entries`},
+		"a file behind a link":       {`"storage":{"files":[{"filesystem":"root","path":"/l/a"}],"links":[{"filesystem":"root","path":"/l","target":"/b"}]}`, `/l/a leads through the link /l`},
 		"a hard link to a directory": {`"storage":{"directories":[{"filesystem":"root","path":"/d"}],"links":[{"filesystem":"root","path":"/l","target":"/d","hard":true}]}`, `/l is a hard link to a directory`},
-		"a relative path":            {`"storage":{"files":[{"filesystem":"root","path":"a"}]}`, `a is no absolute path`},
-		"a disk twice":               {`"storage":{"disks":[{"device":"/dev/sda","wipeTable":true},{"device":"/dev/sda"}]}`, `disk "/dev/sda" is there twice`},
-		"a partition twice":          {`"storage":{"disks":[{"device":"/dev/sda","partitions":[{"number":1},{"number":1}]}]}`, `partition number 1 is there twice`},
-		"a file system twice":        {`"storage":{"filesystems":[{"name":"a","mount":{"device":"/dev/sda1","format":"ext4"}},{"name":"b","mount":{"device":"/dev/sda1","format":"xfs"}}]}`, `file system of device "/dev/sda1" is there twice`},
-		"an array twice":             {`"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/sda"]},{"name":"r","level":"raid0","devices":["/dev/sdb"]}]}`, `array "r" is there twice`},
-		"a group twice":              {`"passwd":{"groups":[{"name":"g"},{"name":"g"}]}`, `group "g" is there twice`},
+		"a relative path":            {`"storage":{"files":[{"filesystem":"root","path":"a"}]}`, `a is not an absolute path`},
+		"a disk twice":               {`"storage":{"disks":[{"device":"/dev/sda","wipeTable":true},{"device":"/dev/sda"}]}`, `disk "/dev/sda" has two entries`},
+		"a partition twice":          {`"storage":{"disks":[{"device":"/dev/sda","partitions":[{"number":1},{"number":1}]}]}`, `partition number 1 has two entries`},
+		"a file system twice":        {`"storage":{"filesystems":[{"name":"a","mount":{"device":"/dev/sda1","format":"ext4"}},{"name":"b","mount":{"device":"/dev/sda1","format":"xfs"}}]}`, `file system of device "/dev/sda1" has two entries`},
+		"an array twice":             {`"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/sda"]},{"name":"r","level":"raid0","devices":["/dev/sdb"]}]}`, `array "r" has two entries`},
+		"a group twice":              {`"passwd":{"groups":[{"name":"g"},{"name":"g"}]}`, `group "g" has two entries`},
 		"a group without a name":     {`"passwd":{"groups":["` + canary + `"]}`, `group 0 has no name`},
-		"a networkd unit twice":      {`"networkd":{"units":[{"name":"a.network","contents":"1"},{"name":"a.network","contents":"2"}]}`, `path "/etc/systemd/network/a.network" is there twice`},
-		"a networkd unit and file":   {`"networkd":{"units":[{"name":"a.network","contents":"1"}]},"storage":{"files":[{"filesystem":"root","path":"/etc/systemd/network/a.network"}]}`, `is there twice`},
-		"of the OEM partition":       {`"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"oem:///` + canary + `"}}]}`, `/a: its source is by "oem"`},
-		"added from there":           {`"storage":{"files":[{"filesystem":"root","path":"/a","append":true,"contents":{"source":"oem:///` + canary + `"}}]}`, `/a: its source is by "oem"`},
-		"from no URL":                {`"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"http://a b/` + canary + `"}}]}`, `/a: its source is no URL`},
+		"a networkd unit twice":      {`"networkd":{"units":[{"name":"a.network","contents":"1"},{"name":"a.network","contents":"2"}]}`, `path "/etc/systemd/network/a.network" has two entries`},
+		"a networkd unit and file":   {`"networkd":{"units":[{"name":"a.network","contents":"1"}]},"storage":{"files":[{"filesystem":"root","path":"/etc/systemd/network/a.network"}]}`, `has two entries`},
+		"of the OEM partition":       {`"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"oem:///` + canary + `"}}]}`, `/a: its source has the unsupported scheme "oem"`},
+		"added from there":           {`"storage":{"files":[{"filesystem":"root","path":"/a","append":true,"contents":{"source":"oem:///` + canary + `"}}]}`, `/a: its source has the unsupported scheme "oem"`},
+		"from no URL":                {`"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"http://a b/` + canary + `"}}]}`, `/a: its source is not a URL`},
 		"added and overwritten":      {`"storage":{"files":[{"filesystem":"root","path":"/a","append":true,"overwrite":true,"contents":{"source":"data:,1"}}]}`, `/a has append and overwrite`},
 	} {
 		t.Run(name, func(t *testing.T) {

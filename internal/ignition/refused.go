@@ -14,11 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// refused says what of a translated configuration version 3 refuses where version 2 does
-// not: a system that finds it out stops in its initramfs. It is the last step, and changes
-// nothing.
-func refused(c *config) error {
-	for _, check := range []func(*config) error{twice, paths, sources} {
+// validate rejects a translated configuration that is valid in version 2 but not in version 3: the system
+// would stop in its initramfs. It is the last step.
+func validate(c *config) error {
+	for _, check := range []func(*config) error{checkDuplicates, checkPaths, checkSources} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -26,8 +25,8 @@ func refused(c *config) error {
 	return nil
 }
 
-// twice: version 3 has one entry for a thing (ErrDuplicate of its validator).
-func twice(c *config) error {
+// checkDuplicates: version 3 has one entry per object (ErrDuplicate of its validator).
+func checkDuplicates(c *config) error {
 	var devices, formatted []string
 	for _, d := range c.Storage.Disks {
 		devices = append(devices, d.Device)
@@ -46,46 +45,46 @@ func twice(c *config) error {
 		return err
 	}
 	for _, list := range []struct {
-		what string
+		kind string
 		keys []string
 	}{
 		{"disk", devices}, {"file system of device", formatted}, {"group", groups}, {"array", arrays},
 	} {
-		if err := once(list.what, list.keys); err != nil {
+		if err := checkUnique(list.kind, list.keys); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// once is an error where a key is there twice.
-func once(what string, keys []string) error {
+// checkUnique rejects duplicate keys.
+func checkUnique(kind string, keys []string) error {
 	seen := map[string]bool{}
 	for _, key := range keys {
 		if seen[key] {
-			return fmt.Errorf("%s %q is there twice", what, key)
+			return fmt.Errorf("%s %q has two entries", kind, key)
 		}
 		seen[key] = true
 	}
 	return nil
 }
 
-// namesOf reads the names of what is not looked into otherwise.
-func namesOf(what string, entries []json.RawMessage) (names []string, _ error) {
+// namesOf reads the names of entries that are not translated.
+func namesOf(kind string, entries []json.RawMessage) (names []string, _ error) {
 	for i, raw := range entries {
 		var entry struct {
 			Name string `json:"name"`
 		}
-		if err := json.Unmarshal(raw, &entry); err != nil { // which may quote the data
-			return nil, fmt.Errorf("%s %d has no name", what, i)
+		if err := json.Unmarshal(raw, &entry); err != nil { // the error may quote the data
+			return nil, fmt.Errorf("%s %d has no name", kind, i)
 		}
 		names = append(names, entry.Name)
 	}
 	return names, nil
 }
 
-// paths: a path is one file, one directory or one link, and nothing is put behind a link.
-func paths(c *config) error {
+// checkPaths: a path is one file, directory or link, and no path leads through a link.
+func checkPaths(c *config) error {
 	var all, through, directories []string
 	for _, f := range c.Storage.Files {
 		if ptr.Deref(f.Overwrite, false) && f.Contents == nil {
@@ -99,18 +98,18 @@ func paths(c *config) error {
 	for _, l := range c.Storage.Links {
 		all, through = append(all, l.Path), append(through, l.Path+"/")
 	}
-	if err := once("path", all); err != nil {
+	if err := checkUnique("path", all); err != nil {
 		return err
 	}
 	for _, p := range all {
 		if at := slices.IndexFunc(through, func(link string) bool { return strings.HasPrefix(p, link) }); at >= 0 {
-			return fmt.Errorf("%s is behind the link %s", p, strings.TrimSuffix(through[at], "/"))
+			return fmt.Errorf("%s leads through the link %s", p, strings.TrimSuffix(through[at], "/"))
 		}
 	}
 	for _, l := range c.Storage.Links {
 		target := path.Clean(l.Target)
 		if !path.IsAbs(target) {
-			target = path.Join(l.Path, l.Target) // as the validator has it
+			target = path.Join(l.Path, l.Target) // as in Ignition's validator
 		}
 		if l.Hard && slices.Contains(directories, target) {
 			return fmt.Errorf("%s is a hard link to a directory", l.Path)
@@ -119,8 +118,8 @@ func paths(c *config) error {
 	return nil
 }
 
-// sources: "oem" is of version 2 alone, and names a file of a system that is not there.
-func sources(c *config) error {
+// checkSources: only version 2 has the scheme "oem", which names a file of the image.
+func checkSources(c *config) error {
 	for _, f := range c.Storage.Files {
 		var list []*contents
 		if f.Append != nil {
@@ -134,10 +133,10 @@ func sources(c *config) error {
 			}
 			address, err := url.Parse(from.Source) // whose error quotes it
 			if err != nil {
-				return fmt.Errorf("%s: its source is no URL", f.Path)
+				return fmt.Errorf("%s: its source is not a URL", f.Path)
 			}
 			if !slices.Contains([]string{"http", "https", "tftp", "s3", "data"}, address.Scheme) {
-				return fmt.Errorf("%s: its source is by %.20q", f.Path, address.Scheme)
+				return fmt.Errorf("%s: its source has the unsupported scheme %.20q", f.Path, address.Scheme)
 			}
 		}
 	}

@@ -12,57 +12,56 @@ import (
 	"slices"
 )
 
-// translatedVersion has all that version 2.4 has, in HTTP headers and proxies.
+// translatedVersion is the oldest version 3 with all features of version 2.4 (HTTP headers, proxies).
 const translatedVersion = "3.1.0"
 
-// translate makes version 3.1 of versions 2.0 to 2.4. Where version 2 takes two entries
-// for the same thing one after the other, as they come of "additionalConfig" of a
-// KubeadmConfig, version 3 has one.
+// translate translates versions 2.0 to 2.4 to 3.1. Version 2 applies several entries for one object in
+// order, as "additionalConfig" of a KubeadmConfig creates them; version 3 has one entry.
 func translate(data []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields() // nothing is left out
+	decoder.DisallowUnknownFields() // nothing may be lost
 	c := &config{}
 	if err := decoder.Decode(c); err != nil {
 		return nil, fmt.Errorf("%w: version 2: %w", ErrConfig, withoutValue(err))
 	}
 	for _, step := range []func(*config) error{
-		head, filesystems, disks, files, links, passwords, units, refused,
+		translateHead, translateFilesystems, translateDisks, translateFiles, translateLinks, translateUsers, translateUnits, validate,
 	} {
 		if err := step(c); err != nil {
-			return nil, fmt.Errorf("%w: %w; write it for version 3", ErrConfig, err)
+			return nil, fmt.Errorf("%w: %w; write the configuration in version 3", ErrConfig, err)
 		}
 	}
 	return json.Marshal(c)
 }
 
-// withoutValue is the decoder's error: of a field that is not known it has the name; where
-// it would quote a value, the field alone.
+// withoutValue returns the decoder's error without values of the configuration. The error about an unknown
+// field contains its name only.
 func withoutValue(err error) error {
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-		return fmt.Errorf("%s is no %s", wrong.Field, wrong.Type)
+		return fmt.Errorf("%s is not of type %s", wrong.Field, wrong.Type)
 	}
 	return err
 }
 
-func head(c *config) error {
+func translateHead(c *config) error {
 	if refs := c.Ignition.Config; refs != nil {
 		if len(refs.Append) > 0 || !isEmpty(refs.Replace) {
-			return fmt.Errorf("ignition.config names other configurations, which would have to be translated as well")
+			return fmt.Errorf("ignition.config names other configurations, which cannot be translated")
 		}
 		if len(refs.Merge) > 0 {
-			return fmt.Errorf("ignition.config.merge is not of version 2")
+			return fmt.Errorf("ignition.config.merge does not exist in version 2")
 		}
 	}
 	c.Ignition.Version, c.Ignition.Config = translatedVersion, nil
 	return nil
 }
 
-// isEmpty: missing, null, or an object without anything in it.
+// isEmpty reports whether a value is missing, null or an empty object.
 func isEmpty(raw json.RawMessage) bool {
 	return slices.Contains([]string{"", "null", "{}"}, string(bytes.TrimSpace(raw)))
 }
 
-func filesystems(c *config) error {
+func translateFilesystems(c *config) error {
 	for i := range c.Storage.Filesystems {
 		f := &c.Storage.Filesystems[i]
 		switch {
@@ -78,25 +77,25 @@ func filesystems(c *config) error {
 	return nil
 }
 
-func disks(c *config) error {
+func translateDisks(c *config) error {
 	for i := range c.Storage.Disks {
 		d := &c.Storage.Disks[i]
 		taken := map[int]bool{}
 		for _, p := range d.Partitions {
 			if p.Number != 0 && taken[p.Number] {
-				return fmt.Errorf("disk %s: partition number %d is there twice", d.Device, p.Number)
+				return fmt.Errorf("disk %s: partition number %d has two entries", d.Device, p.Number)
 			}
 			taken[p.Number] = true
 		}
 		for j := range d.Partitions {
 			p := &d.Partitions[j]
 			if p.Size != 0 || p.Start != 0 {
-				return fmt.Errorf("disk %s: partition %d has size or start in sectors, and not sizeMiB and startMiB", d.Device, j)
+				return fmt.Errorf("disk %s: partition %d has size or start in sectors instead of sizeMiB and startMiB", d.Device, j)
 			}
 			if p.Number != 0 {
 				continue
 			}
-			// Both versions take the next number that is free, 3 by the label alone.
+			// Both versions use the next free number; version 3 finds the partition by its label.
 			number := 1
 			for taken[number] {
 				number++
@@ -114,23 +113,23 @@ func disks(c *config) error {
 	return nil
 }
 
-// local takes the file system off a node: paths of version 3 are those of the system, and
-// without "//", "." or "..".
-func local(n *node) error {
+// toRoot removes the file system of a node: paths of version 3 are those of the system, without "//", "."
+// or "..".
+func toRoot(n *node) error {
 	if n.Filesystem != "root" {
-		return fmt.Errorf("%s is on file system %q, and not on root", n.Path, n.Filesystem)
+		return fmt.Errorf("%s is on file system %q, not on root", n.Path, n.Filesystem)
 	}
 	if !path.IsAbs(n.Path) {
-		return fmt.Errorf("%s is no absolute path", n.Path)
+		return fmt.Errorf("%s is not an absolute path", n.Path)
 	}
 	n.Filesystem, n.Path = "", path.Clean(n.Path)
 	return nil
 }
 
-func files(c *config) error {
+func translateFiles(c *config) error {
 	var out []file
 	for _, f := range c.Storage.Files {
-		if err := local(&f.node); err != nil {
+		if err := toRoot(&f.node); err != nil {
 			return err
 		}
 		if f.Contents == nil {
@@ -139,15 +138,15 @@ func files(c *config) error {
 		if f.Contents.Source == "" { // an empty file
 			f.Contents.Source = "data:,"
 		}
-		adds := string(f.Append) == "true"
+		appends := string(f.Append) == "true"
 		f.Append = nil
 		at := slices.IndexFunc(out, func(o file) bool { return o.Path == f.Path })
 		switch {
-		case adds && at < 0:
+		case appends && at < 0:
 			out = append(out, file{node: f.node, Mode: f.Mode})
 			at = len(out) - 1
 			fallthrough
-		case adds:
+		case appends:
 			if err := appendTo(&out[at], f); err != nil {
 				return err
 			}
@@ -165,7 +164,7 @@ func files(c *config) error {
 	return nil
 }
 
-// appendTo adds what f has to what is there.
+// appendTo appends the contents of f to a file.
 func appendTo(to *file, f file) error {
 	var list []*contents
 	if to.Append != nil {
@@ -181,22 +180,22 @@ func appendTo(to *file, f file) error {
 	return err
 }
 
-// links are directories and links.
-func links(c *config) error {
+// translateLinks translates directories and links.
+func translateLinks(c *config) error {
 	for i := range c.Storage.Directories {
-		if err := local(&c.Storage.Directories[i].node); err != nil {
+		if err := toRoot(&c.Storage.Directories[i].node); err != nil {
 			return err
 		}
 	}
 	for i := range c.Storage.Links {
-		if err := local(&c.Storage.Links[i].node); err != nil {
+		if err := toRoot(&c.Storage.Links[i].node); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func passwords(c *config) error {
+func translateUsers(c *config) error {
 	var out []user
 	for _, u := range c.Passwd.Users {
 		if !isEmpty(u.Create) {
@@ -205,7 +204,7 @@ func passwords(c *config) error {
 		u.Create = nil
 		u.Groups, u.SSHAuthorizedKeys = unique(u.Groups), unique(u.SSHAuthorizedKeys)
 		if slices.ContainsFunc(out, func(o user) bool { return o.Name == u.Name }) {
-			return fmt.Errorf("user %q is there twice", u.Name)
+			return fmt.Errorf("user %q has two entries", u.Name)
 		}
 		out = append(out, u)
 	}
@@ -213,7 +212,7 @@ func passwords(c *config) error {
 	return nil
 }
 
-// unique leaves out what is there already; in version 2 it does no harm.
+// unique removes duplicates, which version 2 allows.
 func unique(list []string) (out []string) {
 	for _, s := range list {
 		if !slices.Contains(out, s) {
@@ -223,7 +222,7 @@ func unique(list []string) (out []string) {
 	return out
 }
 
-func units(c *config) error {
+func translateUnits(c *config) error {
 	var out []unit
 	for _, u := range c.Systemd.Units {
 		if u.Enable {
@@ -233,7 +232,7 @@ func units(c *config) error {
 		if at < 0 {
 			at, out = len(out), append(out, unit{Name: u.Name})
 		}
-		out[at].take(u)
+		out[at].merge(u)
 	}
 	c.Systemd.Units = out
 	const dir = "/etc/systemd/network"
@@ -249,8 +248,8 @@ func units(c *config) error {
 	return nil
 }
 
-// take makes of two entries for a unit one; what comes later wins.
-func (u *unit) take(later unit) {
+// merge merges a later entry for the unit, which wins.
+func (u *unit) merge(later unit) {
 	if later.Contents != "" {
 		u.Contents = later.Contents
 	}

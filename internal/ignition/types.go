@@ -5,9 +5,8 @@ package ignition
 
 import "encoding/json"
 
-// The types hold versions 2.0 to 2.4 as well as 3.1: what both have under the same name
-// and with the same meaning is not looked into (json.RawMessage), what only version 2
-// has is named so and is empty once translated.
+// The types hold versions 2.0 to 2.4 and 3.1. Fields that both have with the same meaning are not parsed
+// (json.RawMessage). Fields of version 2 only are marked, and empty after the translation.
 
 type config struct {
 	Ignition section `json:"ignition"`
@@ -51,7 +50,7 @@ type storage struct {
 	Raid        []json.RawMessage `json:"raid,omitempty"`
 }
 
-// node is what files, directories and links have in common.
+// node has the common fields of files, directories and links.
 type node struct {
 	Filesystem string          `json:"filesystem,omitempty"` // version 2
 	Path       string          `json:"path"`
@@ -73,8 +72,8 @@ type link struct {
 
 type file struct {
 	node
-	// Append is a truth value in version 2, which adds Contents to a file, and a list of
-	// contents in version 3.
+	// Append is a boolean in version 2, which appends Contents to a file, and a list of contents in
+	// version 3.
 	Append   json.RawMessage `json:"append,omitempty"`
 	Contents *contents       `json:"contents,omitempty"`
 	Mode     *int            `json:"mode,omitempty"`
@@ -109,9 +108,9 @@ type partition struct {
 type filesystem struct {
 	Name  string `json:"name,omitempty"`  // version 2
 	Mount *mount `json:"mount,omitempty"` // version 2
-	// Path is in version 2 where it is mounted already, and in version 3 where to.
+	// Path is the mount point: an existing one in version 2, the one to create in version 3.
 	Path *string `json:"path,omitempty"`
-	// The rest is version 3.
+	// mount3 is version 3.
 	*mount3
 }
 

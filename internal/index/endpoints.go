@@ -14,41 +14,39 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// endpoint is the address by which a cluster's control plane is reached.
+// endpoint returns the address of a cluster's control plane endpoint.
 func endpoint(o client.Object) []string {
 	cluster, ok := o.(*infrav1.IngotCluster)
 	if !ok {
 		return nil
 	}
-	address := addressuse.EndpointOf(cluster)
-	if !address.IsValid() {
-		return nil
+	if address := addressuse.EndpointOf(cluster); address.IsValid() {
+		return []string{address.String()}
 	}
-	return []string{address.String()}
+	return nil
 }
 
-// AddressesOf are those that an IngotHost's claim has given, or that an IngotHardware
-// records, as ClusterByEndpoint has them.
+// AddressesOf returns the addresses that an IngotHost's claim has assigned, or that an IngotHardware
+// records, as in ClusterByEndpoint.
 func AddressesOf(o client.Object) []string {
 	return append(claimAddresses(o), recordedAddresses(o)...)
 }
 
-// Endpoints finds the endpoints of all IngotClusters, of all namespaces. It is for what
-// happens once in the life of a host or a machine; EndpointAt costs the same however many
-// clusters there are.
+// Endpoints returns the endpoints of all IngotClusters. Use it for rare events in the life of a host or
+// machine; the cost of EndpointAt does not grow with the number of clusters.
 func Endpoints(ctx context.Context, reader client.Reader) (addressuse.Endpoints, error) {
 	return endpoints(ctx, reader)
 }
 
-// EndpointAt finds those at one address. reader has the indexes of SetupDirectory.
+// EndpointAt returns the endpoints at one address. reader must have the indexes of SetupDirectory.
 func EndpointAt(ctx context.Context, reader client.Reader, address netip.Addr) (addressuse.Endpoints, error) {
 	return endpoints(ctx, reader, client.MatchingFields{ClusterByEndpoint: address.String()})
 }
 
 func endpoints(ctx context.Context, reader client.Reader, which ...client.ListOption) (addressuse.Endpoints, error) {
 	list := &infrav1.IngotClusterList{}
-	if err := reader.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil { // nothing of it is changed
-		return nil, fmt.Errorf("endpoints of clusters: %w", err)
+	if err := reader.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("list cluster endpoints: %w", err)
 	}
 	found := addressuse.Endpoints{}
 	for i := range list.Items {

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// HoldersOf finds the hosts of all namespaces that have any of the addresses. reader has
-// the indexes of Setup. Only its failures are errors.
+// HoldersOf returns the hosts of all namespaces that have any of the addresses. reader must have the
+// indexes of Setup.
 func HoldersOf(ctx context.Context, reader client.Reader, addresses ...netip.Addr) (addressuse.Holders, error) {
 	held := addressuse.Holders{}
 	for _, address := range addresses {
@@ -29,9 +29,9 @@ func HoldersOf(ctx context.Context, reader client.Reader, addresses ...netip.Add
 	return held, nil
 }
 
-// HoldersOfNetwork finds those of all addresses that are recorded on a network, by the
-// index of IPv4 or of IPv6 (HardwareByNetwork, HardwareByIPv6Network), and of all that
-// systems have, wherever.
+// HoldersOfNetwork returns the hosts of all addresses that are recorded on a network, by the index by
+// (HardwareByNetwork or HardwareByIPv6Network), and of all addresses of installed systems, on any
+// network.
 func HoldersOfNetwork(ctx context.Context, reader client.Reader, by, network string) (addressuse.Holders, error) {
 	held := addressuse.Holders{}
 	if err := recorded(ctx, reader, held, client.MatchingFields{by: network}); err != nil {
@@ -40,12 +40,10 @@ func HoldersOfNetwork(ctx context.Context, reader client.Reader, by, network str
 	return held, claimed(ctx, reader, held, client.MatchingFields{HostWithClaimAddress: Any})
 }
 
-// Nothing of what is listed is changed, and copies of large inventories are dear.
-
 func recorded(ctx context.Context, reader client.Reader, held addressuse.Holders, which client.MatchingFields) error {
 	list := &infrav1.IngotHardwareList{}
 	if err := reader.List(ctx, list, which, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("hosts with recorded addresses: %w", err)
+		return fmt.Errorf("list recorded addresses: %w", err)
 	}
 	for i := range list.Items {
 		held.Recorded(&list.Items[i])
@@ -56,7 +54,7 @@ func recorded(ctx context.Context, reader client.Reader, held addressuse.Holders
 func claimed(ctx context.Context, reader client.Reader, held addressuse.Holders, which client.MatchingFields) error {
 	list := &infrav1.IngotHostList{}
 	if err := reader.List(ctx, list, which, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("hosts whose systems have addresses: %w", err)
+		return fmt.Errorf("list addresses of installed systems: %w", err)
 	}
 	for i := range list.Items {
 		held.Claimed(&list.Items[i])

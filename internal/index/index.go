@@ -23,67 +23,64 @@ import (
 const (
 	// HostByMAC finds IngotHosts by spec.bootMACAddress.
 	HostByMAC = "spec.bootMACAddress"
-	// HostByBMC finds IngotHosts by the BMC that they name (see BMC); one BMC may
-	// have several systems (see SameBMC).
+	// HostByBMC finds IngotHosts by the key of their BMC (see BMC). A BMC may manage several
+	// systems (see SameBMC).
 	HostByBMC = "spec.bmc.address"
-	// HostByCredentials, HostByCABundle and HostByCASecret find IngotHosts by
-	// "<namespace>/<name>" of the Secret with the credentials, and of the ConfigMap or
-	// Secret with the CA, that they name.
+	// HostByCredentials, HostByCABundle and HostByCASecret find IngotHosts by "<namespace>/<name>"
+	// of the Secret with the credentials, and of the ConfigMap or Secret with the CA.
 	HostByCredentials = "spec.bmc.credentialsRef"
 	HostByCABundle    = "spec.bmc.caBundleRef"
 	HostByCASecret    = "spec.bmc.caBundleRef.secret"
-	// SecretByHost finds Secrets by the name of each IngotHost that owns them, in its
-	// namespace.
+	// SecretByHost finds Secrets by the name of each IngotHost that owns them.
 	SecretByHost = "metadata.ownerReferences"
-	// SecretOfMany finds, by Any, those that serve too many hosts to be owned by them.
+	// SecretOfMany finds, by Any, Secrets that hosts share and do not own.
 	SecretOfMany = "metadata.labels.shared"
 	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
 	HostByNetwork = "spec.networkRef.name"
-	// HostByImage finds IngotHosts by the checksum of their claim's image, or by those of
-	// the files of its live system.
+	// HostByImage finds IngotHosts by the checksums of their claim: of its image, or of its live
+	// system's files.
 	HostByImage = "spec.claim.image.checksum"
-	// HostByClaimAddress finds IngotHosts by each address that their claim has given to the
-	// installed system, and HostWithClaimAddress, by Any, all whose claim has given one.
+	// HostByClaimAddress finds IngotHosts by each address that their claim has assigned to the
+	// installed system, and HostWithClaimAddress, by Any, those with such an address.
 	HostByClaimAddress   = "spec.claim.network.addresses"
 	HostWithClaimAddress = "spec.claim.network"
-	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which
-	// they were enrolled.
+	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which they were
+	// enrolled.
 	HostByEnrolment = "metadata.labels.enrolled"
-	// ClusterByEndpoint finds IngotClusters by the address of their control plane's
-	// endpoint; one that is a name is not indexed.
+	// ClusterByEndpoint finds IngotClusters by the IP address of their control plane endpoint.
 	ClusterByEndpoint = "spec.controlPlaneEndpoint.host"
 	// HardwareByNIC finds IngotHardwares by the MAC address of each NIC.
 	HardwareByNIC = "spec.nics.mac"
-	// HardwareByIP finds IngotHardwares by "<network>/<address>" that is recorded.
+	// HardwareByIP finds IngotHardwares by "<network>/<address>" of the recorded address.
 	HardwareByIP = "spec.address.ip"
-	// HardwareByAddress finds them by the address alone, of IPv4 or IPv6.
+	// HardwareByAddress finds IngotHardwares by a recorded IPv4 or IPv6 address.
 	HardwareByAddress = "spec.addresses"
 	// HardwareBySystem finds IngotHardwares by "<uuid>/<serial>" of the system.
 	HardwareBySystem = "spec.system"
 	// HardwareByNetwork finds IngotHardwares by the network of their address.
 	HardwareByNetwork = "spec.address.networkName"
-	// HardwareByIPv6Network finds them by that of their IPv6 address.
+	// HardwareByIPv6Network finds IngotHardwares by the network of their IPv6 address.
 	HardwareByIPv6Network = "spec.ipv6Address.networkName"
-	// MachineByHost finds IngotMachines by "<namespace>/<name>" of the host that
-	// their provider ID names.
+	// MachineByHost finds IngotMachines by "<namespace>/<name>" of the host that their provider ID
+	// names.
 	MachineByHost = "spec.providerID.host"
-	// MachineWithoutHost finds IngotMachines that have chosen none, by their namespace.
+	// MachineWithoutHost finds IngotMachines without a host, by their namespace.
 	MachineWithoutHost = "spec.providerID"
 )
 
-// Any is the one value of indexes that only say whether.
+// Any is the only value of indexes that answer yes or no.
 const Any = "any"
 
-// fieldIndex is an index of objects of a kind.
+// fieldIndex is an index of objects of one kind.
 type fieldIndex struct {
 	object client.Object
 	field  string
 	values client.IndexerFunc
 }
 
-// directory are the indexes that the boot server's questions need.
+// directory returns the indexes that the boot server needs.
 func directory() []fieldIndex {
 	return []fieldIndex{
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
@@ -96,8 +93,8 @@ func directory() []fieldIndex {
 	}
 }
 
-// SetupDirectory registers the indexes of a process that is a boot server only. An
-// index starts a watch, and a boot server may watch hosts and clusters, but no machines.
+// SetupDirectory registers the indexes of a process that is a boot server only. Each index starts a
+// watch, and a boot server may watch hosts and clusters, but no machines.
 func SetupDirectory(ctx context.Context, indexer client.FieldIndexer) error {
 	return register(ctx, indexer, directory())
 }
@@ -110,7 +107,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
 		{&corev1.Secret{}, SecretByHost, owningHosts},
-		{&corev1.Secret{}, SecretOfMany, ofMany},
+		{&corev1.Secret{}, SecretOfMany, shared},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHost{}, HostWithClaimAddress, withClaimAddress},
@@ -132,18 +129,18 @@ func register(ctx context.Context, indexer client.FieldIndexer, indexes []fieldI
 	return nil
 }
 
-// ofHost makes an index of one value; the empty value is not indexed.
+// ofHost returns an index of one value. It does not index the empty value.
 func ofHost(value func(*infrav1.IngotHost) string) client.IndexerFunc {
 	return func(o client.Object) []string {
 		host, ok := o.(*infrav1.IngotHost)
 		if !ok {
 			return nil
 		}
-		return one(value(host))
+		return oneOrNone(value(host))
 	}
 }
 
-// owningHosts names the hosts that own an object, of whatever version.
+// owningHosts returns the names of the hosts, of any API version, that own an object.
 func owningHosts(o client.Object) []string {
 	var names []string
 	for _, ref := range o.GetOwnerReferences() {
@@ -154,11 +151,11 @@ func owningHosts(o client.Object) []string {
 	return names
 }
 
-func ofMany(o client.Object) []string {
-	if _, shared := o.GetLabels()[infrav1.BMCCredentialsSharedLabel]; !shared {
+func shared(o client.Object) []string {
+	if _, isShared := o.GetLabels()[infrav1.BMCCredentialsSharedLabel]; !isShared {
 		return nil
 	}
-	return one(Any)
+	return []string{Any}
 }
 
 func ofHardware(value func(*infrav1.IngotHardware) string) client.IndexerFunc {
@@ -167,20 +164,19 @@ func ofHardware(value func(*infrav1.IngotHardware) string) client.IndexerFunc {
 		if !ok {
 			return nil
 		}
-		return one(value(hardware))
+		return oneOrNone(value(hardware))
 	}
 }
 
-func one(value string) []string {
+func oneOrNone(value string) []string {
 	if value == "" {
 		return nil
 	}
 	return []string{value}
 }
 
-// BMC is the BMC that a host names, the same for all addresses that may lead to one
-// system (bmcaddress.Address.Key); empty where it names none, or an address that
-// admission would refuse.
+// BMC returns the key of a host's BMC, which is the same for all addresses that may lead to one system
+// (bmcaddress.Address.Key). It returns "" for a host without BMC or with an invalid address.
 func BMC(h *infrav1.IngotHost) string {
 	if h.Spec.BMC == nil {
 		return ""
@@ -192,7 +188,7 @@ func BMC(h *infrav1.IngotHost) string {
 	return address.Key()
 }
 
-// SameBMC says whether the addresses of two hosts can lead to the same system (I8).
+// SameBMC reports whether the addresses of two hosts can lead to the same system (I8).
 func SameBMC(a, b *infrav1.IngotHost) bool {
 	if a.Spec.BMC == nil || b.Spec.BMC == nil {
 		return false
@@ -230,7 +226,7 @@ func claimMachine(h *infrav1.IngotHost) string {
 	return h.Namespace + "/" + h.Spec.Claim.MachineRef.Name
 }
 
-// ClaimFiles are the checksums of what a host's claim names.
+// ClaimFiles returns the checksums of the files that a host's claim names.
 func ClaimFiles(o client.Object) []string {
 	h, ok := o.(*infrav1.IngotHost)
 	if !ok || h.Spec.Claim == nil {
@@ -272,8 +268,7 @@ func recordedAddresses(o client.Object) []string {
 	return out
 }
 
-// appendAddress adds an address as package netip writes it, so that all spellings of one
-// are found; what is none is left out.
+// appendAddress appends an address in its canonical form. It leaves out invalid ones.
 func appendAddress(list []string, text string) []string {
 	address, err := netip.ParseAddr(text)
 	if err != nil || slices.Contains(list, address.String()) {
@@ -282,8 +277,8 @@ func appendAddress(list []string, text string) []string {
 	return append(list, address.String())
 }
 
-// System names a server by what its firmware says; empty when it says too little
-// to tell two servers apart (I8).
+// System identifies a server by its UUID and serial number. It returns "" if they cannot distinguish two
+// servers (I8).
 func System(h *infrav1.IngotHardware) string {
 	if !inventory.IsDistinct(h.Spec.System.UUID, h.Spec.System.SerialNumber) {
 		return ""
@@ -291,7 +286,7 @@ func System(h *infrav1.IngotHardware) string {
 	return h.Spec.System.UUID + "/" + h.Spec.System.SerialNumber
 }
 
-// enrolledOn is the network of a host that waits for approval.
+// enrolledOn returns the network of a host that waits for approval.
 func enrolledOn(h *infrav1.IngotHost) string {
 	if _, enrolled := h.Labels[infrav1.EnrolledLabel]; !enrolled {
 		return ""

@@ -12,12 +12,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Networks are what all IngotNetworks are like, by their names, as the pure rooms ask for
-// them. They are the cache's own: nothing of them may be changed.
+// Networks returns the specs of all IngotNetworks by name. They belong to the cache and must not be
+// changed.
 func Networks(ctx context.Context, reader client.Reader) (map[string]infrav1.IngotNetworkSpec, error) {
 	list := &infrav1.IngotNetworkList{}
 	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("networks: %w", err)
+		return nil, fmt.Errorf("list networks: %w", err)
 	}
 	networks := map[string]infrav1.IngotNetworkSpec{}
 	for i := range list.Items {

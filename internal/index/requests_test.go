@@ -100,7 +100,7 @@ func TestRequestsThatFail(t *testing.T) {
 			func(ctx context.Context) []reconcile.Request {
 				return index.RequestsIf(ctx, requestsWorld().Build(), &infrav1.IngotHostList{}, func(*infrav1.IngotMachine) bool { return true }, inN)
 			},
-			[]string{"IngotHost is not of the kind"},
+			[]string{"unexpected item *v1beta2.IngotHost"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

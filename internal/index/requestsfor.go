@@ -18,10 +18,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// This file is for those who look at all hosts of a namespace each time that they are woken
-// (decision 0277).
+// This file is for controllers that read all hosts of a namespace in each reconcile.
 
-// Facts lets through the IngotHardware of which something else is made than before.
+// Facts returns a predicate for IngotHardware objects whose relevant facts have changed.
 func Facts() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHardware)
@@ -30,18 +29,17 @@ func Facts() predicate.Predicate {
 	}}
 }
 
-// gathered is how long facts wait for those of other hosts.
-const gathered = 2 * time.Second
+// gatherTime is how long requests wait for those of other hosts.
+const gatherTime = 2 * time.Second
 
-// Soon maps as handler.EnqueueRequestsFromMapFunc does, and has what is mapped looked at a
-// little later, once for all that comes until then. It is for what many hosts say at once
-// when they are registered, while none of them is free yet. What a claim or a release
-// changes must not wait: a control plane picks its racks by it.
-func Soon(of handler.MapFunc) handler.EventHandler {
+// Soon maps like handler.EnqueueRequestsFromMapFunc, but delays the requests by gatherTime, so that
+// many events cause one reconcile. Use it for the facts of hosts that are registered in bulk. Claims
+// and releases must not be delayed: control planes choose their racks by them.
+func Soon(mapper handler.MapFunc) handler.EventHandler {
 	add := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
 		for _, object := range objects {
-			for _, request := range of(ctx, object) {
-				queue.AddAfter(request, gathered)
+			for _, request := range mapper(ctx, object) {
+				queue.AddAfter(request, gatherTime)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestSoon(t *testing.T) {
 	}
 	want := map[reconcile.Request]time.Duration{}
 	for _, name := range []string{"c1", "c2"} {
-		want[reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "n", Name: name}}] = gathered
+		want[reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "n", Name: name}}] = gatherTime
 	}
 	if diff := cmp.Diff(want, queue.later); diff != "" {
 		t.Errorf("what is looked at later (-want +got):\n%s", diff)

@@ -20,42 +20,42 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=list;watch;create;patch
 
-// ErrStale: the facts of the host have changed since they were read; nothing was recorded.
-var ErrStale = errors.New("the facts of the host have changed meanwhile")
+// ErrStale means that the hardware facts have changed since they were read; nothing was recorded.
+var ErrStale = errors.New("the hardware facts have changed since they were read")
 
-// Allocator is where the addresses of hosts stand. All fields are needed.
+// Allocator allocates addresses. All fields are required.
 type Allocator struct {
 	Client client.Client
 	Clock  clock.Clock
-	// Warn tells people of something that nobody decided.
+	// Warn records an event that no decision foresaw.
 	Warn func(host *infrav1.IngotHost, reason, message string)
-	// Memory outlasts a reconcile, and is one for all hosts and machines.
+	// Memory outlives a reconcile. All hosts and machines share one.
 	Memory *Memory
 }
 
-// View is a host as this package sees it.
+// View is a host in one reconcile.
 type View struct {
 	Host *infrav1.IngotHost
-	// Hardware is where its addresses are recorded; nil: there is none yet.
+	// Hardware holds the recorded addresses; nil if it does not exist yet.
 	Hardware *infrav1.IngotHardware
 	Network  *infrav1.IngotNetwork
-	// Lost: the pool gives the host another address than the recorded one.
+	// Lost: the pool assigns the host another address than the recorded one.
 	Lost bool
 }
 
-// Assignment is what a host has of what its network gives.
+// Assignment is the result of Observe.
 type Assignment struct {
 	View
-	// Recorded: all addresses are. In mode Proxy another DHCP server has them, and none is.
+	// Recorded: all addresses are recorded, or in mode Proxy none is needed.
 	Recorded bool
 }
 
-// Problem is why no address could be recorded; the zero value: nothing is known to be
-// wrong. Reason is that of a condition; empty: the range is exhausted or wrong.
+// Problem is why no address could be recorded; zero if there is no problem. Reason is a condition
+// reason; empty if the range is exhausted or invalid.
 type Problem struct{ Reason, Message string }
 
-// Observe looks what is recorded, and sees that a pool goes on holding it. What a free
-// host has on a network that it left is given up. The error is the API server's.
+// Observe reports whether the addresses are recorded, and makes sure that a pool still holds them. It
+// gives up the addresses of a free host on a network that it left. It returns errors of the API server.
 func (a *Allocator) Observe(ctx context.Context, v View) (Assignment, error) {
 	v, err := a.leave(ctx, v)
 	if err != nil {
@@ -70,32 +70,31 @@ func (a *Allocator) Observe(ctx context.Context, v View) (Assignment, error) {
 	return Assignment{View: v, Recorded: !v.needsIPv4() && !v.needsIPv6() && !v.Lost}, nil
 }
 
-// putBack records an address again for a host in use whose IngotHardware a user removed with
-// its finalizer: the system, or the agent, still renews its lease. It prefers the address
-// that the host had. It returns ErrStale when an address was recorded.
+// putBack records an address again for a host in use whose IngotHardware was deleted with its
+// finalizer: the system or the agent still renews its lease. It prefers the address that the host had.
+// It returns ErrStale after an address was recorded.
 func (a *Allocator) putBack(ctx context.Context, v View) error {
 	if v.hasIPv4() {
 		a.Memory.remember(v)
 	}
-	lost := v.Hardware == nil || v.Hardware.Spec.Address == nil && v.Hardware.Spec.IPv6Address == nil && len(v.Hardware.Spec.NICs) == 0
-	if !v.inUse() || !lost || !v.needsIPv4() && !v.needsIPv6() {
+	isLost := v.Hardware == nil || v.Hardware.Spec.Address == nil && v.Hardware.Spec.IPv6Address == nil && len(v.Hardware.Spec.NICs) == 0
+	if !v.isInUse() || !isLost || !v.needsIPv4() && !v.needsIPv6() {
 		return nil
 	}
 	problem, err := a.Record(ctx, v)
 	if err == nil && problem.Message == "" {
-		a.Warn(v.Host, infrav1.ReasonAddressPutBack, "The IngotHardware of the host was removed while the host is in use. Ingot recorded an address for its boot NIC again; compare it with the one that its system has.")
+		a.Warn(v.Host, infrav1.ReasonAddressPutBack, "The IngotHardware was deleted while the host is in use. Ingot recorded an address for the boot NIC again. Compare it with the address of the system.")
 		return ErrStale
 	}
-	return err // a problem is reported where an address is needed
+	return err // Record reports a problem when the address is needed
 }
 
-// Record takes a free address of the network's range or pool and records it in the
-// IngotHardware, which it makes where there is none: one address a call, IPv4 first. The
-// error is the API server's, or ErrStale.
+// Record allocates an address and records it in the IngotHardware, which it creates if needed. Each call
+// records one address, IPv4 first. It returns ErrStale or an error of the API server.
 func (a *Allocator) Record(ctx context.Context, v View) (Problem, error) {
 	problem, err := a.record(ctx, v)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return Problem{Reason: infrav1.ReasonNamespaceTerminating, Message: "the namespace is being deleted, and nothing can be created in it; to let the host go, annotate it with " +
+		return Problem{Reason: infrav1.ReasonNamespaceTerminating, Message: "the namespace is being deleted, and nothing can be created in it; to release the host, annotate it with " +
 			inventory.CommandText(infrav1.ForceReleaseAnnotation)}, nil
 	}
 	return problem, err
@@ -112,7 +111,7 @@ func (a *Allocator) record(ctx context.Context, v View) (Problem, error) {
 	return Problem{}, a.write(ctx, v, func(facts *infrav1.IngotHardwareSpec) { facts.Address = v.entry(address) })
 }
 
-// write changes the recorded facts by optimistic lock.
+// write changes the recorded facts with optimistic locking.
 func (a *Allocator) write(ctx context.Context, v View, change func(*infrav1.IngotHardwareSpec)) (err error) {
 	if v.Hardware == nil {
 		facts, newErr := hardware.New(v.Host, a.Client.Scheme())
@@ -130,7 +129,7 @@ func (a *Allocator) write(ctx context.Context, v View, change func(*infrav1.Ingo
 		return ErrStale
 	}
 	if err != nil {
-		return fmt.Errorf("recording an address for %s: %w", client.ObjectKeyFromObject(v.Host), err)
+		return fmt.Errorf("record address of host %s: %w", client.ObjectKeyFromObject(v.Host), err)
 	}
 	return nil
 }

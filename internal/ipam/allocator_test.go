@@ -172,7 +172,7 @@ func TestRecordAfterEndpoint(t *testing.T) {
 		})
 	}
 	allocator.Memory.withdraw("52:54:00:00:00:02", map[netip.Addr]bool{netip.MustParseAddr("10.10.0.10"): true, netip.MustParseAddr("10.10.0.11"): true})
-	if given := allocator.Memory.v4.given[network.Name]; len(given) != 1 {
+	if given := allocator.Memory.v4.byNetwork[network.Name]; len(given) != 1 {
 		t.Errorf("%v, want what the host was given last", given)
 	}
 }

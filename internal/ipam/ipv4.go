@@ -19,49 +19,44 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// hasIPv4 says whether an address is recorded for the host's boot NIC on its present
-// network.
+// hasIPv4 reports whether an address is recorded for the host's boot NIC on its network.
 func (v View) hasIPv4() bool {
 	return v.Hardware != nil && v.Hardware.Spec.Address != nil &&
 		v.Hardware.Spec.Address.MAC == v.Host.Spec.BootMACAddress &&
 		v.Hardware.Spec.Address.NetworkName == v.Host.Spec.NetworkRef.Name
 }
 
-// givesIPv4 says whether the network records IPv4 addresses: in mode Proxy another DHCP
-// server gives them, and on a network with IPv6 alone nobody does.
-func (v View) givesIPv4() bool {
+// assignsIPv4 reports whether Ingot assigns IPv4 addresses on the network. It does not in mode Proxy,
+// where another DHCP server does, and on an IPv6-only network.
+func (v View) assignsIPv4() bool {
 	return v.Network.Spec.Mode != infrav1.DHCPModeProxy && v.Network.Spec.Subnet != ""
 }
 
-// needsIPv4 says whether an IPv4 address is still to be recorded.
-func (v View) needsIPv4() bool { return v.givesIPv4() && !v.hasIPv4() }
-
-// entry is an address as it is recorded.
+func (v View) needsIPv4() bool { return v.assignsIPv4() && !v.hasIPv4() }
 func (v View) entry(address netip.Addr) *infrav1.RecordedAddress {
 	return &infrav1.RecordedAddress{NetworkName: v.Network.Name, MAC: v.Host.Spec.BootMACAddress, IP: address.String()}
 }
 
-// isPooled says whether the network's addresses come from a pool of an IPAM provider.
+// isPooled reports whether the network's addresses come from a pool of an IPAM provider.
 func (v View) isPooled() bool { return v.Network.Spec.AddressPoolRef != nil }
 
-// leaving says whether the address that is recorded is of a network that the host was on
-// before.
-func (v View) leaving() bool {
+// hasLeft reports whether the recorded address belongs to a network that the host has left.
+func (v View) hasLeft() bool {
 	return v.Hardware != nil && v.Hardware.Spec.Address != nil && v.Hardware.Spec.Address.NetworkName != v.Network.Name
 }
 
-// isTold says whether the host was observed to the end since its spec was last changed,
-// and so since it was last put on another network.
-func (v View) isTold() bool {
+// isObserved reports whether the host was fully reconciled since the last change of its spec, and so
+// of its network.
+func (v View) isObserved() bool {
 	ready := meta.FindStatusCondition(v.Host.Status.Conditions, infrav1.ReadyCondition)
 	return ready != nil && ready.ObservedGeneration == v.Host.Generation
 }
 
-// inUse says whether a system may run with the host's address, or the agent.
-func (v View) inUse() bool { return v.Host.Spec.Claim != nil || v.Host.Spec.Order != nil }
+// isInUse reports whether a system or the agent may use the host's address.
+func (v View) isInUse() bool { return v.Host.Spec.Claim != nil || v.Host.Spec.Order != nil }
 
-// chooseIPv4 finds an address for the boot NIC, in the network's range or from its pool.
-// Where there is none it says why; then the address is not valid.
+// chooseIPv4 chooses an address for the boot NIC. If there is none, it returns a zero address and the
+// Problem.
 func (a *Allocator) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, error) {
 	if v.isPooled() {
 		return a.takeFromPool(ctx, v)
@@ -73,20 +68,20 @@ func (a *Allocator) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem
 	if err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
-	if address := a.before(v, taken); address.IsValid() && a.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, address, a.Clock.Now()) {
+	if address := a.previous(v, taken); address.IsValid() && a.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, address, a.Clock.Now()) {
 		return address, Problem{}, nil
 	}
 	address, err := a.Memory.takeIPv4(v.Network, v.Host.Spec.BootMACAddress, taken, a.Clock.Now())
-	if err != nil { // the range is exhausted or wrong: a person has to look
+	if err != nil { // the range is exhausted or invalid
 		return netip.Addr{}, Problem{Message: err.Error()}, nil
 	}
 	return address, Problem{}, nil
 }
 
-// before finds the address that the boot NIC had, if its record is lost: the one that this
-// process has seen recorded last, or one of the network's range that the system in use has
-// reported. It must still be free; otherwise it is not valid.
-func (a *Allocator) before(v View, taken map[netip.Addr]bool) netip.Addr {
+// previous returns the address that the boot NIC had before its record was lost: the last one that this
+// process has seen, or one that the running system has reported. It must be in the network's range and
+// free; else the result is zero.
+func (a *Allocator) previous(v View, taken map[netip.Addr]bool) netip.Addr {
 	candidates := append([]string{a.Memory.last(v)}, v.Host.Status.Addresses...)
 	network := v.Network.Spec
 	start, startErr := netip.ParseAddr(network.Range.Start)
@@ -104,11 +99,9 @@ func (a *Allocator) before(v View, taken map[netip.Addr]bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// taken are the addresses that this host may not be given, by the index of what is
-// recorded: others' recorded ones, those that the claims of others have given to their
-// systems, those that other networks of the same segment (one in mode Proxy) reserve, and
-// those by which control planes are reached. What the host was given a moment ago is
-// forgotten if it is such a one by now.
+// taken returns the addresses that this host must not get: recorded addresses of other hosts (by the
+// index by), addresses of their systems, static leases of other networks on the same segment, and
+// control plane endpoints. If an endpoint was assigned to the host a moment ago, that is forgotten.
 func (a *Allocator) taken(ctx context.Context, v View, by string) (map[netip.Addr]bool, error) {
 	held, err := index.HoldersOfNetwork(ctx, a.Client, by, v.Network.Name)
 	if err != nil {
@@ -116,8 +109,8 @@ func (a *Allocator) taken(ctx context.Context, v View, by string) (map[netip.Add
 	}
 	taken := held.Taken(client.ObjectKeyFromObject(v.Host))
 	networks := &infrav1.IngotNetworkList{}
-	if err := a.Client.List(ctx, networks, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
-		return nil, fmt.Errorf("networks: %w", err)
+	if err := a.Client.List(ctx, networks, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list networks: %w", err)
 	}
 	for i := range networks.Items {
 		other := &networks.Items[i]
@@ -146,27 +139,26 @@ func (a *Allocator) takeFromPool(ctx context.Context, v View) (netip.Addr, Probl
 	if err != nil || !answer.Address.IsValid() {
 		return netip.Addr{}, Problem{Reason: answer.Reason, Message: answer.Problem}, err
 	}
-	// The pools of two namespaces may give one address at once, and the cache shows
-	// neither record yet.
+	// Pools of two namespaces may assign one address at once, before the cache shows it.
 	if !a.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, answer.Address, a.Clock.Now()) {
 		return netip.Addr{}, Problem{Reason: infrav1.ReasonAddressConflict,
-			Message: fmt.Sprintf("pool %s gave %s, which was given to another host of IngotNetwork %s, or to its system, a moment ago: two pools, or a pool and networkData, have the same addresses",
+			Message: fmt.Sprintf("pool %s assigned %s, which another host of IngotNetwork %s, or its system, got a moment ago: two pools, or a pool and networkData, overlap",
 				v.Network.Spec.AddressPoolRef.Name, answer.Address, v.Network.Name)}, nil
 	}
 	return answer.Address, Problem{}, pools.Release(ctx, v.Host, v.Network.Name)
 }
 
-// leave gives up the address that a free host has on the network that it was on before,
-// where it gets none in its place that would, in mode Proxy or with IPv6 alone: what is recorded, and the
-// claims by which pools hold an address for it, or were asked for one and had not answered.
+// leave gives up the address of a free host on a network that it left, if its new network does not
+// replace the address (mode Proxy, or IPv6 only). It removes the recorded address and the claims on
+// pools.
 func (a *Allocator) leave(ctx context.Context, v View) (View, error) {
-	if v.givesIPv4() || v.inUse() || !v.Host.DeletionTimestamp.IsZero() || !v.leaving() && v.isTold() {
+	if v.assignsIPv4() || v.isInUse() || !v.Host.DeletionTimestamp.IsZero() || !v.hasLeft() && v.isObserved() {
 		return v, nil
 	}
 	if err := (pool.Pools{Client: a.Client}).Release(ctx, v.Host, ""); err != nil {
 		return v, err
 	}
-	if !v.leaving() {
+	if !v.hasLeft() {
 		return v, nil
 	}
 	facts := v.Hardware.DeepCopy()
@@ -176,16 +168,15 @@ func (a *Allocator) leave(ctx context.Context, v View) (View, error) {
 	case apierrors.IsConflict(err):
 		return v, nil // the next reconcile tries again
 	case err != nil:
-		return v, fmt.Errorf("giving up the address of %s: %w", client.ObjectKeyFromObject(v.Host), err)
+		return v, fmt.Errorf("remove address of host %s: %w", client.ObjectKeyFromObject(v.Host), err)
 	}
 	v.Hardware = facts
 	return v, nil
 }
 
-// isLost looks whether the pool still holds the recorded address for the host. A claim
-// that was deleted is made again, since the pool would give the address away. The address
-// of a free host is then the pool's new choice; one in use keeps what it has, which is the
-// only one that its system knows, and people are told.
+// isLost reports whether a free host must get another address, because the pool no longer holds the
+// recorded one. It creates a deleted claim again. A host in use keeps the address that its system uses,
+// and an event warns.
 func (a *Allocator) isLost(ctx context.Context, v View) (bool, error) {
 	if !v.isPooled() || !v.hasIPv4() || !v.Host.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -196,30 +187,29 @@ func (a *Allocator) isLost(ctx context.Context, v View) (bool, error) {
 	}
 	recorded := v.Hardware.Spec.Address.IP
 	if answer.Made {
-		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("There was no IPAddressClaim for %s, which the host has of this network: it was deleted, or the network had a range of its own before. The pool may give the address to another machine. "+
-			"Ingot has made a claim; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
+		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("Created the missing IPAddressClaim for %s. The pool may assign %s to another machine: exclude it there until the host is released. A free host gets the pool's next address.", recorded, recorded))
 	}
-	a.tellOther(v, recorded, answer)
-	// In a namespace that is being deleted the pool holds nothing any more, and the host is
-	// cleaned with the address that it has (I23).
+	a.warnOther(v, recorded, answer)
+	// In a namespace that is being deleted the pool holds nothing, and the host is cleaned with its
+	// present address (I23).
 	final := answer.Reason == infrav1.ReasonAddressPoolUnusable || answer.Reason == infrav1.ReasonNamespaceTerminating
-	return !v.inUse() && !final && answer.Address.String() != recorded, nil
+	return !v.isInUse() && !final && answer.Address.String() != recorded, nil
 }
 
-// tellOther tells once that the pool holds something else for a host in use than it has:
-// its claim was made again, or answered anew on the target of a move.
-func (a *Allocator) tellOther(v View, recorded string, answer pool.Answer) {
+// warnOther warns once that the pool holds another address for a host in use: the claim was created
+// again, or was answered again at the target of a move.
+func (a *Allocator) warnOther(v View, recorded string, answer pool.Answer) {
 	other := ""
 	switch {
-	case !v.inUse():
+	case !v.isInUse():
 	case answer.Address.IsValid() && answer.Address.String() != recorded:
 		other = fmt.Sprintf("pool %s holds %s for it", v.Network.Spec.AddressPoolRef.Name, answer.Address)
 	case answer.Reason == infrav1.ReasonAddressConflict || answer.Reason == infrav1.ReasonAddressPoolUnusable:
 		other = answer.Problem
 	case !answer.Address.IsValid():
-		return // it has not answered
+		return // it has not answered yet
 	}
-	if a.Memory.isNews(v.Host.UID, other) && other != "" {
-		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The host is in use and keeps %s, which its pool may give to another machine: %s. Have the pool hold %s back until the host is released", recorded, other, recorded))
+	if a.Memory.changeOther(v.Host.UID, other) && other != "" {
+		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The host in use keeps %s, but its pool may assign it to another machine: %s. Exclude the address in the pool until the host is released.", recorded, other))
 	}
 }

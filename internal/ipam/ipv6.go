@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 )
 
-// needsIPv6 says whether an IPv6 address is still to be recorded for the boot NIC: on
-// a network that gives some, where none of its subnet is.
+// needsIPv6 reports whether the network assigns IPv6 addresses, and none of its subnet is recorded for
+// the boot NIC.
 func (v View) needsIPv6() bool {
 	ipv6 := v.Network.Spec.IPv6
 	if ipv6 == nil || ipv6.Mode == infrav1.DHCPv6ModeStateless {
@@ -28,14 +28,14 @@ func (v View) needsIPv6() bool {
 		subnetErr != nil || addressErr != nil || !subnet.Contains(address)
 }
 
-// recordIPv6 takes a free address of the network's IPv6 range and records it.
+// recordIPv6 allocates and records an IPv6 address.
 func (a *Allocator) recordIPv6(ctx context.Context, v View) (Problem, error) {
 	taken, err := a.taken(ctx, v, index.HardwareByIPv6Network)
 	if err != nil {
 		return Problem{}, err
 	}
 	address, err := a.Memory.takeIPv6(v.Network, v.Host.Spec.BootMACAddress, taken, a.Clock.Now())
-	if err != nil { // the range is exhausted or wrong: a person has to look
+	if err != nil { // the range is exhausted or invalid
 		return Problem{Message: err.Error()}, nil
 	}
 	return Problem{}, a.write(ctx, v, func(facts *infrav1.IngotHardwareSpec) { facts.IPv6Address = v.entry(address) })

@@ -75,7 +75,7 @@ func TestHostsAndSystems(t *testing.T) {
 				if _, ok := m.Reserve(reserved, now); !ok {
 					t.Error("a free address is not had")
 				}
-				return [3]bool{tc.give(m, other, now), tc.give(m, mine, now), tc.give(m, other, now.Add(givenMemory+reserveMemory))}
+				return [3]bool{tc.give(m, other, now), tc.give(m, mine, now), tc.give(m, other, now.Add(pendingTime+reserveMemory))}
 			},
 			"the boot NIC first": func(m *Memory) (got [3]bool) {
 				if !tc.give(m, mine, now) {
@@ -84,7 +84,7 @@ func TestHostsAndSystems(t *testing.T) {
 				for i, step := range []struct {
 					mac   string
 					after time.Duration
-				}{{other, 0}, {mine, 0}, {other, givenMemory}} {
+				}{{other, 0}, {mine, 0}, {other, pendingTime}} {
 					_, got[i] = m.Reserve(SystemAddresses{Machine: "m", BootMAC: step.mac, Addresses: []netip.Addr{netip.MustParseAddr(tc.address)}}, now.Add(step.after))
 				}
 				return got

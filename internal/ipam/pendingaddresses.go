@@ -7,20 +7,16 @@ import (
 	"maps"
 	"net/netip"
 	"time"
-
-	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
 )
 
-// givenMemory is how long an address is kept that was given and is not recorded:
-// longer than a cache lags behind, and short enough that an address whose record
-// failed, or whose host was deleted, is soon free again.
-const givenMemory = time.Minute
+// pendingTime is how long an assigned address is kept before it is recorded: longer than a cache lags,
+// and short enough to free an address soon whose record failed or whose host was deleted.
+const pendingTime = time.Minute
 
-// pendingAddresses gives out addresses of one family to boot NICs. It remembers for a while what
-// it gave, since the cache may not show it yet. The zero value is ready; who uses it locks.
+// pendingAddresses remembers the addresses of one family that were assigned to boot NICs a moment ago,
+// which the cache may not show yet. The zero value is ready. Callers lock.
 type pendingAddresses struct {
-	given map[string]map[netip.Addr]pendingAddress // by network
+	byNetwork map[string]map[netip.Addr]pendingAddress
 }
 
 type pendingAddress struct {
@@ -28,72 +24,63 @@ type pendingAddress struct {
 	until time.Time
 }
 
-// take returns the address that the MAC was given a moment ago, or a free one. It adds to
-// taken.
-func (a *pendingAddresses) take(network *infrav1.IngotNetwork, mac string, taken map[netip.Addr]bool, now time.Time) (netip.Addr, error) {
-	return a.give(network.Name, mac, taken, now, func(taken map[netip.Addr]bool) (netip.Addr, error) {
-		return inventory.AllocateAddress(network.Spec, taken, mac)
-	})
+func (a *pendingAddresses) ofNetwork(network string) map[netip.Addr]pendingAddress {
+	if a.byNetwork == nil {
+		a.byNetwork = map[string]map[netip.Addr]pendingAddress{}
+	}
+	if a.byNetwork[network] == nil {
+		a.byNetwork[network] = map[netip.Addr]pendingAddress{}
+	}
+	return a.byNetwork[network]
 }
 
-// give returns the address that the MAC was given a moment ago, or one that choose
-// finds, which is told what else was given. It adds to taken.
-func (a *pendingAddresses) give(
+// take returns the pending address of the MAC address, or one that choose returns. It adds the other
+// pending addresses to taken.
+func (a *pendingAddresses) take(
 	network, mac string, taken map[netip.Addr]bool, now time.Time, choose func(map[netip.Addr]bool) (netip.Addr, error),
 ) (netip.Addr, error) {
-	if a.given == nil {
-		a.given = map[string]map[netip.Addr]pendingAddress{}
-	}
-	if a.given[network] == nil {
-		a.given[network] = map[netip.Addr]pendingAddress{}
-	}
-	given := a.given[network]
-	for address, to := range given {
+	pending := a.ofNetwork(network)
+	for address, to := range pending {
 		switch {
 		case to.mac == mac && now.Before(to.until):
 			return address, nil
 		case now.Before(to.until):
 			taken[address] = true
 		default:
-			delete(given, address)
+			delete(pending, address)
 		}
 	}
 	address, err := choose(taken)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	given[address] = pendingAddress{mac: mac, until: now.Add(givenMemory)}
+	pending[address] = pendingAddress{mac: mac, until: now.Add(pendingTime)}
 	return address, nil
 }
 
-// reserve keeps an address for a MAC that somebody else chose; false: another was given
-// it a moment ago.
+// reserve adds an address that a pool chose. It returns false if the address is pending for another MAC
+// address.
 func (a *pendingAddresses) reserve(network, mac string, address netip.Addr, now time.Time) bool {
-	if to, there := a.given[network][address]; there && to.mac != mac && now.Before(to.until) {
+	pending := a.ofNetwork(network)
+	if to, found := pending[address]; found && to.mac != mac && now.Before(to.until) {
 		return false
 	}
-	if a.given == nil {
-		a.given = map[string]map[netip.Addr]pendingAddress{}
-	}
-	if a.given[network] == nil {
-		a.given[network] = map[netip.Addr]pendingAddress{}
-	}
-	maps.DeleteFunc(a.given[network], func(_ netip.Addr, to pendingAddress) bool { return !now.Before(to.until) })
-	a.given[network][address] = pendingAddress{mac: mac, until: now.Add(givenMemory)}
+	maps.DeleteFunc(pending, func(_ netip.Addr, to pendingAddress) bool { return !now.Before(to.until) })
+	pending[address] = pendingAddress{mac: mac, until: now.Add(pendingTime)}
 	return true
 }
 
-// withdraw forgets which of the addresses a MAC was given.
+// withdraw removes those of the addresses that are pending for a MAC address.
 func (a *pendingAddresses) withdraw(mac string, addresses map[netip.Addr]bool) {
-	for _, given := range a.given {
+	for _, given := range a.byNetwork {
 		maps.DeleteFunc(given, func(address netip.Addr, to pendingAddress) bool { return to.mac == mac && addresses[address] })
 	}
 }
 
-// gaveAway says whether another MAC was given the address a moment ago, on any network.
-func (a *pendingAddresses) gaveAway(address netip.Addr, mac string, now time.Time) bool {
-	for _, given := range a.given {
-		if to, there := given[address]; there && to.mac != mac && now.Before(to.until) {
+// isPendingForOther reports whether the address is pending for another MAC address, on any network.
+func (a *pendingAddresses) isPendingForOther(address netip.Addr, mac string, now time.Time) bool {
+	for _, pending := range a.byNetwork {
+		if to, found := pending[address]; found && to.mac != mac && now.Before(to.until) {
 			return true
 		}
 	}

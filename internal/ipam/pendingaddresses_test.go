@@ -25,7 +25,9 @@ func TestPendingAddresses(t *testing.T) {
 		for _, address := range recorded {
 			taken[address] = true
 		}
-		return a.take(network, mac, taken, now.Add(after))
+		return a.take(network.Name, mac, taken, now.Add(after), func(taken map[netip.Addr]bool) (netip.Addr, error) {
+			return inventory.AllocateAddress(network.Spec, taken, mac)
+		})
 	}
 	first, err := take("m1", 0)
 	if err != nil {
@@ -42,14 +44,14 @@ func TestPendingAddresses(t *testing.T) {
 		t.Errorf("a third address of two: %v", err)
 	}
 	// One is recorded, the other never was: its host is gone.
-	if third, err := take("m3", givenMemory+3*time.Second, first); err != nil || third != second {
+	if third, err := take("m3", pendingTime+3*time.Second, first); err != nil || third != second {
 		t.Errorf("an address that nobody holds is not given again: %s, %v; want %s", third, err, second)
 	}
-	if _, err := take("m4", 3*givenMemory, first, second); !errors.Is(err, inventory.ErrAddressesExhausted) {
+	if _, err := take("m4", 3*pendingTime, first, second); !errors.Is(err, inventory.ErrAddressesExhausted) {
 		t.Errorf("recorded addresses are given again: %v", err)
 	}
 	network.Spec.Range.End = "x"
-	if _, err := take("m5", 5*givenMemory); !errors.Is(err, inventory.ErrNetworkInvalid) {
+	if _, err := take("m5", 5*pendingTime); !errors.Is(err, inventory.ErrNetworkInvalid) {
 		t.Errorf("a network that is wrong: %v", err)
 	}
 }
@@ -69,7 +71,7 @@ func TestReserve(t *testing.T) {
 		{"a", "52:54:00:00:00:02", 0, false},
 		{"a", "52:54:00:00:00:01", 0, true}, // it asks again
 		{"b", "52:54:00:00:00:02", 0, true},
-		{"a", "52:54:00:00:00:02", givenMemory, true},
+		{"a", "52:54:00:00:00:02", pendingTime, true},
 		{"a", "52:54:00:00:00:01", 0, false},
 	} {
 		now = now.Add(step.after)

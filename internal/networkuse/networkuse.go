@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package networkuse decides whether an IngotHost may boot on an IngotNetwork, by the
-// network's spec.allowedNamespaces (I22). Admission asks it for a clear refusal, and the
-// host controller at the time of use: admission can be bypassed, and the labels of
-// namespaces change.
+// network's spec.allowedNamespaces (I22). Admission uses it for a clear rejection, and the host
+// controller at the time of use: admission can be bypassed, and labels of namespaces change.
 //
 //	why, err := networkuse.Check(ctx, reader, host, network)
 //	if why != nil { … }
@@ -30,28 +29,28 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// Refusal is why a host may not use a network.
+// Refusal is why a host must not use a network.
 type Refusal struct {
 	// Reason is ReasonNamespaceNotAllowed or ReasonNetworkQuotaExceeded.
 	Reason string
-	// Message says what is wrong, and Remedy what to do. Neither names another namespace.
+	// Message is what is wrong, Remedy what to do. Neither names another namespace.
 	Message, Remedy string
 }
 
-// Namespace is the kind of object that Check reads: metadata alone.
+// Namespace returns an object of the kind that Check reads: metadata only.
 func Namespace() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return out
 }
 
-// Check returns why the host may not use the network; nil: it may. The reader has the
-// indexes of package index. An error is the API server's.
+// Check returns why the host must not use the network, or nil. reader must have the indexes of package
+// index. It returns errors of the API server.
 func Check(ctx context.Context, reader client.Reader, host *infrav1.IngotHost, network *infrav1.IngotNetwork) (*Refusal, error) {
 	namespace := Namespace()
 	if !isNamed(network.Spec, host.Namespace) {
 		if err := reader.Get(ctx, client.ObjectKey{Name: host.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("namespace %s: %w", host.Namespace, err)
+			return nil, fmt.Errorf("read namespace %s: %w", host.Namespace, err)
 		}
 	}
 	if !Allows(network.Spec, host.Namespace, namespace.Labels) {
@@ -61,30 +60,30 @@ func Check(ctx context.Context, reader client.Reader, host *infrav1.IngotHost, n
 			Remedy:  remedy(network.Spec),
 		}, nil
 	}
-	most, by := limit(network.Spec)
-	if by == "" {
+	maxHosts, field := limit(network.Spec)
+	if field == "" {
 		return nil, nil
 	}
-	// Of all namespaces: the cache of a manager with --namespace refuses to list another one.
+	// All namespaces: the cache of a manager with --namespace refuses to list another one.
 	list := &infrav1.IngotHostList{}
 	if err := reader.List(ctx, list, client.MatchingFields{index.HostByNetwork: network.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("hosts on network %s: %w", network.Name, err)
+		return nil, fmt.Errorf("list hosts on network %s: %w", network.Name, err)
 	}
-	there, err := settled(ctx, reader, host.Namespace, network.Name)
+	withAddress, err := hostsWithAddress(ctx, reader, host.Namespace, network.Name)
 	if err != nil {
 		return nil, err
 	}
-	if earlier(list.Items, host, there) < most {
+	if countEarlier(list.Items, host, withAddress) < maxHosts {
 		return nil, nil
 	}
 	return &Refusal{
 		Reason:  infrav1.ReasonNetworkQuotaExceeded,
-		Message: fmt.Sprintf("IngotNetwork %s allows namespace %s %d hosts (%s)", network.Name, host.Namespace, most, by),
-		Remedy:  "delete hosts that are gone, or have the network's administrator raise the limit",
+		Message: fmt.Sprintf("IngotNetwork %s allows namespace %s %d hosts (%s)", network.Name, host.Namespace, maxHosts, field),
+		Remedy:  "delete unused hosts, or have the network's administrator raise the limit",
 	}, nil
 }
 
-// remedy is what lets a namespace in.
+// remedy returns how to allow a namespace.
 func remedy(spec infrav1.IngotNetworkSpec) string {
 	allowed := ptr.Deref(spec.AllowedNamespaces, infrav1.NetworkNamespaces{})
 	if len(allowed.Names) == 0 && allowed.Selector == nil {
@@ -93,14 +92,14 @@ func remedy(spec infrav1.IngotNetworkSpec) string {
 	return "add it to spec.allowedNamespaces of the network"
 }
 
-// isNamed reports a namespace that the network names, so that no label decides.
+// isNamed reports whether the network names the namespace, so that its labels do not matter.
 func isNamed(spec infrav1.IngotNetworkSpec, namespace string) bool {
 	return spec.Discover != nil && spec.Discover.Namespace == namespace ||
 		spec.AllowedNamespaces != nil && slices.Contains(spec.AllowedNamespaces.Names, namespace)
 }
 
-// Allows reports whether hosts of a namespace with these labels may use the network. A
-// selector that cannot be read selects nothing.
+// Allows reports whether hosts of a namespace with these labels may use the network. An invalid selector
+// selects nothing.
 func Allows(spec infrav1.IngotNetworkSpec, namespace string, of map[string]string) bool {
 	allowed := ptr.Deref(spec.AllowedNamespaces, infrav1.NetworkNamespaces{})
 	switch {
@@ -115,24 +114,24 @@ func Allows(spec infrav1.IngotNetworkSpec, namespace string, of map[string]strin
 	return false
 }
 
-// limit is how many hosts of one namespace may use the network, and the field that says so;
-// empty: none does.
-func limit(spec infrav1.IngotNetworkSpec) (most int, by string) {
+// limit returns how many hosts of one namespace may use the network, and the field with that limit; empty
+// if there is none.
+func limit(spec infrav1.IngotNetworkSpec) (maxHosts int, field string) {
 	allowed := ptr.Deref(spec.AllowedNamespaces, infrav1.NetworkNamespaces{})
 	if allowed.MaxHosts != nil {
-		most, by = int(*allowed.MaxHosts), "spec.allowedNamespaces.maxHosts"
+		maxHosts, field = int(*allowed.MaxHosts), "spec.allowedNamespaces.maxHosts"
 	}
 	size := rangeSize(spec.Range)
 	if allowed.MaxRangePercent == nil || size == 0 {
-		return most, by
+		return maxHosts, field
 	}
-	if share := max(size*int(*allowed.MaxRangePercent)/100, 1); by == "" || share < most {
-		most, by = share, "spec.allowedNamespaces.maxRangePercent"
+	if share := max(size*int(*allowed.MaxRangePercent)/100, 1); field == "" || share < maxHosts {
+		maxHosts, field = share, "spec.allowedNamespaces.maxRangePercent"
 	}
-	return most, by
+	return maxHosts, field
 }
 
-// rangeSize is how many addresses a range has; 0: there is none.
+// rangeSize returns the number of addresses of a range; 0 without a range.
 func rangeSize(r infrav1.AddressRange) int {
 	start, startErr := netip.ParseAddr(r.Start)
 	end, endErr := netip.ParseAddr(r.End)
@@ -143,14 +142,13 @@ func rangeSize(r infrav1.AddressRange) int {
 	return int(binary.BigEndian.Uint32(last[:])-binary.BigEndian.Uint32(first[:])) + 1
 }
 
-// settled finds the names of the hosts of a namespace that have an address recorded on a
-// network.
-func settled(ctx context.Context, reader client.Reader, namespace, network string) (map[string]bool, error) {
+// hostsWithAddress returns the names of the namespace's hosts with an address recorded on a network.
+func hostsWithAddress(ctx context.Context, reader client.Reader, namespace, network string) (map[string]bool, error) {
 	names := map[string]bool{}
 	for _, by := range []string{index.HardwareByNetwork, index.HardwareByIPv6Network} {
 		list := &infrav1.IngotHardwareList{}
 		if err := reader.List(ctx, list, client.MatchingFields{by: network}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("addresses on network %s: %w", network, err)
+			return nil, fmt.Errorf("list addresses on network %s: %w", network, err)
 		}
 		for i := range list.Items {
 			if list.Items[i].Namespace == namespace {
@@ -161,18 +159,17 @@ func settled(ctx context.Context, reader client.Reader, namespace, network strin
 	return names, nil
 }
 
-// earlier counts the hosts of the namespace that come before one: those that have an address
-// on the network, then the oldest, so that a host takes no other's place. A host that is not
-// created yet is the youngest.
-func earlier(hosts []infrav1.IngotHost, host *infrav1.IngotHost, settled map[string]bool) (count int) {
+// countEarlier counts the namespace's hosts that take precedence over host: those with an address on the
+// network, then the older ones. A host that is not created yet is the youngest.
+func countEarlier(hosts []infrav1.IngotHost, host *infrav1.IngotHost, withAddress map[string]bool) (count int) {
 	for i := range hosts {
 		other := &hosts[i]
 		if other.Namespace != host.Namespace || other.Name == host.Name {
 			continue
 		}
-		first := host.CreationTimestamp.IsZero() || before(other, host)
-		if settled[other.Name] != settled[host.Name] {
-			first = settled[other.Name]
+		first := host.CreationTimestamp.IsZero() || isOlder(other, host)
+		if withAddress[other.Name] != withAddress[host.Name] {
+			first = withAddress[other.Name]
 		}
 		if first {
 			count++
@@ -181,14 +178,13 @@ func earlier(hosts []infrav1.IngotHost, host *infrav1.IngotHost, settled map[str
 	return count
 }
 
-func before(a, b *infrav1.IngotHost) bool {
+func isOlder(a, b *infrav1.IngotHost) bool {
 	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// Established reports a host that uses its network already: it is claimed, has an address
-// recorded there, or was inspected with its present boot NIC and has an address nowhere, as
-// in mode Proxy. It continues to work when it is outside of what the network allows, as after
-// an upgrade; a new one is not served.
+// Established reports whether a host already uses its network: it is claimed, has an address recorded
+// there, or was inspected with its present boot NIC and has no address on any network, as in mode Proxy.
+// It continues to work if the network no longer allows it, for example after an upgrade.
 func Established(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
 	if host.Spec.Claim != nil {
 		return true

@@ -17,29 +17,29 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Last is the condition of a rotation whose end was not told, or was lost with
-// the status, by what it left in the Secret; nil: what the host says is right.
+// Last returns the condition of a finished rotation that the host's status lacks, by the content of
+// the Secret. It returns nil if the status is right.
 func Last(host *infrav1.IngotHost, secret *corev1.Secret) *metav1.Condition {
 	at, rotated := secret.Annotations[infrav1.RotatedAtAnnotation]
 	if !rotated || IsPending(host, secret) {
 		return nil
 	}
 	last := metav1.Condition{Type: infrav1.HostCredentialsRotatedCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonCredentialsRotated,
-		Message: fmt.Sprintf("Secret %s holds the password that Ingot gave the BMC at %s", secret.Name, at), ObservedGeneration: host.Generation}
+		Message: fmt.Sprintf("Secret %s holds the BMC password that Ingot set at %s.", secret.Name, at), ObservedGeneration: host.Generation}
 	if _, failed := secret.Data[infrav1.SecretKeyUnprovenPassword]; failed {
 		last.Status, last.Reason = metav1.ConditionFalse, infrav1.ReasonRotationFailed
-		last.Message = fmt.Sprintf("the BMC did not take a new password at %s: Secret %s holds the one that it has", at, secret.Name)
+		last.Message = fmt.Sprintf("The BMC did not accept a new password at %s. Secret %s holds the password in use.", at, secret.Name)
 	}
-	told := conditions.Get(host, infrav1.HostCredentialsRotatedCondition)
-	if told != nil && (told.Reason == last.Reason || told.Reason == infrav1.ReasonRotationRefused) {
+	shown := conditions.Get(host, infrav1.HostCredentialsRotatedCondition)
+	if shown != nil && (shown.Reason == last.Reason || shown.Reason == infrav1.ReasonRotationRefused) {
 		return nil
 	}
 	return &last
 }
 
-// Keep takes a host that is about to be forgotten from the owners of its Secret, if the BMC has
-// a password that only Ingot knows: a version of Ingot before this one may have made the
-// host an owner. The error is the API server's, or ErrStale.
+// Keep removes a host that is being deleted from the owners of its Secret, if only Ingot knows the
+// password in it. An earlier version of Ingot may have made the host an owner. It returns ErrStale
+// or an error of the API server.
 func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 	if host.Spec.BMC == nil {
 		return nil
@@ -50,25 +50,25 @@ func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("credentials of a host that goes: %w", err)
+		return fmt.Errorf("read credentials of deleted host %s: %w", host.Name, err)
 	}
 	_, rotated := secret.Annotations[infrav1.RotatedAtAnnotation]
-	ours := func(owner metav1.OwnerReference) bool { return owner.UID == host.UID }
+	isOwn := func(owner metav1.OwnerReference) bool { return owner.UID == host.UID }
 	if !rotated || !secret.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if slices.ContainsFunc(secret.OwnerReferences, ours) {
+	if slices.ContainsFunc(secret.OwnerReferences, isOwn) {
 		kept := secret.DeepCopy()
-		kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, ours)
+		kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, isOwn)
 		err = r.Client.Patch(ctx, kept, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return ErrStale
 		}
 		if err != nil && !apierrors.IsForbidden(err) { // as in write
-			return fmt.Errorf("keeping Secret %s: %w", secret.Name, err)
+			return fmt.Errorf("keep Secret %s: %w", secret.Name, err)
 		}
 	}
-	r.Note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s is not deleted with the host: Ingot gave the BMC the password in it, and nobody else knows it; "+
-		"delete it when the BMC has another", secret.Name))
+	r.Note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s stays: Ingot set the BMC password in it, and nobody else knows it. "+
+		"Delete it after you changed the password of the BMC.", secret.Name))
 	return nil
 }

@@ -14,23 +14,22 @@ import (
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
-// Lengths of new passwords, in bytes. IPMI has room for 20, and many BMCs keep 16
-// (IPMI v2.0 §22.30); at 16 a password of this alphabet still has 94 bits.
+// Lengths of new passwords, in bytes. IPMI allows 20, but many BMCs keep only 16 (IPMI v2.0 section
+// 22.30). With 16, a password of this alphabet has 94 bits.
 const (
 	LengthRedfish = 20
 	LengthIPMI    = 16
 )
 
-// passwordClasses are the characters of new passwords: each class at least once, as
-// makers' policies want it. People type them at consoles of any keyboard and paste
-// them into shells: none looks like another, and none means anything to a shell, a
-// URL or a URI in a BMC's own command line.
+// passwordClasses returns the character classes of new passwords. Vendors' policies require each
+// class. People type passwords at any keyboard and paste them into shells: no character looks like
+// another, or is special to a shell, a URL or a BMC's command line.
 func passwordClasses() []string {
 	return []string{"ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz", "23456789", "-_"}
 }
 
-// passwordLength is how long a password the BMC at an address takes; one that may be
-// spoken to by IPMI gets what IPMI has room for.
+// passwordLength returns the length of passwords for the BMC at an address. A BMC that Ingot may
+// call by IPMI gets LengthIPMI.
 func passwordLength(text string) int {
 	address, err := bmcaddress.Parse(text)
 	if err == nil && (address.Scheme == bmcaddress.Redfish || address.Scheme == bmcaddress.RedfishHTTP) {
@@ -39,8 +38,8 @@ func passwordLength(text string) int {
 	return LengthIPMI
 }
 
-// newPassword makes a password from random bytes: those that fit no policy are thrown
-// away, so that all others are equally likely. random is crypto/rand.Reader but in tests.
+// newPassword returns a random password. It drops passwords that do not fit the policies, so that all
+// others are equally likely.
 func newPassword(random io.Reader, length int) (bmc.Password, error) {
 	alphabet := strings.Join(passwordClasses(), "")
 	for {
@@ -48,7 +47,7 @@ func newPassword(random io.Reader, length int) (bmc.Password, error) {
 		for i := range text {
 			n, err := rand.Int(random, big.NewInt(int64(len(alphabet))))
 			if err != nil {
-				return "", fmt.Errorf("make a password: %w", err)
+				return "", fmt.Errorf("generate password: %w", err)
 			}
 			text[i] = alphabet[n.Int64()]
 		}
@@ -58,7 +57,7 @@ func newPassword(random io.Reader, length int) (bmc.Password, error) {
 	}
 }
 
-// fitsPolicies says whether a password begins with a letter, has every class, and no
+// fitsPolicies reports whether a password begins with a letter, has every class, and repeats no
 // character three times in a row.
 func fitsPolicies(text string) bool {
 	for i := 2; i < len(text); i++ {

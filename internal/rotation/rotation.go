@@ -3,82 +3,80 @@
 
 package rotation
 
-// Answer is what a BMC said to a login with one of two passwords.
+// Answer is the BMC's answer to a login with one of two passwords.
 type Answer string
 
-// The answers. A login that was not answered clearly is Unasked.
+// The answers. A login without a clear answer stays Unasked.
 const (
 	Unasked  Answer = ""
 	Accepted Answer = "Accepted"
 	Refused  Answer = "Refused"
 )
 
-// Sending is what became of the new password on its way to the BMC.
+// Sending is the result of the last time that the new password was sent to the BMC.
 type Sending string
 
-// The outcomes, of the last time that it was sent.
 const (
-	// NotSent: not in this life of the process; an earlier one may have sent it.
+	// NotSent: this process has not sent it; an earlier one may have.
 	NotSent Sending = ""
-	// Taken: the BMC said that it took it. It is believed when a login proves it.
+	// Taken: the BMC reported success. A login must confirm it.
 	Taken Sending = "Taken"
-	// Declined: the BMC said that it did not.
+	// Declined: the BMC reported failure.
 	Declined Sending = "Declined"
-	// Unanswered: it may have been taken, or not (I17).
+	// Unanswered: the BMC may have accepted it (I17).
 	Unanswered Sending = "Unanswered"
 )
 
-// maxSendings is how often a new password is sent to a BMC on which a login has shown
-// that the old one still holds, before the rotation fails.
+// maxSendings is how often a new password is sent, each time after a login has confirmed the old
+// password, before the rotation fails.
 const maxSendings = 3
 
-// Rotation is what is known of a change of a BMC's password. Asked and Pending are
+// Rotation is the state of a password change. Asked and Pending are stored in the API server; the rest
+// may be lost, at the cost of a login.
 // kept by the API server; the rest may be lost at any moment, and costs a login then.
 type Rotation struct {
-	// Asked: somebody wants a new password.
+	// Asked: an operator wants a new password.
 	Asked bool
-	// Pending: the new password is in the Secret beside the old one, so that the BMC
-	// may have either.
+	// Pending: the Secret holds the new password next to the old one, and the BMC may have either.
 	Pending bool
-	// Obstacle is why a rotation must not begin; empty: it may.
+	// Obstacle is why a rotation must not begin; empty if it may.
 	Obstacle string
-	// Old and New are what the BMC said to the passwords since the last sending.
+	// Old and New are the BMC's answers to the passwords since the last sending.
 	Old, New Answer
-	// Sent, and how often.
+	// Sent is the result of the last sending, Times the number of sendings.
 	Sent  Sending
 	Times int
 }
 
-// RotationStep is one thing to do.
+// RotationStep is one step of a rotation.
 type RotationStep string
 
-// The steps.
 const (
-	// RotationIdle: nothing is to be done.
+	// RotationIdle: there is nothing to do.
 	RotationIdle RotationStep = "Idle"
-	// RotationRefuse: it must not begin; nothing has happened.
+	// RotationRefuse: the rotation must not begin.
 	RotationRefuse RotationStep = "Refuse"
-	// RotationPrepare: make a password and write it down beside the old one.
+	// RotationPrepare: create a password and store it next to the old one.
 	RotationPrepare RotationStep = "Prepare"
-	// RotationTryOld and RotationTryNew: log in afresh. A refused login ends the try.
+	// RotationTryOld and RotationTryNew: log in with a new session. A refused login ends the run.
 	RotationTryOld RotationStep = "TryOld"
 	RotationTryNew RotationStep = "TryNew"
-	// RotationSend: have the BMC take the new password.
+	// RotationSend: send the new password to the BMC.
 	RotationSend RotationStep = "Send"
-	// RotationStore: the new one holds; write it down in place of the old one.
+	// RotationStore: the new password is valid; store it in place of the old one.
 	RotationStore RotationStep = "Store"
-	// RotationGiveUp: the old one holds, and the BMC declined the new one, does not take
-	// it, or is not to take it any more. The new one is put aside, not thrown away: the
-	// BMC has heard of it, and a request that was slow may take effect yet.
+	// RotationGiveUp: the old password is valid, and the BMC does not accept the new one, or the
+	// command was withdrawn. The new one is kept under another key: a slow request may still take
+	// effect.
 	RotationGiveUp RotationStep = "GiveUp"
-	// RotationStuck: both are refused; after a rest both are tried again.
+	// RotationStuck: the BMC refuses both; both are tried again after a backoff.
 	RotationStuck RotationStep = "Stuck"
 )
 
-// NextRotation decides what a rotation does next. The password is never lost: the new
-// one is written down before the BMC hears of it, and neither is forgotten before a
-// login has shown that the other holds. So it does not matter where a process dies.
-// Nothing is sent again before a login has shown that it was not taken (I17).
+// NextRotation returns the next step of a rotation. The new password is stored before it is sent, and
+// neither password is dropped before a login has confirmed the other, so that no password is lost
+// wherever a process ends. Nothing is sent again before a login has shown that it was not accepted
+// (I17).
 func NextRotation(r Rotation) RotationStep {
 	switch {
 	case !r.Pending && !r.Asked:
@@ -96,12 +94,12 @@ func NextRotation(r Rotation) RotationStep {
 	case r.Old == Refused && r.New == Refused:
 		return RotationStuck
 	}
-	return r.try()
+	return r.nextTry()
 }
 
-// try picks the password that is more likely to hold: a wrong one counts towards the
-// lockout of the account.
-func (r Rotation) try() RotationStep {
+// nextTry picks the password that is more likely to be valid: wrong ones count towards the lockout of
+// the account.
+func (r Rotation) nextTry() RotationStep {
 	if r.New == Refused || (r.Sent == Declined && r.Old == Unasked) {
 		return RotationTryOld
 	}

@@ -1,11 +1,10 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package token mints and verifies the tokens by which a network-booted agent,
-// and later the installed system, prove what they were sent for (I14). A token is
-// text that says in clear what it is for, and an HMAC over it under a key that
-// the controllers and the boot server share; it is stored nowhere. The keys lie in a
-// directory, or in a Secret that the manager makes.
+// Package token signs and verifies the tokens of network-booted agents and installed systems (I14).
+// A token is a readable text that names its purpose, with an HMAC under a key that the manager and
+// the boot servers share. Tokens are not stored. The keys are in a directory, or in a Secret that the
+// manager creates.
 //
 //	files, err := token.ReadDir(dir)
 //	keys, err := files.Keys()

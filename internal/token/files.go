@@ -20,11 +20,10 @@ import (
 	"strings"
 )
 
-// The files of a key directory, and the keys of a Secret. The controllers have all
-// of them; the boot server needs FileHMAC and FilePins only, so that it holds no
-// private key.
+// The files of a key directory, and the keys of a Secret. The manager has all of them. A boot server
+// needs FileHMAC and FilePins only, and so holds no private key.
 const (
-	// FileHMAC and FileHMACOld hold the token keys, raw bytes. The old one is optional.
+	// FileHMAC and FileHMACOld hold the token keys as raw bytes. The old one is optional.
 	FileHMAC    = "token.key"
 	FileHMACOld = "token-old.key"
 	// FileTLSKey is the private key (PEM, PKCS #8, ECDSA) of the agent API.
@@ -33,16 +32,16 @@ const (
 	FilePins = "agent-tls.pins"
 )
 
-// Files holds the content of key files by name. It never prints it.
+// Files holds the content of key files by name. Its String method hides the content.
 type Files map[string][]byte
 
-// String hides the keys.
+// String returns "***".
 func (Files) String() string { return "***" }
 
-// GoString hides the keys.
+// GoString returns "***".
 func (Files) GoString() string { return "***" }
 
-// ErrIncomplete: a file that is needed is missing.
+// ErrIncomplete means that a required file is missing.
 var ErrIncomplete = errors.New("key file is missing")
 
 func (f Files) need(name string) ([]byte, error) {
@@ -53,7 +52,7 @@ func (f Files) need(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Keys are the token keys: the first one mints.
+// Keys returns the token keys, the current one first.
 func (f Files) Keys() (Keys, error) {
 	current, err := f.need(FileHMAC)
 	if err != nil {
@@ -66,7 +65,7 @@ func (f Files) Keys() (Keys, error) {
 	return NewKeys(keys...)
 }
 
-// Pins of the agent API's current key and, if there is one, the next.
+// Pins returns the pins of the agent API's current key and, if there is one, the next key.
 func (f Files) Pins() ([]Pin, error) {
 	raw, err := f.need(FilePins)
 	if err != nil {
@@ -77,7 +76,7 @@ func (f Files) Pins() ([]Pin, error) {
 		pins = append(pins, Pin(line))
 	}
 	if len(pins) == 0 || len(pins) > 2 {
-		return nil, fmt.Errorf("%s holds %d pins: one or two are needed", FilePins, len(pins))
+		return nil, fmt.Errorf("read %s: %d pins found, 1 or 2 required", FilePins, len(pins))
 	}
 	if _, err := Curl(pins); err != nil {
 		return nil, err
@@ -85,9 +84,8 @@ func (f Files) Pins() ([]Pin, error) {
 	return pins, nil
 }
 
-// Certificate is made for the private key of the agent API. Agents look at the key
-// only (I15), so that the certificate's name and dates carry no meaning and it need
-// not be kept.
+// Certificate returns a certificate for the private key of the agent API. Agents check the key only
+// (I15), so that the certificate's name and dates do not matter and it is not stored.
 func (f Files) Certificate() (tls.Certificate, error) {
 	raw, err := f.need(FileTLSKey)
 	if err != nil {
@@ -95,21 +93,21 @@ func (f Files) Certificate() (tls.Certificate, error) {
 	}
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return tls.Certificate{}, fmt.Errorf("%s: no PEM block", FileTLSKey)
+		return tls.Certificate{}, fmt.Errorf("read %s: no PEM block", FileTLSKey)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("%s: %w", FileTLSKey, err)
+		return tls.Certificate{}, fmt.Errorf("read %s: %w", FileTLSKey, err)
 	}
 	ec, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
-		return tls.Certificate{}, fmt.Errorf("%s: must be an ECDSA key", FileTLSKey)
+		return tls.Certificate{}, fmt.Errorf("read %s: not an ECDSA key", FileTLSKey)
 	}
 	return selfSigned(ec)
 }
 
-// Check says whether the controllers can work with the files: all are there, can be
-// read, and agents that have the pins accept the key.
+// Check returns an error unless the manager can use the files: all required files are valid, and
+// agents that have the pins accept the key.
 func (f Files) Check() error {
 	_, keysErr := f.Keys()
 	pins, pinsErr := f.Pins()
@@ -118,12 +116,12 @@ func (f Files) Check() error {
 		return err
 	}
 	if pin := PinOf(certificate.Leaf.RawSubjectPublicKeyInfo); !slices.Contains(pins, pin) {
-		return fmt.Errorf("%s does not hold %s, the pin of %s: agents would refuse the agent API", FilePins, pin, FileTLSKey)
+		return fmt.Errorf("check %s: it lacks %s, the pin of %s; agents would reject the agent API", FilePins, pin, FileTLSKey)
 	}
 	return nil
 }
 
-// NewFiles makes new keys.
+// NewFiles generates keys.
 func NewFiles() (Files, error) {
 	hmacKey := make([]byte, MinKeyBytes)
 	if _, err := rand.Read(hmacKey); err != nil {
@@ -148,7 +146,7 @@ func NewFiles() (Files, error) {
 	return Files{FileHMAC: hmacKey, FilePins: []byte(PinOf(spki) + "\n"), FileTLSKey: tlsKey.Bytes()}, nil
 }
 
-// ReadDir reads the key files that a directory has.
+// ReadDir reads the key files of a directory. It returns ErrIncomplete if there is none.
 func ReadDir(dir string) (Files, error) {
 	files := Files{}
 	for _, name := range []string{FileHMAC, FileHMACOld, FileTLSKey, FilePins} {
@@ -157,20 +155,19 @@ func ReadDir(dir string) (Files, error) {
 		case err == nil:
 			files[name] = data
 		case !errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("key directory: %w", err)
+			return nil, fmt.Errorf("read key directory: %w", err)
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("key directory %s: %w", dir, ErrIncomplete)
+		return nil, fmt.Errorf("read key directory %s: %w", dir, ErrIncomplete)
 	}
 	return files, nil
 }
 
-// Generate fills a directory with new keys where it has none, for the demo and for
-// tests. Existing files are kept.
+// Generate writes new keys to a directory that has none, for the demo and for tests.
 func Generate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("key directory: %w", err)
+		return fmt.Errorf("create key directory: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, FileTLSKey)); err == nil {
 		return nil
@@ -182,7 +179,7 @@ func Generate(dir string) error {
 	// The TLS key is written last: it marks the directory as complete.
 	for _, name := range []string{FileHMAC, FilePins, FileTLSKey} {
 		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o600); err != nil {
-			return fmt.Errorf("key directory: %w", err)
+			return fmt.Errorf("write key directory: %w", err)
 		}
 	}
 	return nil

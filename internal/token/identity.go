@@ -18,17 +18,17 @@ import (
 	"time"
 )
 
-// Pin names a public key: "sha256/<base64url without padding>" of its
-// SubjectPublicKeyInfo (RFC 7469 with an alphabet that kernel arguments carry).
+// Pin identifies a public key: "sha256/<base64url without padding>" of its SubjectPublicKeyInfo (RFC
+// 7469 with an alphabet for kernel arguments).
 type Pin string
 
-// PinOf computes the pin of a certificate's key.
+// PinOf returns the pin of a SubjectPublicKeyInfo.
 func PinOf(spki []byte) Pin {
 	sum := sha256.Sum256(spki)
 	return Pin("sha256/" + base64.RawURLEncoding.EncodeToString(sum[:]))
 }
 
-// Curl writes pins as curl's --pinnedpubkey wants them.
+// Curl formats pins for curl's --pinnedpubkey.
 func Curl(pins []Pin) (string, error) {
 	var out []string
 	for _, pin := range pins {
@@ -41,8 +41,8 @@ func Curl(pins []Pin) (string, error) {
 	return strings.Join(out, ";"), nil
 }
 
-// KeyHash names an agent's ephemeral key in the ledger: SHA-256 in hex of its
-// SubjectPublicKeyInfo.
+// KeyHash returns the SHA-256 hash, in hex, of a certificate's SubjectPublicKeyInfo. The host's order
+// stores the hash of the agent's ephemeral key.
 func KeyHash(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return hex.EncodeToString(sum[:])
@@ -60,11 +60,11 @@ func selfSigned(key *ecdsa.PrivateKey) (tls.Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("certificate of the agent API: %w", err)
+		return tls.Certificate{}, fmt.Errorf("create certificate of the agent API: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("certificate of the agent API: %w", err)
+		return tls.Certificate{}, fmt.Errorf("parse certificate of the agent API: %w", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }

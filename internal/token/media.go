@@ -4,48 +4,39 @@
 package token
 
 import (
-	"crypto/hmac"
+	"encoding/hex"
+	"net"
 	"strings"
 	"time"
 )
 
-// discDomain keeps the MACs of tickets and of tokens apart: the text of a token begins
-// with its version.
-const discDomain = "disc/"
+// mediaDomain separates the MACs of media tokens from those of tokens, whose text starts with a
+// version.
+const mediaDomain = "disc/"
 
-// Disc writes the ticket for the CD image of one boot MAC address, for the order that
-// the claims name: the address without colons, "-", and a MAC over both. Purpose and
-// expiry of the claims do not count: a ticket is as good as its order is open. It is
-// letters, digits, "-" and "_", 56 of them, since BMCs bound the length of addresses.
-func (k Keys) Disc(bootMAC string, c Claims) string { return disc(k.keys[0], bootMAC, c) }
+// MediaToken returns the token of the CD image for a boot MAC address and the order of the claims:
+// the address without colons, "-", and a MAC over both. The claims' purpose and expiry do not count:
+// the token is valid while the order is open. It has 56 letters, digits, "-" and "_", since BMCs
+// limit the length of URLs.
+func (k Keys) MediaToken(bootMAC string, c Claims) string { return mediaToken(k.keys[0], bootMAC, c) }
 
-func disc(key []byte, bootMAC string, c Claims) string {
+func mediaToken(key []byte, bootMAC string, c Claims) string {
 	c.Purpose, c.Expiry = none, time.Unix(0, 0)
-	return strings.ReplaceAll(bootMAC, ":", "") + "-" + mac(key, discDomain+bootMAC+"/"+c.text())
+	return strings.ReplaceAll(bootMAC, ":", "") + "-" + mac(key, mediaDomain+bootMAC+"/"+c.text())
 }
 
-// IsDisc says whether a ticket is the one for this address and these claims, by any of
-// the keys and in constant time.
-func (k Keys) IsDisc(ticket, bootMAC string, c Claims) bool {
-	valid := false
-	for _, key := range k.keys {
-		if hmac.Equal([]byte(ticket), []byte(disc(key, bootMAC, c))) {
-			valid = true
-		}
-	}
-	return valid
+// IsMediaToken reports whether the media token belongs to the address and claims, by any of the keys.
+func (k Keys) IsMediaToken(token, bootMAC string, c Claims) bool {
+	return k.anyEqual([]byte(token), func(key []byte) []byte { return []byte(mediaToken(key, bootMAC, c)) })
 }
 
-// DiscMAC is the boot MAC address that a ticket says it is for, in lower case with
-// colons; false: it is no ticket. Whether it is right is IsDisc's to say.
-func DiscMAC(ticket string) (string, bool) {
-	digits, _, ok := strings.Cut(ticket, "-")
-	if !ok || len(digits) != 12 || strings.Trim(digits, "0123456789abcdef") != "" {
+// MediaTokenMAC returns the boot MAC address that a media token names, in lower case with colons. It
+// does not verify the token. It returns false for a text of another form.
+func MediaTokenMAC(token string) (string, bool) {
+	digits, _, ok := strings.Cut(token, "-")
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(raw) != 6 || digits != strings.ToLower(digits) {
 		return "", false
 	}
-	var parts []string
-	for i := 0; i < len(digits); i += 2 {
-		parts = append(parts, digits[i:i+2])
-	}
-	return strings.Join(parts, ":"), true
+	return net.HardwareAddr(raw).String(), true
 }

@@ -23,14 +23,14 @@ func TestDisc(t *testing.T) {
 	}
 	keys := newKeys(key(1))
 	claims := Claims{Namespace: "n", Host: "h", OrderID: "o", InstanceID: "i", Attempt: 2}
-	ticket := keys.Disc(bootMAC, claims)
+	ticket := keys.MediaToken(bootMAC, claims)
 	if !regexp.MustCompile(`^52540012345f-[A-Za-z0-9_-]{43}$`).MatchString(ticket) {
 		t.Errorf("ticket %q", ticket)
 	}
-	if again := keys.Disc(bootMAC, Claims{Namespace: "n", Host: "h", OrderID: "o", InstanceID: "i", Attempt: 2, Purpose: Install, Expiry: time.Now()}); again != ticket {
+	if again := keys.MediaToken(bootMAC, Claims{Namespace: "n", Host: "h", OrderID: "o", InstanceID: "i", Attempt: 2, Purpose: Install, Expiry: time.Now()}); again != ticket {
 		t.Errorf("purpose and expiry count: %q and %q", again, ticket)
 	}
-	if got, ok := DiscMAC(ticket); !ok || got != bootMAC {
+	if got, ok := MediaTokenMAC(ticket); !ok || got != bootMAC {
 		t.Errorf("MAC address %q, %v", got, ok)
 	}
 	for name, tc := range map[string]struct {
@@ -55,13 +55,13 @@ func TestDisc(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&c)
 			}
-			if got := tc.keys.IsDisc(tc.ticket, tc.mac, c); got != tc.want {
+			if got := tc.keys.IsMediaToken(tc.ticket, tc.mac, c); got != tc.want {
 				t.Errorf("got %v", got)
 			}
 		})
 	}
 	for _, text := range []string{"", "-", "52540012345f", "52540012345-x", "5254001234zz-x", "52540012345F-x", strings.Repeat("a", 100)} {
-		if got, ok := DiscMAC(text); ok {
+		if got, ok := MediaTokenMAC(text); ok {
 			t.Errorf("%q is taken for the ticket of %s", text, got)
 		}
 	}

@@ -15,34 +15,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Secret is where an installation keeps its keys.
+// Secret stores the keys of an installation.
 type Secret struct {
 	// Live reads from the API server, not from a cache.
 	Live client.Reader
-	// Writer makes the Secret where it is missing.
+	// Writer creates the Secret.
 	Writer client.Writer
 	Key    client.ObjectKey
 }
 
-// Load returns the Secret's files, and makes the Secret with new keys if there is
-// none. Of two managers that do this at once, one makes it and both have the same
-// keys. A Secret that is there is never changed: what it holds was given to servers.
+// Load returns the files of the Secret, and creates the Secret with new keys if it is missing. If
+// two managers do so at once, one creates it and both use its keys. An existing Secret is never
+// changed: installed systems use its keys.
 func (s Secret) Load(ctx context.Context) (Files, error) {
 	files, err := s.read(ctx)
 	if apierrors.IsNotFound(err) {
 		files, err = s.create(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("agent keys in Secret %s: %w", s.Key, err)
+		return nil, fmt.Errorf("read agent keys from Secret %s: %w", s.Key, err)
 	}
 	if err := files.Check(); err != nil {
-		return nil, fmt.Errorf("agent keys in Secret %s: %w; correct the Secret, or delete it to have new keys: agents under way then start over", s.Key, err)
+		return nil, fmt.Errorf("check agent keys of Secret %s: %w; correct the Secret, or delete it to get new keys: working agents then start over", s.Key, err)
 	}
 	return files, nil
 }
 
-// Publish has the Secret hold what boot servers need of the files, the token key and the pins,
-// and nothing else. It is made, or changed, where it differs.
+// Publish creates or updates the Secret with what boot servers need of the files: the token key and
+// the pins.
 func (s Secret) Publish(ctx context.Context, files Files) error {
 	want := map[string][]byte{FileHMAC: files[FileHMAC], FilePins: files[FilePins]}
 	secret := &corev1.Secret{}
@@ -55,7 +55,7 @@ func (s Secret) Publish(ctx context.Context, files Files) error {
 		err = s.Writer.Update(ctx, secret)
 	}
 	if err != nil {
-		return fmt.Errorf("keys for boot servers in Secret %s: %w", s.Key, err)
+		return fmt.Errorf("publish keys for boot servers in Secret %s: %w", s.Key, err)
 	}
 	return nil
 }
@@ -80,9 +80,8 @@ func (s Secret) create(ctx context.Context) (Files, error) {
 	return files, err
 }
 
-// secret is the object to create. It is without clusterctl's labels, so that an upgrade, which
-// deletes and makes again what has them, leaves the keys: installed systems report with them for
-// days.
+// secret returns the object to create. It has no labels of clusterctl: an upgrade deletes and
+// recreates labeled objects, and installed systems report with these keys for days.
 func (s Secret) secret(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name},

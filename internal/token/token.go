@@ -4,6 +4,7 @@
 package token
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -15,107 +16,96 @@ import (
 	"time"
 )
 
-// Lifetime of an agent's token: from the boot script to the first request. Once
-// the agent's key is bound to the order, the key authenticates and the expiry of
-// the token no longer matters.
+// Lifetime is how long an agent's token is valid: from the boot script to the agent's first
+// request. Then the agent's key authenticates, and the expiry of the token no longer matters.
 const Lifetime = 10 * time.Minute
 
-// LiveLifetime is how long a live system may take from its start to the fetch of its
-// bootstrap data, at most. Its order ends before, once nobody has spoken of it for the
-// agent's deadline; only a Cluster that is paused, or a manager that is away, lets it stand
-// for longer.
+// LiveLifetime is the maximum time from the start of a live system to the fetch of its bootstrap
+// data. Usually its order ends before, after the agent's deadline; only a paused Cluster or a
+// stopped manager keeps the order longer.
 const LiveLifetime = time.Hour
 
-// BootedLifetime is how long an installed system may take to report its first boot.
+// BootedLifetime is how long an installed system can report its first boot.
 const BootedLifetime = 7 * 24 * time.Hour
 
 // Purpose is what a token is for.
 type Purpose string
 
-// The purposes: the kinds of order, the report of the installed system, the fetch of a
-// live one, and the one of an unknown machine.
 const (
 	Inspect Purpose = "Inspect"
 	Install Purpose = "Install"
 	Wipe    Purpose = "Wipe"
-	Booted  Purpose = "Booted"
+	// Booted lets an installed system report its first boot.
+	Booted Purpose = "Booted"
 	// Live lets a live system fetch its bootstrap data.
 	Live Purpose = "Live"
 	// Discover lets an unknown machine report its hardware, and nothing else.
 	Discover Purpose = "Discover"
 )
 
-// Claims is what a token says, in clear.
+// Claims is the readable content of a token.
 type Claims struct {
-	// Namespace and Host name the IngotHost. For Discover there is none: Namespace is
-	// empty, and Host names the IngotNetwork.
+	// Namespace and Host name the IngotHost. For Discover, Namespace is empty and Host names the
+	// IngotNetwork.
 	Namespace, Host string
 	Purpose         Purpose
-	// OrderID is the order's id; for Booted it is "-", for Discover the MAC address
-	// that booted.
+	// OrderID is the ID of the order; "-" for Booted, and the MAC address that booted for Discover.
 	OrderID string
-	// InstanceID of the claim, "-" where there is none.
+	// InstanceID is the instance of the claim, or "-" without a claim.
 	InstanceID string
 	Attempt    int32
-	// Expiry in whole seconds.
+	// Expiry is in whole seconds.
 	Expiry time.Time
-	// Way is how the token was given.
-	Way Way
+	// Delivery is how the agent gets the token.
+	Delivery Delivery
 }
 
-// Way is how an agent gets its token, which says who else may have read it.
-type Way string
+// Delivery is how an agent gets its token. It determines who else may have read the token.
+type Delivery string
 
 const (
-	// ByNetwork: by the boot script or by DHCP, in clear.
-	ByNetwork Way = ""
-	// ByDisc: on the CD image that the host's BMC shows to it.
-	ByDisc Way = "disc"
+	// ByNetwork is the delivery in clear text, by boot script or DHCP.
+	ByNetwork Delivery = ""
+	// ByVirtualMedia is the delivery on the CD image that the host's BMC mounts.
+	ByVirtualMedia Delivery = "disc"
 )
 
-// ErrInvalid: the text is no token of ours.
+// ErrInvalid means that a text is not a token of these keys.
 var ErrInvalid = errors.New("token is not valid")
 
-// The versions: the second has the way before the expiry. A token of the network is
-// written as the first, so that replicas of either age read it.
+// The format versions. The second has the delivery before the expiry. Tokens delivered by the network
+// use the first, which older replicas can read.
 const (
-	version       = "v1"
-	versionOfWays = "v2"
+	version             = "v1"
+	versionWithDelivery = "v2"
 )
 
 // none stands for an empty field, so that every token has the same shape.
 const none = "-"
 
-// text writes the claims as "v1/<namespace>/<host>/<purpose>/<order>/<instance>/<attempt>/<expiry>",
-// or "v2/…/<attempt>/<way>/<expiry>": characters that a kernel command line and an iPXE
-// script carry unchanged.
+// text formats the claims as "v1/<namespace>/<host>/<purpose>/<order>/<instance>/<attempt>/<expiry>",
+// or "v2/…/<attempt>/<delivery>/<expiry>", in characters that kernel command lines and iPXE scripts
+// carry unchanged.
 func (c Claims) text() string {
 	fields := []string{
-		version, orNone(c.Namespace), c.Host, string(c.Purpose), orNone(c.OrderID), orNone(c.InstanceID),
+		version, cmp.Or(c.Namespace, none), c.Host, string(c.Purpose), cmp.Or(c.OrderID, none), cmp.Or(c.InstanceID, none),
 		strconv.FormatInt(int64(c.Attempt), 10),
 	}
-	if c.Way != ByNetwork {
-		fields[0] = versionOfWays
-		fields = append(fields, string(c.Way))
+	if c.Delivery != ByNetwork {
+		fields[0] = versionWithDelivery
+		fields = append(fields, string(c.Delivery))
 	}
 	return strings.Join(append(fields, strconv.FormatInt(c.Expiry.Unix(), 10)), "/")
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return none
-	}
-	return s
-}
-
-// Keys holds the HMAC keys: the first one mints, all of them verify, so that a
-// key can be replaced without refusing the agents under way.
+// Keys holds the HMAC keys. The first one signs and all of them verify, so that a key can be replaced
+// while agents work.
 type Keys struct{ keys [][]byte }
 
-// MinKeyBytes is the least length of a key (RFC 2104: at least the hash's output).
+// MinKeyBytes is the minimum length of a key (RFC 2104: the length of the hash).
 const MinKeyBytes = sha256.Size
 
-// NewKeys checks and takes the keys.
+// NewKeys returns Keys. It fails if there is no key, or if one is shorter than MinKeyBytes.
 func NewKeys(keys ...[]byte) (Keys, error) {
 	if len(keys) == 0 {
 		return Keys{}, errors.New("no token key given")
@@ -128,39 +118,38 @@ func NewKeys(keys ...[]byte) (Keys, error) {
 	return Keys{keys: keys}, nil
 }
 
-// Mint writes a token.
+// Mint returns a signed token.
 func (k Keys) Mint(c Claims) string {
 	text := c.text()
 	return text + "/" + mac(k.keys[0], text)
 }
 
-// journalPrefix keeps a journal's key from being any other MAC made here.
+// journalPrefix separates journal keys from the other MACs of this package.
 const journalPrefix = "journal\x00"
 
-// JournalKey is what agents sign with how far they have erased a disk of the host after
-// an instance (agentapi.WipeOrder.JournalKey). Another key of the manager makes another.
+// JournalKey returns the key with which agents sign their progress in erasing a disk of the host
+// after an instance (agentapi.WipeOrder.JournalKey). It depends on the first key.
 func (k Keys) JournalKey(namespace, host, instanceID string) string {
 	return mac(k.keys[0], journalPrefix+namespace+"/"+host+"/"+instanceID)
 }
 
-// Verify reads a token and checks its MAC, in constant time. It does not look at
-// the expiry: that depends on whether the agent's key is bound already.
+// Verify returns the claims of a token whose MAC is valid. It ignores the expiry, which no longer
+// matters once the agent's key is bound.
 func (k Keys) Verify(token string) (Claims, error) {
 	cut := strings.LastIndexByte(token, '/')
-	if cut < 0 {
+	if cut < 0 || !k.anyEqual([]byte(token[cut+1:]), func(key []byte) []byte { return []byte(mac(key, token[:cut])) }) {
 		return Claims{}, ErrInvalid
 	}
-	text, got := token[:cut], token[cut+1:]
+	return parse(token[:cut])
+}
+
+// anyEqual reports whether got is the sum by any of the keys. It compares in constant time.
+func (k Keys) anyEqual(got []byte, sum func(key []byte) []byte) bool {
 	valid := false
 	for _, key := range k.keys {
-		if hmac.Equal([]byte(got), []byte(mac(key, text))) {
-			valid = true
-		}
+		valid = hmac.Equal(got, sum(key)) || valid
 	}
-	if !valid {
-		return Claims{}, ErrInvalid
-	}
-	return parse(text)
+	return valid
 }
 
 func mac(key []byte, text string) string {
@@ -171,9 +160,9 @@ func mac(key []byte, text string) string {
 
 func parse(text string) (Claims, error) {
 	f := strings.Split(text, "/")
-	way := ByNetwork
-	if len(f) == 9 && f[0] == versionOfWays && f[7] != "" {
-		way = Way(f[7])
+	delivery := ByNetwork
+	if len(f) == 9 && f[0] == versionWithDelivery && f[7] != "" {
+		delivery = Delivery(f[7])
 		f = slices.Delete(f, 7, 8)
 		f[0] = version
 	}
@@ -197,26 +186,19 @@ func parse(text string) (Claims, error) {
 	return Claims{
 		Namespace: unNone(f[1]), Host: f[2], Purpose: Purpose(f[3]),
 		OrderID: unNone(f[4]), InstanceID: unNone(f[5]),
-		Attempt: int32(attempt), Expiry: time.Unix(expiry, 0).UTC(), Way: way,
+		Attempt: int32(attempt), Expiry: time.Unix(expiry, 0).UTC(), Delivery: delivery,
 	}, nil
 }
 
-// sealPrefix keeps a seal from ever being the MAC of a token, whose text starts
-// with its version.
+// sealPrefix separates seals from the MACs of tokens, whose text starts with a version.
 const sealPrefix = "seal\x00"
 
-// Seal authenticates a message between those who share the keys.
+// Seal authenticates a message between the holders of the keys.
 func (k Keys) Seal(message []byte) []byte { return seal(k.keys[0], message) }
 
-// Sealed says whether one of the keys sealed the message.
+// Sealed reports whether one of the keys sealed the message.
 func (k Keys) Sealed(message, sum []byte) bool {
-	valid := false
-	for _, key := range k.keys {
-		if hmac.Equal(sum, seal(key, message)) {
-			valid = true
-		}
-	}
-	return valid
+	return k.anyEqual(sum, func(key []byte) []byte { return seal(key, message) })
 }
 
 func seal(key, message []byte) []byte {

@@ -38,7 +38,7 @@ func TestVerifyReadsWhatMintWrote(t *testing.T) {
 	inspect := sample
 	inspect.Purpose, inspect.InstanceID, inspect.Attempt = Inspect, "", 1
 	disc := sample
-	disc.Way = ByDisc
+	disc.Delivery = ByVirtualMedia
 	discover := Claims{Host: "net-1.rack", Purpose: Discover, OrderID: "52:54:00:00:00:01", Expiry: sample.Expiry}
 	for name, claims := range map[string]Claims{"install": sample, "inspect without instance": inspect, "discover": discover, "on a disc": disc} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestVerifyRefuses(t *testing.T) {
 	keys := testKeys(t, 1)
 	good := keys.Mint(sample)
 	disc := sample
-	disc.Way = ByDisc
+	disc.Delivery = ByVirtualMedia
 	for name, text := range map[string]string{
 		"empty":             "",
 		"no separator":      "v1",
@@ -103,7 +103,7 @@ func TestShortKeyIsRefused(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	keys := testKeys(f, 1)
 	f.Add(keys.Mint(sample))
-	f.Add(keys.Mint(Claims{Host: "h", Purpose: Wipe, Way: ByDisc, Expiry: sample.Expiry}))
+	f.Add(keys.Mint(Claims{Host: "h", Purpose: Wipe, Delivery: ByVirtualMedia, Expiry: sample.Expiry}))
 	f.Add("v1/a/b/c/d/e/1/2/x")
 	f.Fuzz(func(t *testing.T, text string) {
 		claims, err := keys.Verify(text)

@@ -15,9 +15,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Conditions returns the same conditions in the form of contract v1beta1 (M25): the
-// same types, reasons, messages and times, Ready first, and a severity where the
-// condition is False. nil when there are none.
+// Conditions returns the conditions in the form of contract v1beta1 (M25), Ready first, with a severity for
+// those that are False. It returns nil if there are none.
 func Conditions(now []metav1.Condition) clusterv1.Conditions {
 	var out clusterv1.Conditions
 	for _, condition := range now {
@@ -58,9 +57,8 @@ func convert(c metav1.Condition) *clusterv1.Condition {
 	return out
 }
 
-// severities of the reasons with which a condition of a Cluster API kind is False:
-// Error where nothing goes on until a person mends it, Info where Ingot waits for
-// what is under way; all else is trouble that Ingot meets by trying again.
+// severities are the severities of reasons of False conditions: Error if an operator must act, Info if
+// Ingot waits for progress. Other reasons are Warning: Ingot retries.
 var severities = map[string]clusterv1.ConditionSeverity{
 	infrav1.ReasonClaimLost:                 clusterv1.ConditionSeverityError,
 	infrav1.ReasonHostLost:                  clusterv1.ConditionSeverityError,
@@ -85,7 +83,7 @@ var severities = map[string]clusterv1.ConditionSeverity{
 	infrav1.ReasonMachinesRemain:          clusterv1.ConditionSeverityInfo,
 }
 
-// Severity of a False condition with the reason.
+// Severity returns the severity of a False condition with the reason.
 func Severity(reason string) clusterv1.ConditionSeverity {
 	if severity, ok := severities[reason]; ok {
 		return severity

@@ -180,7 +180,7 @@ func (s *statusScenes) lose() {
 	for _, name := range []string{hostFree, hostProvisioning, hostProvisioned, hostWiping} {
 		s.site.Await(s.t, "status of "+name+" written again", func(context.Context) (string, error) {
 			if s.site.Host(s.t, name).Status.Phase == "" {
-				return "it is empty", nil
+				return "its value is empty", nil
 			}
 			return "", nil
 		})

@@ -1,17 +1,14 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pool gets addresses from pools of Cluster API's IPAM contract by
-// IPAddressClaims: one for each host and network that names a pool, which the host owns,
-// and one for each place of a machine's networkData with source Pool, which the
-// IngotMachine owns. A claim is in its owner's namespace, moves with it (clusterctl move
-// follows owners), and is released with it, by the garbage collector.
+// Package pool gets addresses from the pools of IPAM providers (Cluster API's IPAM contract), by
+// IPAddressClaims. A host owns one claim for each network that names a pool; an IngotMachine owns one
+// for each address of its networkData with source Pool. A claim is in its owner's namespace, moves
+// with its owner (clusterctl move follows owners), and is deleted with it by the garbage collector.
 //
-// It says what networkData wants of a pool (networkdata.PoolPlace), and refuses what
-// others have (internal/index) or a network keeps (inventory/addressuse). It must
-// not know which host a machine gets, nor what becomes of an address: it is recorded by
-// internal/ipam, or rendered by inventory/networkdata. Where the contract's
-// definitions are not installed nothing is watched, and who needs a pool is told so.
+// The package rejects addresses that others have (internal/index) or that a network keeps
+// (inventory/addressuse). internal/ipam records the addresses, and inventory/networkdata renders them.
+// If the contract's CRDs are not installed, nothing is watched, and a Problem says so.
 //
 //	answer, err := pool.Pools{Client: c}.Claim(ctx, host, network)
 //	given, answer, err := pool.Pools{Client: c}.ClaimForMachine(ctx, pool.ForMachine{…}, place)

@@ -25,26 +25,24 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// MachineClaimName is the name of the claim of a machine for an address of its
-// networkData. It says the place, which never changes: networkData is immutable. The
-// hash at its end tells apart what reads the same: link b-c of machine a, and link c of
-// machine a-b.
+// MachineClaimName returns the name of a machine's claim for an address of its networkData, which is
+// immutable. The hash distinguishes link b-c of machine a from link c of machine a-b.
 func MachineClaimName(machine string, place networkdata.Place) string {
 	sum := fnv.New32a()
-	_, _ = fmt.Fprintf(sum, "%s/%s/%d", machine, place.Link, place.Index) // it never fails, and no name has a slash
+	_, _ = fmt.Fprintf(sum, "%s/%s/%d", machine, place.Link, place.Index) // no name contains a slash
 	return bounded(fmt.Sprintf("%s-%s-%d-%08x", machine, place.Link, place.Index, sum.Sum32()))
 }
 
-// ForMachine is a machine that asks for the addresses of its networkData.
+// ForMachine is a machine that needs the addresses of its networkData.
 type ForMachine struct {
 	Machine *infrav1.IngotMachine
-	// Cluster that it is of, by name.
+	// Cluster is the name of its Cluster.
 	Cluster string
-	// Networks by their names: what they keep, and who has what of theirs, is nothing
-	// that a pool may give.
+	// Networks are all networks by name. A pool must not assign what they keep, or what hosts have
+	// there.
 	Networks map[string]infrav1.IngotNetworkSpec
-	// Endpoints of control planes are nothing that a pool may give either. IngotCluster is
-	// the machine's own.
+	// Endpoints are the control plane endpoints, which a pool must not assign either. IngotCluster
+	// is the machine's own.
 	Endpoints    addressuse.Endpoints
 	IngotCluster types.NamespacedName
 }
@@ -52,13 +50,13 @@ type ForMachine struct {
 func (m ForMachine) ask(place networkdata.PoolPlace) ask {
 	return ask{owner: m.Machine, kind: "IngotMachine", name: MachineClaimName(m.Machine.Name, place.Place), pool: place.Pool,
 		cluster: m.Cluster, filter: m.Machine.Labels[clusterv1.WatchLabel],
-		absent: "networkData of " + m.Machine.Name + " names a pool", wrong: "poolRef in networkData"}
+		absent: "networkData of " + m.Machine.Name + " names a pool", field: "poolRef in networkData"}
 }
 
-// ClaimForMachine returns the address that a pool gives a machine for a place of its
-// networkData, and makes the claim where there is none. The IngotMachine owns the claim:
-// it moves with it, and is released with it, which is after its host was confirmed off
-// (I7). The API server's failures are errors; all else is a Problem of the answer.
+// ClaimForMachine returns the address that a pool assigns to a machine for a place of its networkData,
+// and creates the claim if needed. The IngotMachine owns the claim: it moves and is deleted with the
+// machine, after its host was confirmed off (I7). It returns errors of the API server only; other
+// failures are a Problem.
 func (p Pools) ClaimForMachine(ctx context.Context, m ForMachine, place networkdata.PoolPlace) (networkdata.Given, Answer, error) {
 	claim, answer, err := p.claimOf(ctx, m, place)
 	switch {
@@ -70,9 +68,8 @@ func (p Pools) ClaimForMachine(ctx context.Context, m ForMachine, place networkd
 	return p.readForMachine(ctx, m, claim)
 }
 
-// KeepForMachine sees to it that the claim of an address that a system has been given
-// goes on holding it, and makes it again where somebody deleted it. A Problem says why
-// the pool may give the address to somebody else.
+// KeepForMachine makes sure that the claim still holds an address that a system has, and creates a
+// deleted claim again. A Problem says why the pool may assign the address to others.
 func (p Pools) KeepForMachine(ctx context.Context, m ForMachine, place networkdata.PoolPlace, has netip.Addr) (Answer, error) {
 	claim, answer, err := p.claimOf(ctx, m, place)
 	switch {
@@ -86,18 +83,18 @@ func (p Pools) KeepForMachine(ctx context.Context, m ForMachine, place networkda
 	given := &ipamv1.IPAddress{}
 	err = p.Client.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}, given)
 	if client.IgnoreNotFound(err) != nil {
-		return Answer{}, fmt.Errorf("address %s: %w", claim.Status.AddressRef.Name, err)
+		return Answer{}, fmt.Errorf("read address %s: %w", claim.Status.AddressRef.Name, err)
 	}
 	if err != nil {
-		return problem(infrav1.ReasonWaitingForAddress, "IPAddress %s of IPAddressClaim %s is not there", claim.Status.AddressRef.Name, claim.Name), nil
+		return problem(infrav1.ReasonWaitingForAddress, "IPAddress %s of IPAddressClaim %s does not exist", claim.Status.AddressRef.Name, claim.Name), nil
 	}
 	if address, err := netip.ParseAddr(given.Spec.Address); err != nil || address != has {
-		return problem(infrav1.ReasonAddressConflict, "pool %s gave %s to IPAddressClaim %s", claim.Spec.PoolRef.Name, given.Spec.Address, claim.Name), nil
+		return problem(infrav1.ReasonAddressConflict, "pool %s assigned %s to IPAddressClaim %s", claim.Spec.PoolRef.Name, given.Spec.Address, claim.Name), nil
 	}
 	return Answer{Address: has}, nil
 }
 
-// claimOf is the machine's claim; nil: there is none yet, or it is somebody else's.
+// claimOf returns the machine's claim, or nil if there is none yet or it belongs to another owner.
 func (p Pools) claimOf(ctx context.Context, m ForMachine, place networkdata.PoolPlace) (*ipamv1.IPAddressClaim, Answer, error) {
 	a := m.ask(place)
 	claim, answer, err := p.find(ctx, a)
@@ -105,9 +102,9 @@ func (p Pools) claimOf(ctx context.Context, m ForMachine, place networkdata.Pool
 	case claim == nil:
 		return nil, answer, err
 	case claim.Spec.PoolRef != a.want() && !metav1.IsControlledBy(claim, m.Machine):
-		return nil, strange(a, claim), nil
+		return nil, foreign(a, claim), nil
 	case claim.Spec.PoolRef != a.want():
-		return nil, problem(infrav1.ReasonAddressConflict, "IPAddressClaim %s is of another pool than networkData names; if nothing uses its address, delete it, and Ingot makes it anew", claim.Name), nil
+		return nil, problem(infrav1.ReasonAddressConflict, "IPAddressClaim %s names another pool than networkData; if nothing uses its address, delete it, and Ingot creates it again", claim.Name), nil
 	}
 	if answer, err := p.own(ctx, a, claim); err != nil || answer.Problem != "" {
 		return nil, answer, err
@@ -117,7 +114,7 @@ func (p Pools) claimOf(ctx context.Context, m ForMachine, place networkdata.Pool
 
 func none(answer Answer) (networkdata.Given, Answer, error) { return networkdata.Given{}, answer, nil }
 
-// readForMachine checks the address: what a pool gives is somebody else's choice.
+// readForMachine reads and checks the address.
 func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim) (networkdata.Given, Answer, error) {
 	given, answer, err := p.given(ctx, claim)
 	if given == nil {
@@ -127,13 +124,13 @@ func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.I
 	address, err := netip.ParseAddr(given.Spec.Address)
 	prefix := netip.PrefixFrom(address, int(ptr.Deref(given.Spec.Prefix, -1)))
 	if err != nil || !prefix.IsValid() {
-		return none(problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %q with prefix length %d, which is no address: correct the pool, then delete IPAddressClaim %s",
+		return none(problem(infrav1.ReasonAddressPoolUnusable, "pool %s assigned %q with prefix length %d, which is invalid: correct the pool, then delete IPAddressClaim %s",
 			pool, given.Spec.Address, ptr.Deref(given.Spec.Prefix, 0), claim.Name))
 	}
 	out := networkdata.Given{Address: prefix, From: "pool " + pool}
 	if given.Spec.Gateway != "" {
 		if out.Gateway, err = netip.ParseAddr(given.Spec.Gateway); err != nil || out.Gateway.Is4() != address.Is4() {
-			return none(problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %s with gateway %q, which is no address of its family: correct the pool, then delete IPAddressClaim %s",
+			return none(problem(infrav1.ReasonAddressPoolUnusable, "pool %s assigned %s with gateway %q, which is not an address of the same family: correct the pool, then delete IPAddressClaim %s",
 				pool, address, given.Spec.Gateway, claim.Name))
 		}
 	}
@@ -144,24 +141,24 @@ func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.I
 	return out, Answer{Address: address}, nil
 }
 
-// isFree refuses what IngotNetworks keep for something else, what hosts have there, and
-// the endpoints of control planes there; anywhere that of the machine's own Cluster, and
-// what another system has of the same pool.
+// isFree rejects addresses that IngotNetworks keep or that hosts have there, and control plane endpoints
+// there. Outside of the IngotNetworks it rejects the endpoint of the machine's own Cluster, and
+// addresses that another system has from the same pool.
 func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) (Answer, error) {
 	known, clusters := addressuse.OnAny(m.Networks, address), m.Endpoints[address]
 	if slices.Contains(clusters, m.IngotCluster) || known && len(clusters) > 0 {
-		return reached(claim, address, inventory.ListClusters(m.Machine.Namespace, clusters)), nil
+		return isEndpoint(claim, address, inventory.ListClusters(m.Machine.Namespace, clusters)), nil
 	}
-	if !known { // nobody here knows that network, but the pool's addresses are each one place
+	if !known { // no IngotNetwork has the address, but each address of a pool exists once
 		others, err := p.running(ctx, m, claim, address)
 		if err != nil || len(others) == 0 {
 			return Answer{}, err
 		}
-		return stillHad(claim, address, inventory.ListHosts(m.Machine.Namespace, others)), nil
+		return inUse(claim, address, inventory.ListHosts(m.Machine.Namespace, others)), nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Networks)) {
 		if addressuse.Of(m.Networks[name], address) != addressuse.None {
-			return kept(claim, address, name), nil
+			return isKeptByNetwork(claim, address, name), nil
 		}
 	}
 	held, err := index.HoldersOf(ctx, p.Client, address)
@@ -172,5 +169,5 @@ func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddress
 	if len(others) == 0 {
 		return Answer{}, nil
 	}
-	return taken(claim, address, inventory.ListHosts(m.Machine.Namespace, others)), nil
+	return isTaken(claim, address, inventory.ListHosts(m.Machine.Namespace, others)), nil
 }

@@ -84,9 +84,9 @@ func testMachineClaim(t *testing.T, s *site) {
 	}}
 	must(t, s.Update(t.Context(), forced))
 	for address, says := range map[string]string{
-		"10.10.0.1":  "has for something else",
-		"10.10.0.30": "is the address of IngotHost " + s.host.Namespace + "/h1",
-		"10.10.0.31": "released by force",
+		"10.10.0.1":  "uses otherwise",
+		"10.10.0.30": "an address of IngotHost " + s.host.Namespace + "/h1",
+		"10.10.0.31": "forced release",
 	} {
 		provide(ipamv1.IPAddressSpec{Address: address, Prefix: ptr.To[int32](24)})
 		_, answer := ask()
@@ -100,9 +100,9 @@ func testMachineClaim(t *testing.T, s *site) {
 		netip.MustParseAddr("10.20.3.9"): {asking.IngotCluster}, netip.MustParseAddr("10.20.3.7"): {{Namespace: "default", Name: "c2"}},
 	}
 	for address, says := range map[string]string{
-		"10.10.0.40": "10.10.0.40, by which the control plane of IngotCluster " + machine.Namespace + "/c1 is reached: take it out of the pool",
-		"10.10.0.41": "the control plane of a cluster of another namespace",
-		"10.20.3.9":  "10.20.3.9, by which the control plane of IngotCluster",
+		"10.10.0.40": "10.10.0.40, the control plane endpoint of IngotCluster " + machine.Namespace + "/c1: exclude it in the pool",
+		"10.10.0.41": "the control plane endpoint of a cluster of another namespace",
+		"10.20.3.9":  "10.20.3.9, the control plane endpoint of IngotCluster",
 	} {
 		provide(ipamv1.IPAddressSpec{Address: address, Prefix: ptr.To[int32](24)})
 		_, answer := ask()
@@ -126,12 +126,12 @@ func testMachineClaim(t *testing.T, s *site) {
 	others.OwnerReferences[0].UID = "another"
 	must(t, s.Update(t.Context(), others))
 	_, answer = ask()
-	s.want(answer, infrav1.ReasonWaitingForAddress, "is that of an earlier IngotMachine of this name")
+	s.want(answer, infrav1.ReasonWaitingForAddress, "belongs to a deleted IngotMachine of this name")
 	others = claim()
 	others.OwnerReferences[0].Name = "m1-bond0.120"
 	must(t, s.Update(t.Context(), others))
 	_, answer = ask()
-	s.want(answer, infrav1.ReasonAddressConflict, "is that of IngotMachine m1-bond0.120, which has its address: leave it")
+	s.want(answer, infrav1.ReasonAddressConflict, "belongs to IngotMachine m1-bond0.120, which has its address: keep it")
 
 	// While a system has the address, the claim is looked after.
 	keep := func(has string) pool.Answer {
@@ -140,14 +140,14 @@ func testMachineClaim(t *testing.T, s *site) {
 		must(t, err)
 		return answer
 	}
-	s.want(keep("10.20.3.7"), infrav1.ReasonAddressConflict, "is that of IngotMachine m1-bond0.120")
+	s.want(keep("10.20.3.7"), infrav1.ReasonAddressConflict, "belongs to IngotMachine m1-bond0.120")
 	back := claim()
 	back.OwnerReferences = nil // as after a restore
 	must(t, s.Update(t.Context(), back))
 	if answer := keep("10.20.3.7"); answer.Problem != "" || !metav1.IsControlledBy(claim(), machine) {
 		t.Errorf("%+v, owners %+v", answer, claim().OwnerReferences)
 	}
-	s.want(keep("10.20.3.8"), infrav1.ReasonAddressConflict, "gave 10.20.3.7 to IPAddressClaim")
+	s.want(keep("10.20.3.8"), infrav1.ReasonAddressConflict, "assigned 10.20.3.7 to IPAddressClaim")
 
 	// One that a person deletes is made again once it is gone.
 	held := claim()
@@ -223,7 +223,7 @@ func testStillHad(t *testing.T, s *site) {
 		pool                              infrav1.AddressPoolReference
 		says                              string
 	}{
-		{"another machine's", here, "m9", "10.20.3.7", place.Pool, "which the system installed on IngotHost " + here + "/h1 has from it"},
+		{"another machine's", here, "m9", "10.20.3.7", place.Pool, "which the system on IngotHost " + here + "/h1 may still use"},
 		{"its own", here, "m1", "10.20.3.7", place.Pool, ""},
 		{"of another pool", here, "m9", "10.20.3.8", place.Pool, ""},
 		{"of the pool of that name elsewhere", there, "m9", "10.20.3.7", place.Pool, ""},
@@ -241,7 +241,7 @@ func testStillHad(t *testing.T, s *site) {
 	}
 	s.host.Spec.Claim.State = infrav1.ClaimReleasing
 	must(t, s.Update(t.Context(), s.host))
-	s.want(ask(here, "m9", "10.20.3.7", place.Pool), infrav1.ReasonAddressConflict, "/h1 has from it")
+	s.want(ask(here, "m9", "10.20.3.7", place.Pool), infrav1.ReasonAddressConflict, "/h1 may still use")
 	s.host.Spec.Claim.FencedAt = metav1.Now()
 	must(t, s.Update(t.Context(), s.host))
 	if answer := ask(here, "m9", "10.20.3.7", place.Pool); answer.Problem != "" {

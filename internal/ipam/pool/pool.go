@@ -41,53 +41,52 @@ type Pools struct {
 
 // Answer is an address, or why there is none.
 type Answer struct {
-	// Address is valid when there is one, and Problem is empty then.
+	// Address is valid if Problem is empty.
 	Address netip.Addr
-	// Reason is that of a condition, Problem says for people what happened and what
-	// they can do.
+	// Reason is a condition reason, and Problem a message with a remedy.
 	Reason, Problem string
-	// Made: the claim was not there, and is made anew.
+	// Made: the claim was missing, and was created.
 	Made bool
-	// Unanswered is since when the claim of an address that is in use is there, here or
-	// after a move, and its pool has not answered it; zero: otherwise.
+	// Unanswered is the creation time of the claim, on this cluster, of an address in use that its
+	// pool has not answered; else zero.
 	Unanswered time.Time
 }
 
-// Installed says whether the contract's definitions are there.
+// Installed reports whether the contract's CRDs are installed.
 func Installed(mapper meta.RESTMapper) bool {
 	_, err := mapper.RESTMapping(ipamv1.GroupVersion.WithKind("IPAddressClaim").GroupKind(), ipamv1.GroupVersion.Version)
 	return err == nil
 }
 
-// ClaimName is the name of the claim of a host on a network.
+// ClaimName returns the name of a host's claim on a network.
 func ClaimName(host, network string) string { return bounded(host + "-" + network) }
 
-// bounded keeps a name within what objects may have.
+// bounded cuts a name to maxName, and keeps it unique.
 func bounded(name string) string {
 	if len(name) <= maxName {
 		return name
 	}
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(name)) // it never fails
+	_, _ = sum.Write([]byte(name))
 	suffix := fmt.Sprintf("-%016x", sum.Sum64())
 	return name[:maxName-len(suffix)-1] + "x" + suffix // no dot before the dash
 }
 
-// Claim returns the address that the pool of the network gives the host, and makes the
-// claim where there is none. A claim of another pool, which the network named before,
-// is made anew, but for a host in use: its pool would give away the address that a
-// system runs with. The API server's failures are errors; all else is a Problem.
+// Claim returns the address that the network's pool assigns to the host, and creates the claim if needed.
+// It replaces a claim of another pool, which the network named before, unless the host is in use: that
+// pool would assign the address of a running system. It returns errors of the API server only; other
+// failures are a Problem.
 func (p Pools) Claim(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork) (Answer, error) {
 	a := ask{owner: host, kind: "IngotHost", name: ClaimName(host.Name, network.Name), pool: *network.Spec.AddressPoolRef,
 		filter: host.Labels[clusterv1.WatchLabel],
-		absent: "IngotNetwork " + network.Name + " names a pool", instead: ", or give spec.range instead",
-		wrong: "spec.addressPoolRef of IngotNetwork " + network.Name}
+		absent: "IngotNetwork " + network.Name + " names a pool", alternative: ", or set spec.range instead",
+		field: "spec.addressPoolRef of IngotNetwork " + network.Name}
 	claim, answer, err := p.find(ctx, a)
 	switch {
 	case claim == nil:
 		return answer, err
 	case claim.Spec.PoolRef != a.want() && !isKept(host, claim):
-		return p.remake(ctx, a, claim)
+		return p.replace(ctx, a, claim)
 	}
 	if answer, err := p.own(ctx, a, claim); err != nil || answer.Problem != "" {
 		return answer, err
@@ -98,23 +97,23 @@ func (p Pools) Claim(ctx context.Context, host *infrav1.IngotHost, network *infr
 	return p.read(ctx, host, network, claim)
 }
 
-// isKept says whether the host may run with the address of the claim.
+// isKept reports whether the host may use the address of the claim.
 func isKept(host *infrav1.IngotHost, claim *ipamv1.IPAddressClaim) bool {
 	return (host.Spec.Claim != nil || host.Spec.Order != nil) && claim.Status.AddressRef.Name != ""
 }
 
-// remake lets a claim of another pool go, which the network named before.
-func (p Pools) remake(ctx context.Context, a ask, claim *ipamv1.IPAddressClaim) (Answer, error) {
+// replace deletes a claim of a pool that the network no longer names.
+func (p Pools) replace(ctx context.Context, a ask, claim *ipamv1.IPAddressClaim) (Answer, error) {
 	if !metav1.IsControlledBy(claim, a.owner) {
-		return strange(a, claim), nil
+		return foreign(a, claim), nil
 	}
 	if err := p.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
 		return Answer{}, fmt.Errorf("delete claim %s: %w", claim.Name, err)
 	}
-	return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s is of another pool than spec.addressPoolRef names now; Ingot makes it anew", claim.Name), nil
+	return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s names another pool than spec.addressPoolRef; Ingot creates it again", claim.Name), nil
 }
 
-// read checks the address: what a pool gives is somebody else's choice.
+// read reads and checks the address.
 func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, claim *ipamv1.IPAddressClaim) (Answer, error) {
 	given, answer, err := p.given(ctx, claim)
 	if given == nil {
@@ -125,10 +124,10 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	pool := claim.Spec.PoolRef.Name
 	switch {
 	case subnetErr != nil || err != nil || !subnet.Contains(address):
-		return problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %q, which is not an address of %s: correct the pool or spec.addressPoolRef of IngotNetwork %s, then delete IPAddressClaim %s",
+		return problem(infrav1.ReasonAddressPoolUnusable, "pool %s assigned %q, which is not an address of %s: correct the pool or spec.addressPoolRef of IngotNetwork %s, then delete IPAddressClaim %s",
 			pool, given.Spec.Address, network.Spec.Subnet, network.Name, claim.Name), nil
 	case addressuse.Of(network.Spec, address, host.Spec.BootMACAddress) != addressuse.None:
-		return kept(claim, address, network.Name), nil
+		return isKeptByNetwork(claim, address, network.Name), nil
 	}
 	held, err := index.HoldersOf(ctx, p.Client, address)
 	if err != nil {
@@ -136,65 +135,63 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	}
 	self := client.ObjectKeyFromObject(host)
 	if others := held.Besides(address, self); len(others) > 0 {
-		return taken(claim, address, inventory.ListHosts(host.Namespace, others)), nil
+		return isTaken(claim, address, inventory.ListHosts(host.Namespace, others)), nil
 	}
-	// What the host has is its own: its Cluster may be reached by that, and so be made
-	// after the host was given it.
+	// An address that the host has already is its own: a Cluster may have been created later, with
+	// that endpoint.
 	if !held.Has(address, self) {
 		endpoints, err := index.EndpointAt(ctx, p.Client, address)
 		if err != nil {
 			return Answer{}, err
 		}
 		if endpoints.Kept(network.Spec, host.Spec.BootMACAddress)[address] {
-			return reached(claim, address, inventory.ListClusters(host.Namespace, endpoints[address])), nil
+			return isEndpoint(claim, address, inventory.ListClusters(host.Namespace, endpoints[address])), nil
 		}
 	}
 	return Answer{Address: address}, nil
 }
 
-// given reads the address of a claim; nil: it is not there, and the answer says so.
+// given reads the address of a claim. If there is none, it returns nil and the reason in the answer.
 func (p Pools) given(ctx context.Context, claim *ipamv1.IPAddressClaim) (*ipamv1.IPAddress, Answer, error) {
 	given := &ipamv1.IPAddress{}
 	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
 	err := p.Client.Get(ctx, key, given)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, problem(infrav1.ReasonWaitingForAddress, "IPAddress %s, which the pool gave to IPAddressClaim %s, is not there; "+
-			"if it stays so, delete the claim to have another address", key.Name, claim.Name), nil
+		return nil, problem(infrav1.ReasonWaitingForAddress, "IPAddress %s of IPAddressClaim %s does not exist; "+
+			"if this persists, delete the claim to get another address", key.Name, claim.Name), nil
 	case err != nil:
-		return nil, Answer{}, fmt.Errorf("address %s: %w", key, err)
+		return nil, Answer{}, fmt.Errorf("read address %s: %w", key, err)
 	}
 	return given, Answer{}, nil
 }
 
-// kept says that a pool gave what a network has for something else.
-func kept(claim *ipamv1.IPAddressClaim, address netip.Addr, network string) Answer {
-	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which IngotNetwork %s has for something else (router, server, relay, a reservation, its range, or unknown machines): "+
-		"take it out of the pool, then delete IPAddressClaim %s", claim.Spec.PoolRef.Name, address, network, claim.Name)
+// The functions below describe an address that a pool must not assign.
+
+func isKeptByNetwork(claim *ipamv1.IPAddressClaim, address netip.Addr, network string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s assigned %s, which IngotNetwork %s uses otherwise (router, server, relay, static lease, range, or unknown machines): "+
+		"exclude it in the pool, then delete IPAddressClaim %s", claim.Spec.PoolRef.Name, address, network, claim.Name)
 }
 
-// taken says that a pool gave what others have.
-func taken(claim *ipamv1.IPAddressClaim, address netip.Addr, others string) Answer {
-	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which is the address of %s, by record, by the claim of the system installed there, or since that was released by force and may still run: delete IPAddressClaim %s to have another, "+
-		"once the pool knows that the address is taken", claim.Spec.PoolRef.Name, address, others, claim.Name)
+func isTaken(claim *ipamv1.IPAddressClaim, address netip.Addr, others string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s assigned %s, an address of %s (recorded, in an installed system, or since a forced release): "+
+		"exclude it in the pool, then delete IPAddressClaim %s", claim.Spec.PoolRef.Name, address, others, claim.Name)
 }
 
-// reached says that a pool gave the endpoint of control planes.
-func reached(claim *ipamv1.IPAddressClaim, address netip.Addr, clusters string) Answer {
-	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, by which the control plane of %s is reached: take it out of the pool, then delete IPAddressClaim %s",
+func isEndpoint(claim *ipamv1.IPAddressClaim, address netip.Addr, clusters string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s assigned %s, the control plane endpoint of %s: exclude it in the pool, then delete IPAddressClaim %s",
 		claim.Spec.PoolRef.Name, address, clusters, claim.Name)
 }
 
-// Release lets the claims go that the host has on networks other than the one given,
-// whether their pools have answered or not; with "" all of them.
+// Release deletes the host's claims on networks other than the given one; with "" all of them.
 func (p Pools) Release(ctx context.Context, host *infrav1.IngotHost, network string) error {
 	claims := &ipamv1.IPAddressClaimList{}
-	err := p.Client.List(ctx, claims, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy) // nothing of it is changed
+	err := p.Client.List(ctx, claims, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy)
 	if isAbsent(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("claims of host %s: %w", host.Name, err)
+		return fmt.Errorf("list claims of host %s: %w", host.Name, err)
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
@@ -208,25 +205,25 @@ func (p Pools) Release(ctx context.Context, host *infrav1.IngotHost, network str
 	return nil
 }
 
-// waiting says what the pool's provider says.
+// waiting reports the state that the pool's provider shows in the claim.
 func waiting(claim *ipamv1.IPAddressClaim) Answer {
-	said := "its provider has not answered yet"
+	state := "its provider has not answered yet"
 	if ready := conditions.Get(claim, ipamv1.IPAddressClaimReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
-		said = "its provider says " + ready.Reason + ": " + ready.Message
+		state = "its provider reports " + ready.Reason + ": " + ready.Message
 		if ready.Reason == ipamv1.IPAddressClaimReadyPoolExhaustedReason {
-			return problem(infrav1.ReasonAddressExhausted, "pool %s has no address for IPAddressClaim %s (%s): make the pool larger, or delete hosts that are gone",
-				claim.Spec.PoolRef.Name, claim.Name, said)
+			return problem(infrav1.ReasonAddressExhausted, "pool %s has no address for IPAddressClaim %s (%s): enlarge the pool, or delete unused hosts",
+				claim.Spec.PoolRef.Name, claim.Name, state)
 		}
 	}
-	return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s waits for an address of pool %s: %s. Does the pool exist, in this namespace if it is namespaced, and its provider run?",
-		claim.Name, claim.Spec.PoolRef.Name, said)
+	return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s waits for an address of pool %s: %s. Check that the pool exists (in this namespace, if it is namespaced) and its provider runs",
+		claim.Name, claim.Spec.PoolRef.Name, state)
 }
 
 func problem(reason, format string, args ...any) Answer {
 	return Answer{Reason: reason, Problem: fmt.Sprintf(format, args...)}
 }
 
-// isAbsent says whether the definitions are not installed.
+// isAbsent reports whether the CRDs are not installed.
 func isAbsent(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true

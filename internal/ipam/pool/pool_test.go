@@ -188,9 +188,9 @@ func testConflicts(t *testing.T, s *site) {
 	must(t, s.Update(t.Context(), runs))
 	s.claim()
 	for address, want := range map[string][2]string{
-		"10.10.0.31":  {infrav1.ReasonAddressConflict, "by the claim of the system installed there"},
-		"10.10.0.30":  {infrav1.ReasonAddressConflict, "is the address of IngotHost"},
-		"10.10.0.1":   {infrav1.ReasonAddressConflict, "something else"},
+		"10.10.0.31":  {infrav1.ReasonAddressConflict, "in an installed system"},
+		"10.10.0.30":  {infrav1.ReasonAddressConflict, "an address of IngotHost"},
+		"10.10.0.1":   {infrav1.ReasonAddressConflict, "uses otherwise"},
 		"10.11.0.30":  {infrav1.ReasonAddressPoolUnusable, "not an address of 10.10.0.0/24"},
 		"2001:db8::1": {infrav1.ReasonAddressPoolUnusable, "2001:db8::1"},
 	} {
@@ -209,7 +209,7 @@ func testConflicts(t *testing.T, s *site) {
 	claim := s.theClaim()
 	claim.Status.AddressRef.Name = "gone"
 	must(t, s.Status().Update(t.Context(), claim))
-	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "is not there")
+	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "does not exist")
 }
 
 // cluster makes an IngotCluster with an endpoint.
@@ -227,8 +227,8 @@ func testEndpoints(t *testing.T, s *site) {
 	s.cluster(s.host.Namespace, "prod", "10.10.0.40")
 	s.cluster("default", "elsewhere", "10.10.0.41")
 	for address, says := range map[string]string{
-		"10.10.0.40": "pool rack-a gave 10.10.0.40, by which the control plane of IngotCluster " + s.host.Namespace + "/prod is reached: take it out of the pool, then delete IPAddressClaim " + s.theClaim().Name,
-		"10.10.0.41": "the control plane of a cluster of another namespace",
+		"10.10.0.40": "pool rack-a assigned 10.10.0.40, the control plane endpoint of IngotCluster " + s.host.Namespace + "/prod: exclude it in the pool, then delete IPAddressClaim " + s.theClaim().Name,
+		"10.10.0.41": "the control plane endpoint of a cluster of another namespace",
 	} {
 		s.provide(address)
 		s.want(s.claim(), infrav1.ReasonAddressConflict, says)
@@ -252,7 +252,7 @@ func testEndpoints(t *testing.T, s *site) {
 		}
 		undo()
 	}
-	s.want(s.claim(), infrav1.ReasonAddressConflict, "is reached")
+	s.want(s.claim(), infrav1.ReasonAddressConflict, "the control plane endpoint")
 }
 
 // The owner that a backup lost is put back; another's claim is left alone.
@@ -266,9 +266,9 @@ func testOwner(t *testing.T, s *site) {
 		t.Errorf("%+v, owners %+v", answer, s.theClaim().OwnerReferences)
 	}
 	for _, tc := range []struct{ kind, name, reason, says string }{
-		{"IngotHost", "h1", infrav1.ReasonWaitingForAddress, "is that of an earlier IngotHost of this name, and goes as that has gone"},
-		{"IngotHost", "h1-10", infrav1.ReasonAddressConflict, "is that of IngotHost h1-10, which has its address: leave it, and give IngotHost h1 another name"},
-		{"ConfigMap", "h1", infrav1.ReasonAddressConflict, "belongs to somebody else (ConfigMap h1); if nothing uses its address, delete it"},
+		{"IngotHost", "h1", infrav1.ReasonWaitingForAddress, "belongs to a deleted IngotHost of this name"},
+		{"IngotHost", "h1-10", infrav1.ReasonAddressConflict, "belongs to IngotHost h1-10, which has its address: keep it, and give IngotHost h1 another name"},
+		{"ConfigMap", "h1", infrav1.ReasonAddressConflict, "belongs to ConfigMap h1; if nothing uses its address, delete it"},
 	} {
 		claim = s.theClaim()
 		claim.OwnerReferences[0].UID, claim.OwnerReferences[0].Kind, claim.OwnerReferences[0].Name = "another", tc.kind, tc.name

@@ -20,45 +20,45 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// running lists the hosts of other machines whose systems have the address from the pool
-// of the claim, and may still run with it. Their own claims may be gone before they are
-// off: the garbage collector deletes the claims of an IngotMachine that is deleted in the
-// foreground at once, whatever finalizer holds it, and a person may delete any.
+// running returns the hosts of other machines whose systems have the address from the pool of the claim,
+// and may still run. Their own claims may be gone before the hosts are off: an IngotMachine that is
+// deleted in the foreground loses its claims at once, whatever its finalizers, and an operator may
+// delete any claim.
 func (p Pools) running(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) ([]types.NamespacedName, error) {
 	hosts := &infrav1.IngotHostList{}
-	if err := p.Client.List(ctx, hosts, client.MatchingFields{index.HostByClaimAddress: address.String()}, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
-		return nil, fmt.Errorf("hosts whose systems have %s: %w", address, err)
+	if err := p.Client.List(ctx, hosts, client.MatchingFields{index.HostByClaimAddress: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts whose systems have %s: %w", address, err)
 	}
 	ref := infrav1.AddressPoolReference{APIGroup: claim.Spec.PoolRef.APIGroup, Kind: claim.Spec.PoolRef.Kind, Name: claim.Spec.PoolRef.Name}
 	var found []types.NamespacedName
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
-		addresses, bond := addressuse.InLedger(host), host.Spec.Claim
-		if bond == nil || host.Namespace == m.Machine.Namespace && bond.MachineRef.Name == m.Machine.Name {
-			continue // what a quarantine keeps is of no known pool, and what the machine has is its own
+		addresses, bound := addressuse.InLedger(host), host.Spec.Claim
+		if bound == nil || host.Namespace == m.Machine.Namespace && bound.MachineRef.Name == m.Machine.Name {
+			continue // the pool of a quarantined host's address is unknown; the machine's own address is fine
 		}
 		machine := &infrav1.IngotMachine{}
-		err := p.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: bond.MachineRef.Name}, machine)
+		err := p.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: bound.MachineRef.Name}, machine)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("machine of host %s/%s: %w", host.Namespace, host.Name, err)
+			return nil, fmt.Errorf("read machine of host %s/%s: %w", host.Namespace, host.Name, err)
 		}
 		if err != nil || !networkdata.IsGivenBy(ref, machine.Spec.NetworkData, addresses, address) {
 			continue
 		}
-		isOne, err := p.isOnePool(ref, host.Namespace, m.Machine.Namespace)
+		isSame, err := p.isSamePool(ref, host.Namespace, m.Machine.Namespace)
 		if err != nil {
 			return nil, err
 		}
-		if isOne {
+		if isSame {
 			found = append(found, client.ObjectKeyFromObject(host))
 		}
 	}
 	return found, nil
 }
 
-// isOnePool says whether the reference means the same pool in two namespaces: most kinds
-// of pools have one, and some are for all.
-func (p Pools) isOnePool(ref infrav1.AddressPoolReference, a, b string) (bool, error) {
+// isSamePool reports whether the reference means the same pool in two namespaces: it does if the pool's
+// kind is cluster-scoped.
+func (p Pools) isSamePool(ref infrav1.AddressPoolReference, a, b string) (bool, error) {
 	if a == b {
 		return true, nil
 	}
@@ -67,13 +67,12 @@ func (p Pools) isOnePool(ref infrav1.AddressPoolReference, a, b string) (bool, e
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("scope of %s: %w", ref.Kind, err)
+		return false, fmt.Errorf("get scope of %s: %w", ref.Kind, err)
 	}
 	return mapping.Scope.Name() == meta.RESTScopeNameRoot, nil
 }
 
-// stillHad says that a pool gave again what a system has from it.
-func stillHad(claim *ipamv1.IPAddressClaim, address netip.Addr, hosts string) Answer {
-	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which the system installed on %s has from it and may still use, though its IPAddressClaim is gone: it is free once that server is released and off; "+
-		"to have another address before, have the pool hold this one back, then delete IPAddressClaim %s", claim.Spec.PoolRef.Name, address, hosts, claim.Name)
+func inUse(claim *ipamv1.IPAddressClaim, address netip.Addr, hosts string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s assigned %s, which the system on %s may still use without an IPAddressClaim: it is free once that server is released and off. "+
+		"To get another address now, exclude this one in the pool, then delete IPAddressClaim %s", claim.Spec.PoolRef.Name, address, hosts, claim.Name)
 }

@@ -17,14 +17,14 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// This file has the claims of hosts stand still during a move (I10). Those of machines
-// carry the name of their Cluster, which is paused; a host is of none.
+// This file pauses the claims of hosts during a move (I10). The claims of machines name their Cluster,
+// which is paused; hosts have no Cluster.
 
-// HostClaims are the IPAddressClaims of hosts by the UID of the host. Nothing of them may
-// be changed.
+// HostClaims are the IPAddressClaims of hosts, by the UID of the host. They belong to the cache and must
+// not be changed.
 type HostClaims map[types.UID][]*ipamv1.IPAddressClaim
 
-// OfHosts finds those of a namespace.
+// OfHosts returns the claims of the hosts of a namespace.
 func (p Pools) OfHosts(ctx context.Context, namespace string) (HostClaims, error) {
 	list := &ipamv1.IPAddressClaimList{}
 	err := p.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
@@ -32,7 +32,7 @@ func (p Pools) OfHosts(ctx context.Context, namespace string) (HostClaims, error
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("claims of namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("list claims of namespace %s: %w", namespace, err)
 	}
 	found := HostClaims{}
 	for i := range list.Items {
@@ -44,15 +44,15 @@ func (p Pools) OfHosts(ctx context.Context, namespace string) (HostClaims, error
 	return found, nil
 }
 
-// StandStill has providers leave the claim as it is, on whatever cluster it is.
-// Some heed the annotation, and some, in what they look at by themselves, only a paused
-// Cluster that the claim names: cluster is one, or empty. false: somebody wrote meanwhile.
+// StandStill makes providers ignore the claim, on either cluster of a move. Some honor the annotation;
+// others, in their periodic reconciles, only a paused Cluster that the claim names: cluster is one, or
+// empty. It returns false after a conflict.
 func (p Pools) StandStill(ctx context.Context, claim *ipamv1.IPAddressClaim, cluster string) (bool, error) {
 	if _, stands := claim.Annotations[infrav1.MovePausedAnnotation]; stands {
 		return true, nil
 	}
 	next := claim.DeepCopy()
-	if _, paused := claim.Annotations[clusterv1.PausedAnnotation]; !paused { // a person's stays a person's
+	if _, paused := claim.Annotations[clusterv1.PausedAnnotation]; !paused { // an operator's annotation stays
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, clusterv1.PausedAnnotation, infrav1.ReasonMovePaused)
 	}
 	if claim.Spec.ClusterName != "" || claim.Labels[clusterv1.ClusterNameLabel] != "" {
@@ -61,11 +61,11 @@ func (p Pools) StandStill(ctx context.Context, claim *ipamv1.IPAddressClaim, clu
 	if cluster != "" {
 		metav1.SetMetaDataLabel(&next.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
 	}
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, infrav1.MovePausedAnnotation, cluster) // whose label it is
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, infrav1.MovePausedAnnotation, cluster) // the label to remove
 	return p.patch(ctx, claim, next)
 }
 
-// GoOn takes away what StandStill has written, here or where the claim came from.
+// GoOn reverts StandStill. It returns false after a conflict.
 func (p Pools) GoOn(ctx context.Context, claim *ipamv1.IPAddressClaim) (bool, error) {
 	cluster, stands := claim.Annotations[infrav1.MovePausedAnnotation]
 	if !stands {
@@ -88,7 +88,7 @@ func (p Pools) patch(ctx context.Context, before, after *ipamv1.IPAddressClaim) 
 	case apierrors.IsConflict(err):
 		return false, nil
 	case client.IgnoreNotFound(err) != nil:
-		return false, fmt.Errorf("pause of claim %s/%s: %w", before.Namespace, before.Name, err)
+		return false, fmt.Errorf("pause claim %s/%s: %w", before.Namespace, before.Name, err)
 	}
 	return true, nil
 }

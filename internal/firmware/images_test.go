@@ -4,7 +4,6 @@
 package firmware
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,79 +11,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/test/eventually"
 )
-
-// TestQueue: places go to those who came first, but for those whose server or namespace
-// has its places already.
-func TestQueue(t *testing.T) {
-	type reader struct{ server, namespace string }
-	for _, tc := range []struct {
-		name    string
-		readers []reader // in the order in which they come
-		want    []int    // who reads
-		// gone leaves, whether it reads or waits; then reads who is in after.
-		gone  int
-		after []int
-	}{
-		{"as many as there are places", []reader{{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}, {"e", "5"}, {"f", "6"}}, []int{0, 1, 2, 3}, 1, []int{0, 2, 3, 4}},
-		{"of one server", []reader{{"a", "1"}, {"a", "2"}, {"a", "3"}, {"b", "4"}}, []int{0, 1, 3}, 0, []int{1, 2, 3}},
-		{"of one namespace", []reader{{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "2"}}, []int{0, 1, 3}, 3, []int{0, 1}},
-		{"one that waits is gone", []reader{{"a", "1"}, {"a", "1"}, {"a", "1"}, {"a", "1"}}, []int{0, 1}, 2, []int{0, 1}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var q queue
-				reads := make([]bool, len(tc.readers))
-				leaves := make([]context.CancelFunc, len(tc.readers))
-				for i, r := range tc.readers {
-					ctx, cancel := context.WithCancel(t.Context())
-					leaves[i] = cancel
-					go func() {
-						leave, err := q.enter(ctx, r.server, r.namespace)
-						if err != nil {
-							return
-						}
-						reads[i] = true
-						<-ctx.Done()
-						reads[i] = false
-						leave()
-					}()
-					synctest.Wait()
-				}
-				look := func(when string, want []int) {
-					t.Helper()
-					synctest.Wait()
-					var got []int
-					for i, reads := range reads {
-						if reads {
-							got = append(got, i)
-						}
-					}
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", when, diff)
-					}
-				}
-				look("who reads", tc.want)
-				leaves[tc.gone]()
-				look("after one has gone", tc.after)
-				for _, leave := range leaves {
-					leave()
-				}
-				synctest.Wait()
-				if len(q.reading)+len(q.waiting) > 0 {
-					t.Error("places are lost")
-				}
-			})
-		})
-	}
-}
 
 // Servers that take requests and send nothing, or send some and no more, keep a place for a
 // short while, and those of others are read meanwhile; the message names who is to blame.
@@ -104,7 +36,7 @@ func TestServersThatSayNothing(t *testing.T) {
 				<-r.Context().Done()
 			}))
 			defer tarpit.Close()
-			const victims = imagesOfOne + 1
+			const victims = imagesPerKey + 1
 			for n := range victims {
 				v := s.view(&Memory{})
 				v.Host.Name = fmt.Sprint("victim-", n)
@@ -138,7 +70,7 @@ func TestServersThatSayNothing(t *testing.T) {
 			victim := s.view(&Memory{})
 			victim.Host.Name = "victim-0"
 			done, err = s.checkImage(victim, imageKey{tarpit.URL + "/0", "", true})
-			if !done || !errors.Is(err, errNoImage) || !strings.Contains(err.Error(), "sent nothing of it for") || !strings.Contains(err.Error(), hostOf(tarpit.URL)) {
+			if !done || !errors.Is(err, errNoImage) || !strings.Contains(err.Error(), "sent no data for") || !strings.Contains(err.Error(), hostOf(tarpit.URL)) {
 				t.Errorf("the image that never came: %t, %v", done, err)
 			}
 		})
@@ -154,7 +86,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 		_, _ = w.Write([]byte("an image"))
 	}))
 	defer slow.Close()
-	memories := make([]Memory, imagesOfOne+1)
+	memories := make([]Memory, imagesPerKey+1)
 	execute := func(n int) {
 		t.Helper()
 		v := s.view(&memories[n])
@@ -169,7 +101,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 	waiting := func() (n int) {
 		for i := range memories {
 			execute(i)
-			if strings.Contains(memories[i].putOff.why, "as soon as it is its turn") {
+			if strings.Contains(memories[i].update.reason, "after others") {
 				n++
 			}
 		}
@@ -200,10 +132,10 @@ func TestRoomOfUnknownLength(t *testing.T) {
 	room := func() int64 {
 		s.Works.mu.Lock()
 		defer s.Works.mu.Unlock()
-		return s.Works.room
+		return s.Works.diskUsed
 	}
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "the image's first bytes", eventually.Holds(func() bool { return room() != 0 }))
-	if got := room(); got != 2*roomStep {
+	if got := room(); got != 2*reserveStep {
 		t.Errorf("8 bytes have come, and %d are taken", got)
 	}
 	close(goOn)
@@ -213,7 +145,7 @@ func TestRoomOfUnknownLength(t *testing.T) {
 	}
 	full := growing{Writer: io.Discard, works: s.Works, image: &image{}}
 	s.Works.mu.Lock()
-	s.Works.room = MaxDisk
+	s.Works.diskUsed = MaxDisk
 	s.Works.mu.Unlock()
 	if _, err := full.Write([]byte("x")); !errors.Is(err, errNoImage) {
 		t.Errorf("no room is left: %v", err)
