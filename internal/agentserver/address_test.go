@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// The installed system reports to where its agent came, unless an address is given.
+// The installed system reports to the address that its agent used, unless Address is set.
 func TestAddressFor(t *testing.T) {
 	for name, tc := range map[string]struct{ configured, host, want string }{
 		"given":             {"192.0.2.1:8843", "192.0.2.9:8843", "192.0.2.1:8843"},
@@ -39,7 +39,7 @@ func TestAddressFor(t *testing.T) {
 	}
 }
 
-// Of which addresses an agent may speak, of what is recorded and what its network gives.
+// allows admits recorded addresses and, without them, the network's.
 func TestWhereabouts(t *testing.T) {
 	const mac = "52:54:00:12:34:56"
 	recorded := func(network, ip string) *infrav1.RecordedAddress {

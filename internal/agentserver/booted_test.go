@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// That a first boot was cut off is kept with the report, and told.
+// An interrupted first boot is kept with the report, and causes an event.
 func TestBootedInterrupted(t *testing.T) {
 	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
 	s := newSite(t, append(world(committed), recorded("127.0.0.1"))...)
@@ -45,8 +45,7 @@ func TestBootedInterrupted(t *testing.T) {
 	}
 }
 
-// What a system says of its bootstrap is kept with the report, and not judged: who made the
-// bootstrap data is the Machine's to say.
+// The sentinel of a bootstrap provider is kept with the report. The Machine judges it.
 func TestBootedSentinel(t *testing.T) {
 	for name, tc := range map[string]struct {
 		says *bool
@@ -87,8 +86,8 @@ func TestBootedSentinel(t *testing.T) {
 	}
 }
 
-// An agent's facts leave the address and the report of the present claim's system,
-// and take away that of an earlier tenant.
+// An agent's facts keep the address and the report of the present claim's system, and remove the report of
+// an earlier claim.
 func TestFactsAndReport(t *testing.T) {
 	for name, tc := range map[string]struct {
 		instance string

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// Each disk is cleaned as its entry says, and what was done to it is in the ledger.
+// Each disk is cleaned in its own mode, and the result is recorded.
 func TestCleaningOfSingleDisks(t *testing.T) {
 	wiping := func(h *infrav1.IngotHost) {
 		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningFull
@@ -43,9 +43,8 @@ func TestCleaningOfSingleDisks(t *testing.T) {
 	}
 }
 
-// An agent that reports success is not believed to have done more than it names: one of
-// an older release does not know of disks with modes of their own. And it refuses a mode
-// that it does not know, so it is told the strictest.
+// A success counts only for the disks that the report names: an older agent does not support modes per
+// disk. It rejects an unknown mode, so that it gets the strictest one.
 func TestReportOfACleaningIsCompared(t *testing.T) {
 	wiping := func(h *infrav1.IngotHost) {
 		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningMetadata

@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// An installer that asks for ever costs no read of the API server and no event each time.
+// An installer that asks forever costs no read of the API server and no event each time.
 func TestLiveSystemAsksForEver(t *testing.T) {
 	s := newSite(t, append(world(lives), recorded(here))...)
 	data := word(t, s.loaded(s.agent(claimsOf(token.Install), here)), "data=")

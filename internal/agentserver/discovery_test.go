@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// What the token of an unknown machine is good for, beside a host that is being
-// installed: a report, an order to do nothing, and nothing else.
+// The token of an unknown machine allows a report and an order to do nothing, even next to a host that is
+// being installed.
 func TestStrangerMayReportOnly(t *testing.T) {
 	s := newSite(t, world()...)
 	before := s.host()
@@ -58,7 +58,7 @@ func TestStrangerMayReportOnly(t *testing.T) {
 	}
 }
 
-// Who has no key, or comes late, is not heard.
+// A client without a key, or with an expired token, is rejected.
 func TestStrangerRefused(t *testing.T) {
 	s := newSite(t)
 	late := token.Claims{Host: "net", Purpose: token.Discover, OrderID: bootMAC, Expiry: s.clock.Now().Add(-time.Second)}
@@ -74,7 +74,7 @@ func TestStrangerRefused(t *testing.T) {
 			}
 		}
 	}
-	// The other way round: the token of an order opens no stranger's session.
+	// Conversely, the token of an order opens no session of an unknown machine.
 	order := s.agent(token.Claims{Namespace: "", Host: "net", Purpose: token.Inspect, OrderID: bootMAC}, "127.0.0.1")
 	if status, _ := order.post(agentapi.PathSession, []byte(`{}`)); status == http.StatusOK {
 		t.Error("a token for an inspection was taken for a stranger's")

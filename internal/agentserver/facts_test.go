@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// What others recorded in an IngotHardware outlives every session of an agent: each
-// field that an agent has no say in, those that are still to be invented as well.
+// Each field of an IngotHardware that an agent does not report survives its sessions, including future
+// fields.
 func TestWhatIsRecordedStays(t *testing.T) {
 	said := found()
 	said.Firmware, said.CPU = "UEFI", agentapi.CPU{Model: "c", Cores: 4}
@@ -61,8 +61,8 @@ func TestWhatIsRecordedStays(t *testing.T) {
 	}
 }
 
-// I22: only an inspection writes the identity of a host. A session of another kind takes
-// over no other host's, and is refused where it reports another, or none.
+// I22: only an inspection writes the identity of a host. Other sessions are rejected if they report another
+// identity, or none.
 func TestOnlyInspectionWritesIdentity(t *testing.T) {
 	const other = "44444444-4444-4444-4444-444444444444"
 	mine := infrav1.HardwareSystem{UUID: "11111111-1111-1111-1111-111111111111", SerialNumber: "S1"}
@@ -120,8 +120,8 @@ func TestOnlyInspectionWritesIdentity(t *testing.T) {
 	}
 }
 
-// I22: no inspection takes the identity of a host of another namespace, which would make both
-// duplicates. Facts that no host holds do not matter.
+// I22: no inspection takes the identity of a host in another namespace, which would make both duplicates.
+// Facts without a host do not matter.
 func TestInspectionTakesNoIdentityOfOthers(t *testing.T) {
 	theirs := infrav1.HardwareSystem{UUID: "44444444-4444-4444-4444-444444444444", SerialNumber: "S4"}
 	mine := infrav1.HardwareSystem{UUID: "11111111-1111-1111-1111-111111111111", SerialNumber: "S1"}
@@ -208,7 +208,7 @@ func TestBootstrapAfterVerification(t *testing.T) {
 	}
 }
 
-// That the agent sees no disk of a storage controller is told once for each order.
+// A storage controller without visible disks causes one event per order.
 func TestStorageWithoutDriver(t *testing.T) {
 	for name, blind := range map[string][]agentapi.PCIDevice{"none": nil, "one": {{Address: "0000:3b:00.0", ID: "1000:0073"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestStorageWithoutDriver(t *testing.T) {
 	}
 }
 
-// An agent of before, which does not look for them, takes no controllers from the facts.
+// An old agent, which does not report controllers, does not remove them from the facts.
 func TestAgentsThatDoNotLook(t *testing.T) {
 	blind := []infrav1.HardwareController{{Address: "0000:3b:00.0"}}
 	for name, tc := range map[string]struct {

@@ -249,7 +249,7 @@ func TestFirstBootEnds(t *testing.T) {
 	}
 }
 
-// A disk that takes no file any more keeps the report from nobody.
+// A full disk does not prevent the report.
 func TestFirstBootReportsFromAFullDisk(t *testing.T) {
 	tree := newFirstBootTree(t)
 	tree.write("cloud/instance/boot-finished", "")

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// The agent is told the format that the bootstrap provider has given its data.
+// The agent gets the format of the bootstrap data.
 func TestFormatOfBootstrapData(t *testing.T) {
 	for name, c := range map[string]struct{ secret, want string }{
 		"none":         {"", ""},
@@ -45,8 +45,8 @@ func TestFormatOfBootstrapData(t *testing.T) {
 	}
 }
 
-// What a provider packs arrives as what it packed; what is no text never leaves the
-// Secret, and the host's event says whose it is.
+// Gzipped data arrives unpacked. Data that is not text never leaves the Secret, and an event names the
+// machine.
 func TestBootstrapDataIsText(t *testing.T) {
 	const text = "#cloud-config\n# " + canary
 	var packed bytes.Buffer

@@ -41,10 +41,10 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// canary is the secret that must be seen nowhere but in the answer that holds it.
+// canary is the secret that must appear only in the answer that contains it.
 const canary = "CANARY-4711-in-user-data"
 
-// site is an agent API over real TLS in front of an API server's fake.
+// site is an agent API over TLS, with a fake API server.
 type site struct {
 	t      *testing.T
 	client client.WithWatch
@@ -138,7 +138,7 @@ func bySystem(object client.Object) []string {
 	return nil
 }
 
-// cached is the client of a server whose cache lags as the test says.
+// cached is the client of a server with a lagging cache.
 func (s *site) cached() client.Client {
 	return interceptor.NewClient(s.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -227,7 +227,7 @@ func (s *site) host() *infrav1.IngotHost {
 	return host
 }
 
-// change edits the host behind the server's back.
+// change edits the host without the server.
 func (s *site) change(edit func(*infrav1.IngotHost)) {
 	s.t.Helper()
 	host := s.host()
@@ -237,7 +237,7 @@ func (s *site) change(edit func(*infrav1.IngotHost)) {
 	}
 }
 
-// eventWith waits for nothing: it takes an event that was already recorded.
+// eventWith returns a recorded event, without waiting.
 func (s *site) eventWith(reason string) bool {
 	s.t.Helper()
 	for {
@@ -255,14 +255,14 @@ func (s *site) eventWith(reason string) bool {
 	}
 }
 
-// agent is a client with a key of its own.
+// agent is a client with its own key.
 type agent struct {
 	s     *site
 	http  *http.Client
 	token string
 }
 
-// agent makes one; from is the address that it speaks from.
+// agent returns a client that uses the address from.
 func (s *site) agent(claims token.Claims, from string) *agent {
 	s.t.Helper()
 	if claims.Expiry.IsZero() {
@@ -286,7 +286,7 @@ func (s *site) agent(claims token.Claims, from string) *agent {
 	return &agent{s: s, token: s.keys.Mint(claims), http: &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// keyless makes an agent that shows no certificate.
+// keyless returns an agent without a certificate.
 func (s *site) keyless(claims token.Claims) *agent {
 	a := s.agent(claims, "127.0.0.1")
 	a.http.Transport.(*http.Transport).TLSClientConfig.Certificates = nil

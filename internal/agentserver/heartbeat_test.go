@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// A thousand agents at work ask every few seconds whether to go on: the cache may say
-// yes, so that they do not stand before the API server; only a live read says no.
+// A thousand agents ask every few seconds whether to continue. The cache may confirm that; only a live read
+// may deny it.
 func TestProgressAsksTheCache(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stale func(client.Object)

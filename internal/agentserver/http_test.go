@@ -71,7 +71,7 @@ func TestInstallOverTLS(t *testing.T) {
 			t.Errorf("acknowledged before the commit point: %+v", host.Spec.Claim)
 		}
 	}
-	// After the end nothing is given any more.
+	// After the end nothing is served any more.
 	if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != agentapi.ReasonOrderGone {
 		t.Errorf("bootstrap after the end: %q", reason)
 	}
@@ -83,7 +83,7 @@ func TestInstallOverTLS(t *testing.T) {
 	}
 }
 
-// I14: the second key revokes both, and says so.
+// I14: the second key revokes both, with an event.
 func TestSecondKeyRevokesBoth(t *testing.T) {
 	s := newSite(t, world()...)
 	first, second := s.agent(claimsOf(token.Install), here), s.agent(claimsOf(token.Install), here)
@@ -177,7 +177,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// Writes go by optimistic lock: a conflict is tried again, and given up in the end.
+// A conflict is retried a limited number of times.
 func TestConflicts(t *testing.T) {
 	s := newSite(t, world()...)
 	a := s.agent(claimsOf(token.Install), here)

@@ -17,9 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// An install with Ignition's data gives the agent what an Ignition of today reads, with
-// what Ingot tells the system. For data that it cannot read, since somebody changed it, the
-// agent waits until it is mended: the host is not to blame. No message has any of it.
+// An install with Ignition data gives the agent a current configuration with Ingot's additions. While the
+// data is invalid, since it was changed, the agent waits. No message contains any of it.
 func TestBootstrapForIgnition(t *testing.T) {
 	for name, c := range map[string]struct{ value, refusal string }{
 		"what the kubeadm provider writes": {`{"ignition":{"version":"2.3.0"},"systemd":{"units":[{"name":"kubeadm.service","enabled":true}]}}`, ""},
@@ -75,7 +74,7 @@ func TestBootstrapForIgnition(t *testing.T) {
 	}
 }
 
-// mend writes other bootstrap data.
+// mend replaces the bootstrap data.
 func (s *site) mend(value string) {
 	s.t.Helper()
 	secret := &corev1.Secret{}
@@ -88,8 +87,7 @@ func (s *site) mend(value string) {
 	}
 }
 
-// A live system that asks for data which somebody spoilt since it was started is told to
-// ask again, and has it once it is mended.
+// A live system whose data became invalid after its start must retry, and gets the corrected data.
 func TestLiveDataIsMended(t *testing.T) {
 	objects := append(world(lives), recorded(here))
 	for _, o := range objects {
@@ -109,8 +107,8 @@ func TestLiveDataIsMended(t *testing.T) {
 	}
 }
 
-// A live system gets what an Ignition of today reads, and nothing added: it may be one
-// that only installs another. Data that none reads starts no live system.
+// A live system gets a current configuration without additions: it may only install another system.
+// Invalid data starts no live system.
 func TestLiveSystemByIgnition(t *testing.T) {
 	for name, c := range map[string]struct{ value, want string }{
 		"version 2":  {`{"ignition":{"version":"2.3.0"}}`, `{"ignition":{"version":"3.1.0"}}`},

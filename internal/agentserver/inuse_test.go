@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// TestLeaveInUse: an agent that found a system which may be in use boots it, whatever its
-// order; one that proved nothing is answered as any.
+// TestLeaveInUse: an agent that found a system in use boots it, whatever its order. A caller that proved
+// nothing gets the usual answer.
 func TestLeaveInUse(t *testing.T) {
 	refused := func(reason agentapi.Reason) *agentapi.Error { return &agentapi.Error{Reason: reason} }
 	for name, tc := range map[string]struct {
@@ -45,10 +45,9 @@ func TestLeaveInUse(t *testing.T) {
 	}
 }
 
-// TestRestartedServerBootsItsDisk (I21): the order of a backup meets a server that runs
-// another system since. Its agent is sent to the disk, the order ends and holds the host, and
-// an agent that comes again is sent there too. Nothing of that happens while managers have
-// watched all the time, or to a server that Ingot has booted since.
+// TestRestartedServerBootsItsDisk (I21): an order of a backup meets a server that runs another system. Its
+// agent boots the disk, now and the next time, the order ends and the host is held. This does not happen
+// while managers have watched without a gap, or to a server that Ingot has booted since.
 func TestRestartedServerBootsItsDisk(t *testing.T) {
 	const other = "11111111-1111-4111-8111-111111111111"
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) // of the order

@@ -29,7 +29,7 @@ const (
 	bootMAC    = "52:54:00:00:00:01"
 )
 
-// installing is a host whose agent holds the order to install.
+// installing is a host whose agent works on the install order.
 func installing(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = bootMAC, "net"
@@ -50,7 +50,7 @@ func claimsOf(purpose token.Purpose) token.Claims {
 	return token.Claims{Namespace: "metal", Host: "h1", Purpose: purpose, OrderID: orderID, InstanceID: instanceID, Attempt: 2}
 }
 
-// I14: first key, same key, second key; and everything that a token does not give.
+// I14: first key, same key, second key, and everything that a token does not allow.
 func TestJudge(t *testing.T) {
 	unbound := func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "" }
 	verified := func(h *infrav1.IngotHost) {
@@ -147,8 +147,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A boot server that is behind boots the agent once more for an install that is
-// committed: the refusal sends that server to its disk, and no other.
+// A boot server with an old cache boots the agent again after its install was committed: only that server is
+// sent to its disk.
 func TestJudgeCommitted(t *testing.T) {
 	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
 	for name, tc := range map[string]struct {
@@ -172,7 +172,7 @@ func TestJudgeCommitted(t *testing.T) {
 	}
 }
 
-// I6: an order that the ledger no longer asks for gives no authority.
+// I6: an order that the host no longer needs gives no authority.
 func TestStands(t *testing.T) {
 	claim := func(state infrav1.ClaimState) *infrav1.HostClaim {
 		return &infrav1.HostClaim{State: state, InstanceID: instanceID}
@@ -202,7 +202,7 @@ func TestStands(t *testing.T) {
 	}
 }
 
-// I8: the server that speaks must be the one registered.
+// I8: the server must be the registered one.
 func TestCheckIdentity(t *testing.T) {
 	facts := func(mac, uuid, serial string) infrav1.IngotHardwareSpec {
 		return infrav1.IngotHardwareSpec{
@@ -246,7 +246,7 @@ func TestCheckIdentity(t *testing.T) {
 	}
 }
 
-// I4: a report that comes again after its reply was lost is known by the ledger.
+// I4: a report that is repeated after its reply was lost is recognized.
 func TestReported(t *testing.T) {
 	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
 	wiped := func(h *infrav1.IngotHost) {

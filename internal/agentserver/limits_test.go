@@ -27,7 +27,7 @@ func (u untouched) Read([]byte) (int, error) {
 
 func (untouched) Close() error { return nil }
 
-// answer is what the handler says to a request, without a network.
+// answer records the handler's answer, without a network.
 type answer struct {
 	header    http.Header
 	status    int
@@ -43,7 +43,7 @@ func (a *answer) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// Who has no token of ours for the call has nothing of a body read.
+// The body of a request without a valid token for the call is not read.
 func TestNoBodyWithoutToken(t *testing.T) {
 	s := newSite(t, world()...)
 	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Recorder: s.events, Clock: s.clock})
@@ -79,14 +79,13 @@ func TestNoBodyWithoutToken(t *testing.T) {
 	}
 }
 
-// slow is a body of which nothing comes in its time.
+// slow is a body that does not arrive in time.
 type slow struct{}
 
 func (slow) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 func (slow) Close() error             { return nil }
 
-// A body has a time of its own, shorter than others wait for its place; who cannot send it
-// is asked to come again.
+// A body has its own timeout, shorter than slotTimeout. A client that is too slow must retry.
 func TestBodiesHaveATime(t *testing.T) {
 	s := newSite(t, world()...)
 	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Recorder: s.events, Clock: s.clock})
@@ -116,7 +115,7 @@ func TestBodiesHaveATime(t *testing.T) {
 	}
 }
 
-// A body is no larger than its call needs, and no more in memory than it is worth.
+// The size and the number of values of a body are bounded.
 func TestBodiesAreBounded(t *testing.T) {
 	s := newSite(t, world()...)
 	a, booted := s.agent(claimsOf(token.Install), here), s.agent(claimsOf(token.Booted), here)

@@ -39,7 +39,7 @@ func lives(h *infrav1.IngotHost) {
 	}
 }
 
-// overTLS has the data sent to who knows the server's key.
+// overTLS makes the data transport HTTPS.
 func overTLS(h *infrav1.IngotHost) {
 	h.Spec.Claim.Live.DataTransport, h.Spec.Claim.Live.CommandLine = infrav1.LiveHTTPS, "s={seedURL} pin={pin}"
 }
@@ -92,8 +92,8 @@ func (s *site) get(url, from string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// A live system from its command line to the commit point, which is the fetch of its data
-// (I4, I16): once, and again only to who lost the reply.
+// A live system from its command line to the commit point, which is the fetch of its data (I4, I16). The
+// data is served once, and again only to the client that lost the reply.
 func TestLiveSystem(t *testing.T) {
 	s := newSite(t, append(world(lives), recorded(here))...)
 	a := s.agent(claimsOf(token.Install), here)
@@ -114,7 +114,7 @@ func TestLiveSystem(t *testing.T) {
 	if diff := cmp.Diff(want, order.Install); diff != "" || reason != "" {
 		t.Errorf("order refused with %q (-want +got):\n%s", reason, diff)
 	}
-	// The agent itself gets no data, and cannot end the order well.
+	// The agent itself gets no data, and cannot report success.
 	if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != agentapi.ReasonOrderGone {
 		t.Errorf("bootstrap data for the agent of a live system: %q", reason)
 	}
@@ -156,13 +156,13 @@ func TestLiveSystem(t *testing.T) {
 	if !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(infrav1.ReasonLiveDataRefused) {
 		t.Errorf("events: %q", s.seen)
 	}
-	// A server that an old boot server boots once more is sent to its disk (I5).
+	// A server that an old boot server boots again is sent to its disk (I5).
 	if _, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{}); reason != agentapi.ReasonOrderGone {
 		t.Errorf("order after the end: %q", reason)
 	}
 }
 
-// Over TLS the data goes over TLS alone; and without TLS nothing else is spoken.
+// With transport HTTPS the data is served over TLS only, and plain HTTP serves nothing else.
 func TestLiveSystemOverTLS(t *testing.T) {
 	s := newSite(t, append(world(lives, overTLS), recorded(here))...)
 	line := s.loaded(s.agent(claimsOf(token.Install), here))
@@ -190,8 +190,7 @@ func TestLiveSystemOverTLS(t *testing.T) {
 	}
 }
 
-// Whatever cannot be read or written costs the system a repetition, and nothing is
-// committed by it that was not given.
+// Any failed read or write costs the system a retry, and commits nothing that was not served.
 func TestLiveDataIsLate(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "ingothosts"}, "h1", errors.New("changed"))
 	isHost := func(o client.Object) bool { _, ok := o.(*infrav1.IngotHost); return ok }
@@ -245,9 +244,8 @@ func failing[T client.Object](o client.Object) error {
 	return nil
 }
 
-// That the host has done its part stands in the ledger before the agent knows the command
-// line, and where that cannot be given too: an agent that waits for data that never comes
-// is no host's failure.
+// The live start is recorded before the agent gets the command line, even if the command line is not
+// available: missing data is not the host's failure.
 func TestLiveStartIsNoted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		get, patch func(client.Object) error
@@ -274,8 +272,8 @@ func TestLiveStartIsNoted(t *testing.T) {
 	}
 }
 
-// A live system that reboots before it has asked comes back as another agent. That is its
-// failure, and no stranger: nobody is suspected, and nobody gets anything.
+// A live system that reboots before its fetch returns as another agent. That is its failure, and not an
+// unknown client.
 func TestLiveSystemReboots(t *testing.T) {
 	s := newSite(t, append(world(lives), recorded(here))...)
 	data := word(t, s.loaded(s.agent(claimsOf(token.Install), here)), "data=")
@@ -297,7 +295,7 @@ func TestLiveSystemReboots(t *testing.T) {
 	}
 }
 
-// Two that ask at the same moment: one of them has the data.
+// Of two simultaneous requests one gets the data.
 func TestLiveDataRace(t *testing.T) {
 	s := newSite(t, world(lives)...) // no address is recorded: all of the network's may ask
 	data := word(t, s.loaded(s.agent(claimsOf(token.Install), here)), "data=")
@@ -319,7 +317,7 @@ func TestLiveDataRace(t *testing.T) {
 	}
 }
 
-// Who gets a live system's data, and who does not.
+// denyLiveData decides who gets a live system's data.
 func TestJudgeLive(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	nowhere, source := allowedSources{}, netip.MustParseAddr("10.0.0.7")
@@ -379,7 +377,7 @@ func TestJudgeLive(t *testing.T) {
 	}
 }
 
-// Addresses that are not ours lead nowhere, whatever they look like.
+// Invalid URLs serve nothing.
 func TestLiveAddresses(t *testing.T) {
 	s := newSite(t, append(world(lives), recorded(here))...)
 	line := s.loaded(s.agent(claimsOf(token.Install), here))
@@ -418,7 +416,7 @@ func TestLiveAddresses(t *testing.T) {
 	}
 }
 
-// Empty bootstrap data is none: whoever makes it may still be at it.
+// Empty bootstrap data counts as missing: its provider may still be working.
 func TestLiveDataIsEmpty(t *testing.T) {
 	objects := world(lives)
 	for _, o := range objects {

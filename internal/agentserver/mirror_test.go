@@ -21,8 +21,8 @@ func mirrored(members ...infrav1.RootDeviceHints) func(*infrav1.IngotHost) {
 	}
 }
 
-// Both disks are recorded before either is written (I12), and ordered; the report of an
-// agent that did not write both commits nothing.
+// Both disks are recorded before either is written (I12), and ordered. A report that lacks one commits
+// nothing.
 func TestInstallMirror(t *testing.T) {
 	second := agentapi.DiskRef{Serial: "d2", SizeBytes: 200e9}
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestInstallMirror(t *testing.T) {
 	}
 }
 
-// What was chosen in an earlier attempt does not stand when the facts are others.
+// The disks of an earlier attempt do not count if the facts have changed.
 func TestMirrorIsChosenAnew(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -25,7 +25,7 @@ func knownDisks(more ...infrav1.HardwareDisk) *infrav1.IngotHardware {
 	return known
 }
 
-// A host is not told clean while a disk that is known to be in it was not seen.
+// A host is not clean while a known disk is missing.
 func TestWipeNeedsEveryKnownDisk(t *testing.T) {
 	third := infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "d3", SizeBytes: ptr.To(int64(300e9))}
 	claimed := func(state infrav1.ClaimState) func(*infrav1.IngotHost) {
@@ -109,8 +109,7 @@ func disksOf(s *site) []infrav1.HardwareDisk {
 	return hardware.Spec.Disks
 }
 
-// Only an inspection, which a person asks for, forgets a disk: an install that does not
-// see one does not make the cleaning after it forget it.
+// Only an inspection forgets a disk. An install without it does not.
 func TestOnlyInspectionForgetsDisks(t *testing.T) {
 	third := infrav1.HardwareDisk{Name: "/dev/sdc", SerialNumber: "d3", SizeBytes: ptr.To(int64(300e9))}
 	for _, c := range []struct {
@@ -132,7 +131,7 @@ func TestOnlyInspectionForgetsDisks(t *testing.T) {
 	}
 }
 
-// An install goes to no other disk while the one is missing that it is meant for.
+// An install uses no other disk while its disk is missing.
 func TestInstallNeedsItsDisk(t *testing.T) {
 	smaller := infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "d0", SizeBytes: ptr.To(int64(50e9)), Rotational: ptr.To(false)}
 	larger := infrav1.HardwareDisk{Name: "/dev/sdz", SerialNumber: "d9", SizeBytes: ptr.To(int64(1 << 50)), Rotational: ptr.To(false)}
@@ -196,7 +195,7 @@ func TestInstallNeedsItsDisk(t *testing.T) {
 	}
 }
 
-// A server with more disks than there is account of is not told clean.
+// A server with more disks than Ingot supports is not clean.
 func TestWipeOfTooManyDisks(t *testing.T) {
 	s := newSite(t, append(world(func(h *infrav1.IngotHost) {
 		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderWipe

@@ -67,9 +67,8 @@ func isNetwork(o client.Object) bool {
 	return is
 }
 
-// Whoever corrects the network of a host, or its boot NIC, while an agent works does not cut
-// that off (decision 0226): it speaks from where the order's boot was. One that has not
-// spoken yet is refused: its order is a misfit, and is dropped.
+// A change of the host's network or boot NIC does not interrupt a working agent, which uses the addresses
+// of its order's boot. An agent without a session is rejected, and its order is dropped.
 func TestAgentWorksOnAfterMove(t *testing.T) {
 	ordered := func(h *infrav1.IngotHost) { h.Spec.Order.NetworkName, h.Spec.Order.BootMACAddress = "net", bootMAC }
 	unnamed := func(*infrav1.IngotHost) {}

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// The agent is given the network that the claim froze, and none where there is none.
+// The agent gets the claim's network configuration, if there is one.
 func TestNetworkConfigOfTheClaim(t *testing.T) {
 	const config = "version: 2\nethernets:\n"
 	for name, tc := range map[string]struct {

@@ -17,8 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// I10: from the pause on no call of the agent API gives anything, or takes anything,
-// and each answer says that the agent is to wait; after it all goes on.
+// I10: during a pause no call of the agent API has an effect, and each answer asks the agent to wait.
 func TestPaused(t *testing.T) {
 	annotate := func(name string) func(*site, bool) {
 		return func(s *site, on bool) {

@@ -22,8 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// An agent hangs up when the step is done whose progress it reports: that is no error
-// of ours. An API server that does not take it is one.
+// An agent hangs up when the reported step is done, which is no error. A failure of the API server is one.
 func TestProgressNotSaved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hangUp bool

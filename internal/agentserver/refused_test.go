@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/token"
 )
 
-// refusal is a request that gets nothing, and why.
+// refusal is a rejected request, and its reason.
 type refusal struct {
 	// objects beside those of world, or, where there are several, in their place.
 	objects []client.Object
@@ -27,7 +27,7 @@ type refusal struct {
 	first func(*site, *agent)
 	do    func(*agent) agentapi.Reason
 	want  agentapi.Reason
-	// event that tells people; empty: none is asked for.
+	// event is the expected event; empty: none.
 	event string
 }
 
@@ -77,7 +77,7 @@ func report(a *agent) agentapi.Reason {
 	return reason
 }
 
-// Who asks is not who may (I14).
+// Invalid clients are rejected (I14).
 func TestRefusedCallers(t *testing.T) {
 	install := claimsOf(token.Install)
 	run(t, map[string]refusal{
@@ -101,7 +101,7 @@ func TestRefusedCallers(t *testing.T) {
 	})
 }
 
-// Who may ask gets nothing that the ledger does not give (I5, I6, I8, I15).
+// Valid clients get only what the host's state allows (I5, I6, I8, I15).
 func TestRefusedByTheLedger(t *testing.T) {
 	inspecting := func(h *infrav1.IngotHost) { h.Spec.Claim, h.Spec.Order.Kind = nil, infrav1.OrderInspect }
 	run(t, map[string]refusal{
@@ -160,7 +160,7 @@ func opened(s *site, a *agent) {
 	}
 }
 
-// ofEarlierHost is the IngotHardware of a host that was deleted and made anew.
+// ofEarlierHost is the IngotHardware of a deleted host of the same name.
 func ofEarlierHost() *infrav1.IngotHardware {
 	hardware := recorded(here)
 	hardware.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "h1", UID: "gone", Controller: ptr.To(true)}}

@@ -36,15 +36,15 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// benchHosts is as many as DHCP servers are compared with.
+// benchHosts is a common number in comparisons of DHCP servers.
 const benchHosts = 10_000
 
 func benchMAC(i int) net.HardwareAddr {
 	return net.HardwareAddr{0x52, 0x54, 0, byte(i >> 16), byte(i >> 8), byte(i)}
 }
 
-// largeInventory is a directory on the production cache of controller-runtime, of hosts
-// that boot their disks, or the agent.
+// largeInventory returns a directory on controller-runtime's cache, with hosts that boot their disks or the
+// agent.
 func largeInventory(b *testing.B, agent bool) *Directory {
 	b.Helper()
 	objects := []client.Object{&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
@@ -64,8 +64,8 @@ func largeInventory(b *testing.B, agent bool) *Directory {
 	return d
 }
 
-// following is a directory that follows a cache of these objects; what is sent to the
-// watches, which are by kind, changes them there.
+// following returns a directory that follows a cache of these objects, and the watches that change them, by
+// kind.
 func following(t testing.TB, objects ...client.Object) (*Directory, map[string]*watch.FakeWatcher) {
 	t.Helper()
 	hosts, hardwares, networks, clusters := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotNetworkList{}, &infrav1.IngotClusterList{}
@@ -95,7 +95,7 @@ func following(t testing.TB, objects ...client.Object) (*Directory, map[string]*
 	return d, changes
 }
 
-// newCache is a cache that lists from memory, with its watches.
+// newCache returns a cache that lists from memory, with its watches.
 func newCache(t testing.TB, lists map[string]client.ObjectList) (cache.Cache, map[string]*watch.FakeWatcher) {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
@@ -137,13 +137,12 @@ func newCache(t testing.TB, lists map[string]client.ObjectList) (cache.Cache, ma
 	return c, changes
 }
 
-// unsupported says that the source only lists.
+// unsupported means that the source only lists.
 type unsupported struct{}
 
 func (unsupported) IsWatchListSemanticsUnSupported() bool { return true }
 
-// BenchmarkLookup is the directory's part of one DHCP packet: as the boot server does it,
-// and by the cache's reader.
+// BenchmarkLookup measures the directory's part of one DHCP packet, with stores and with a reader.
 func BenchmarkLookup(b *testing.B) {
 	d := largeInventory(b, false)
 	for name, by := range map[string]objects{"stores": d.objects, "reader": reader{d.Cache}} {
@@ -161,12 +160,12 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// benchSharers is how many hosts share one image: a rollout to a large site.
+// benchSharers is the number of hosts with one image: a rollout to a large site.
 const benchSharers = 5_000
 
 func benchChecksum(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
 
-// sharing is a directory of hosts whose claims name the image 1.
+// sharing returns a directory of hosts whose claims name image 1.
 func sharing(b *testing.B) *Directory {
 	b.Helper()
 	var hosts []client.Object
@@ -185,8 +184,8 @@ func sharing(b *testing.B) *Directory {
 	return d
 }
 
-// BenchmarkImage is one question after an image that many claims name, and after one that
-// none does: as the boot server asks, and by the cache's reader.
+// BenchmarkImage measures the lookup of an image that many claims name, and of one that none names, with
+// stores and with a reader.
 func BenchmarkImage(b *testing.B) {
 	d := sharing(b)
 	ways := map[string]objects{"stores": d.objects, "reader": reader{d.Cache}}
@@ -205,8 +204,7 @@ func BenchmarkImage(b *testing.B) {
 	}
 }
 
-// BenchmarkImageRequest is one request of a server that waits for such an image, but for the
-// sockets.
+// BenchmarkImageRequest measures one request for such an image, without the sockets.
 func BenchmarkImageRequest(b *testing.B) {
 	images, err := httpd.NewImageCache(httpd.CacheConfig{Dir: b.TempDir(), MaxBytes: 1 << 20, Sources: sharing(b)})
 	if err != nil {
@@ -222,8 +220,8 @@ func BenchmarkImageRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkExchange is a whole four-way exchange but for the sockets, of a host that
-// boots its disk, as perfdhcp's do, and of one that boots the agent.
+// BenchmarkExchange measures a four-way DHCP exchange without the sockets, of a host that boots its disk
+// and of one that boots the agent.
 func BenchmarkExchange(b *testing.B) {
 	id := dhcp.Identity{Address: netip.MustParseAddr("10.0.255.3"), BaseURL: "http://10.0.255.3:8880", Loaders: dhcp.DefaultLoaders()}
 	first := relayed([]byte{53, 1, 1, 55, 4, 1, 3, 6, 15})
@@ -243,7 +241,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// relayed is a request of the first host with these options, passed on by 10.0.255.254.
+// relayed returns a request of the first host with these options, relayed by 10.0.255.254.
 func relayed(options []byte) []byte {
 	p := make([]byte, 240)
 	copy(p, []byte{1, 1, 6, 1, 1, 2, 3, 4})

@@ -38,7 +38,7 @@ const (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// oneHost is a host with its address and network; change sees all three.
+// oneHost returns a host with its address and network. change may change all three.
 func oneHost(change func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork)) []client.Object {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = mac, "net"
@@ -84,7 +84,7 @@ func parse(t *testing.T, text string) net.HardwareAddr {
 	return address
 }
 
-// Who is answered, and with what address.
+// Lookup answers these hosts, with these addresses.
 func TestLookup(t *testing.T) {
 	lease := pxe.Host{Network: "net", Subnet: netip.MustParsePrefix("192.0.2.0/24"), Namespace: "n", Name: "h", Hostname: "h", MAC: parse(t, mac), Address: netip.MustParsePrefix("192.0.2.7/24"),
 		Gateway: netip.MustParseAddr("192.0.2.1"), DNS: []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")},
@@ -181,8 +181,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What is booted depends on the ledger (I3), and on whether the host is held (I21); the token
-// says what for.
+// The order decides what is booted (I3), and whether the host is held (I21). The token names the purpose.
 func TestPlan(t *testing.T) {
 	order := func(kind infrav1.OrderKind, changes ...func(*infrav1.HostOrder)) *infrav1.HostOrder {
 		out := &infrav1.HostOrder{Kind: kind, ID: orderID, Attempt: 2}

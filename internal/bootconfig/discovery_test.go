@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// discovering is the network of inventory, in mode Discover.
+// discovering is the inventory's network in mode Discover.
 func discovering(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 	n.Spec.Mode = infrav1.DHCPModeDiscover
 	n.Spec.Relays = []string{"198.51.100.1"}
@@ -45,7 +45,7 @@ func waitingHost(name, mac string) *infrav1.IngotHost {
 	return host
 }
 
-// One boot of an unknown machine, from firmware to agent, and what comes after it.
+// One boot of an unknown machine, from the firmware to the agent and later.
 func TestDiscoverOneBoot(t *testing.T) {
 	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
@@ -96,7 +96,7 @@ func TestDiscoverOneBoot(t *testing.T) {
 	}
 }
 
-// Who is not an unknown machine, and where none is let in.
+// Known machines, and networks that accept no unknown ones, get no answer.
 func TestDiscoverNobody(t *testing.T) {
 	relayed := func(address string) pxe.Stranger {
 		s := stranger(1)
@@ -149,8 +149,7 @@ func TestDiscoverNobody(t *testing.T) {
 	}
 }
 
-// A hundred thousand random addresses cost bounded memory and few places, and a known
-// host is still served.
+// A hundred thousand random addresses use bounded memory and few leases, and a known host is still served.
 func TestDiscoverFlood(t *testing.T) {
 	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
@@ -188,8 +187,7 @@ func TestDiscoverFlood(t *testing.T) {
 	}
 }
 
-// Whoever writes another machine's address into a packet takes neither its lease nor its
-// rest away, and no place.
+// A packet with another machine's MAC address does not end that machine's lease.
 func TestDiscoverForged(t *testing.T) {
 	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
@@ -226,8 +224,8 @@ func TestDiscoverForged(t *testing.T) {
 	}
 }
 
-// An address that its guest declines rests, and the guest gets another; nobody declines
-// another's.
+// A declined address is not offered for a while, and its client gets another one. A client cannot decline
+// another one's address.
 func TestDiscoverDeclined(t *testing.T) {
 	d := newDirectory(t, oneHost(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		discovering(h, f, n)
@@ -262,7 +260,7 @@ func TestDiscoverDeclined(t *testing.T) {
 	}
 }
 
-// Replicas do not lend one address twice: each hears what machines take at the other.
+// Replicas do not offer one address twice: each learns the requests sent to the others.
 func TestDiscoverReplicas(t *testing.T) {
 	objects := oneHost(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		discovering(h, f, n)

@@ -35,7 +35,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// What a directory that follows a cache says of an image is what claims say now.
+// A directory that follows a cache answers by the present claims.
 func TestFollowedClaims(t *testing.T) {
 	image := infrav1.Image{URL: "http://images.example/x", Checksum: "sha256:" + strings.Repeat("1", 64)}
 	objects := oneHost(nil)
@@ -62,7 +62,7 @@ func TestFollowedClaims(t *testing.T) {
 	}
 }
 
-// So are the files of a live system, each by its own checksum.
+// Files of live systems are found by their checksums.
 func TestLiveFiles(t *testing.T) {
 	kernel := infrav1.LiveFile{URL: "http://images.example/k", Checksum: "sha256:" + strings.Repeat("1", 64)}
 	initrd := infrav1.LiveFile{URL: "http://images.example/i", Checksum: "sha256:" + strings.Repeat("2", 64)}
@@ -82,8 +82,8 @@ func TestLiveFiles(t *testing.T) {
 	}
 }
 
-// Machines keep the URL that they were made with. When the image moves, those that are
-// being installed name the new place, and the old one is of no use.
+// Machines keep the URL that they were created with. After the image has moved, hosts that are being
+// installed name the new URL.
 func TestImagePlaces(t *testing.T) {
 	image := func(url string) infrav1.Image {
 		return infrav1.Image{URL: "http://images.example/" + url, Checksum: "sha256:" + strings.Repeat("1", 64)}
@@ -123,8 +123,7 @@ func TestImagePlaces(t *testing.T) {
 	}
 }
 
-// Each namespace's first place comes before any second one: many places of one do not come
-// before that of another.
+// Each namespace's first URL comes before any second one.
 func TestPlacesTakeTurns(t *testing.T) {
 	checksum := "sha256:" + strings.Repeat("1", 64)
 	host := func(namespace, url string, minute int) *infrav1.IngotHost {

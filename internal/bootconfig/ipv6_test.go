@@ -55,8 +55,7 @@ func TestLookupIPv6(t *testing.T) {
 	}
 }
 
-// On a network with IPv6 alone a host is known by the IPv6 address that is recorded, or
-// by one that it makes.
+// On an IPv6-only network a host is known by its recorded IPv6 address, or by one derived from its MAC.
 func TestLookupIPv6Alone(t *testing.T) {
 	recorded := &infrav1.RecordedAddress{NetworkName: "net", MAC: mac, IP: "2001:db8::7"}
 	for name, tc := range map[string]struct {

@@ -15,8 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// A directory that follows a cache answers by what is in it now: nothing that it keeps
-// outlives a change of host, hardware or network.
+// A directory that follows a cache keeps nothing of a changed host, hardware or network.
 func TestFollowedChanges(t *testing.T) {
 	objects := oneHost(nil)
 	d, changes := following(t, objects...)
@@ -56,7 +55,7 @@ func TestFollowedChanges(t *testing.T) {
 	shows("the network's end", func(_ pxe.Host, ok bool) bool { return !ok })
 }
 
-// What hosts of a network share is not written to for one of them.
+// The shared configuration of a network is not changed for one host.
 func TestSharedLists(t *testing.T) {
 	d, _ := following(t, oneHost(func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		n.Spec.DNSServers = []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"} // appended one by one, they have room for a fourth
@@ -69,7 +68,7 @@ func TestSharedLists(t *testing.T) {
 	}
 }
 
-// everyWay are directories that read the same objects in each of the ways there are.
+// everyWay returns directories that read the same objects in each possible way.
 func everyWay(t *testing.T, objects ...client.Object) map[string]*Directory {
 	t.Helper()
 	d, _ := following(t, objects...)

@@ -25,7 +25,7 @@ func ordered(change func(*infrav1.IngotHost)) func(*infrav1.IngotHost, *infrav1.
 	}
 }
 
-// Whose image is given, and for how long.
+// An image is served for the right order only, while it is open.
 func TestDisc(t *testing.T) {
 	host := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		return oneHost(ordered(change))[0].(*infrav1.IngotHost)
@@ -78,8 +78,7 @@ func TestDisc(t *testing.T) {
 	}
 }
 
-// A host's token goes the way of its agent: who boots from a CD has it from there, and
-// whoever asks the network for it in its name gets none.
+// A host that boots from virtual media gets its token there, and not by the network.
 func TestTokenByTheWay(t *testing.T) {
 	for method, want := range map[infrav1.BootMethod]struct {
 		way   pxe.Way
@@ -106,7 +105,7 @@ func TestTokenByTheWay(t *testing.T) {
 	}
 }
 
-// Only hosts that boot by HTTP are given the unified image.
+// Only hosts that boot by HTTP get the unified image.
 func TestUnified(t *testing.T) {
 	file := pxe.File{SHA256: strings.Repeat("a", 64), Name: "agent.efi"}
 	for method, want := range map[infrav1.BootMethod]pxe.File{

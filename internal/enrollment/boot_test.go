@@ -30,9 +30,8 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// testBoot boots unknown machines by real packets: a PXE ROM, an iPXE ROM, and one that
-// finds the network full. Each reports itself at most once, nothing is written to its
-// disks, and it goes on to them.
+// testBoot boots unknown machines by real packets: a PXE ROM, an iPXE ROM, and one that finds the network
+// full. Each reports itself at most once, and then boots its disk, which stays unchanged.
 func testBoot(t *testing.T, s *site) {
 	s.change(func(d *infrav1.NetworkDiscovery) { d.MaxHosts, d.PerMinute = 2, 60 })
 	sw := network.NewSwitch()
@@ -52,8 +51,7 @@ func testBoot(t *testing.T, s *site) {
 		must(t, err)
 		t.Cleanup(func() { _ = machine.Close() })
 		must(t, machine.Power(t.Context(), bmc.On))
-		// From its disk, after the network was tried a second time; from the third
-		// machine's at once.
+		// It boots from its disk after the second try of the network; the third machine does at once.
 		until(t, machine, func() bool { return fromDisk(machine) })
 		w, z := machine.Disks()[0].BytesWritten()
 		if w+z != 0 {
@@ -90,7 +88,7 @@ func count(machine *server.Server, kind server.EventKind, detail string) (n int)
 	return n
 }
 
-// fromDisk: the network was given up, and the disk is booted from.
+// fromDisk waits until the machine gives up the network and boots from its disk.
 func fromDisk(machine *server.Server) bool {
 	return count(machine, server.EventBootFrom, string(server.LocalDisk)) > 0
 }

@@ -54,8 +54,7 @@ type site struct {
 	clock   *testclock.FakePassiveClock
 	events  *events.FakeRecorder
 	network *infrav1.IngotNetwork
-	// group distinguishes the machines of the tests: they share an API server, and MAC
-	// addresses are looked for everywhere.
+	// group distinguishes the machines of the tests, which share an API server.
 	group byte
 }
 
@@ -98,7 +97,7 @@ func (s *site) hosts() []infrav1.IngotHost {
 	return list.Items
 }
 
-// machine is what the n-th machine of a test says, with two NICs.
+// machine returns the report of the n-th machine of a test, with two NICs.
 func (s *site) machine(n int) enrollment.Report {
 	group := s.group
 	mac := func(nic int) string { return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", group, nic, n>>8, n&0xff) }
@@ -108,7 +107,7 @@ func (s *site) machine(n int) enrollment.Report {
 	return enrollment.Report{Network: s.network.Name, MAC: mac(0), Source: netip.MustParseAddr("192.168.2.7"), Facts: facts}
 }
 
-// Both NICs of a machine boot, at both replicas, again and again.
+// Both NICs of a machine boot repeatedly, at both replicas.
 func testOneMachine(t *testing.T, s *site) {
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -147,7 +146,7 @@ func testOneMachine(t *testing.T, s *site) {
 	}
 }
 
-// said counts the events with a reason, and takes all there are.
+// said counts the events with a reason, and drains all events.
 func (s *site) said(reason string) (n int) {
 	for {
 		select {
@@ -161,7 +160,7 @@ func (s *site) said(reason string) (n int) {
 	}
 }
 
-// What is registered stays as it is, whatever a report says.
+// A report does not change registered hosts.
 func testNotOver(t *testing.T, s *site) {
 	registered := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: s.network.Name, Name: "mine"}}
 	registered.Spec.BootMACAddress, registered.Spec.NetworkRef.Name = s.machine(1).Facts.NICs[1].MAC, "elsewhere"
@@ -172,7 +171,7 @@ func testNotOver(t *testing.T, s *site) {
 	}
 	must(t, s.Delete(t.Context(), registered))
 
-	// A name that another machine has, with the UUID that its maker gives them all.
+	// Another machine has the name, and the UUID that the vendor gives all machines.
 	other := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: s.network.Name, Name: "enrolled-" + s.machine(2).Facts.System.UUID}}
 	other.Spec.BootMACAddress, other.Spec.NetworkRef.Name = "02:00:00:00:00:99", s.network.Name
 	must(t, s.Create(t.Context(), other))
@@ -185,7 +184,7 @@ func testNotOver(t *testing.T, s *site) {
 	if left.ResourceVersion != other.ResourceVersion {
 		t.Error("another machine's host was changed")
 	}
-	// A known server by UUID and serial number, which has got new NICs.
+	// A known server, by UUID and serial number, has new NICs.
 	approved := &infrav1.IngotHost{}
 	must(t, s.Get(t.Context(), key, approved))
 	approved.Labels = nil
@@ -201,8 +200,8 @@ func testNotOver(t *testing.T, s *site) {
 	}
 }
 
-// A machine that tells of another's UUID and serial number keeps nobody from being found,
-// as long as it waits for approval.
+// A machine that reports another one's UUID and serial number does not hide the other while it waits for
+// approval.
 func testMadeUpSystem(t *testing.T, s *site) {
 	liar, real := s.machine(1), s.machine(2)
 	liar.Facts.System = real.Facts.System
@@ -220,7 +219,7 @@ func testMadeUpSystem(t *testing.T, s *site) {
 	}
 }
 
-// A machine that tells of NICs which are not its own keeps nobody from being found.
+// A machine that reports NICs of others does not hide the others.
 func testMadeUpNICs(t *testing.T, s *site) {
 	liar, real := s.machine(1), s.machine(2)
 	liar.Facts.NICs = append(liar.Facts.NICs, real.Facts.NICs...)
@@ -236,7 +235,7 @@ func testMadeUpNICs(t *testing.T, s *site) {
 			t.Errorf("again: %s, %v; want %s", again, err, name)
 		}
 	}
-	// Once a person has approved it, its NICs are its own.
+	// After its approval, its NICs are trusted.
 	host := &infrav1.IngotHost{}
 	must(t, s.Get(t.Context(), fake, host))
 	host.Labels = nil
@@ -290,7 +289,7 @@ func (s *site) change(edit func(*infrav1.NetworkDiscovery)) {
 	must(s.t, s.Update(s.t.Context(), s.network))
 }
 
-// Many machines at many replicas: never more hosts than may wait.
+// Many machines report at many replicas: never more than maxHosts hosts wait.
 func testCap(t *testing.T, s *site) {
 	const most, machines = 5, 30
 	s.change(func(d *infrav1.NetworkDiscovery) { d.MaxHosts, d.PerMinute = most, 60 })
@@ -323,7 +322,7 @@ func testCap(t *testing.T, s *site) {
 	if _, ok := enrollment.RetryAfter(err); !ok || len(s.hosts()) != most || s.said(infrav1.ReasonEnrolmentRefused) == 0 {
 		t.Errorf("%d hosts, and then %v", len(s.hosts()), err)
 	}
-	// One that is approved makes room.
+	// An approval allows another enrollment.
 	host := s.hosts()[0]
 	delete(host.Labels, infrav1.EnrolledLabel)
 	must(t, s.Update(t.Context(), &host))
@@ -346,7 +345,7 @@ func testPace(t *testing.T, s *site) {
 	}
 }
 
-// A replica whose clock was ahead keeps nobody out until then.
+// A time in the future, by a wrong clock, does not block other machines.
 func testAhead(t *testing.T, s *site) {
 	now := s.clock.Now()
 	s.clock.SetTime(now.Add(24 * time.Hour))
@@ -359,7 +358,7 @@ func testAhead(t *testing.T, s *site) {
 	}
 }
 
-// A manager with --watch-filter looks after what it enrols (M41).
+// A manager with --watch-filter labels the hosts that it enrolls (M41).
 func testLabelled(t *testing.T, s *site) {
 	r := s.registrar()
 	r.WatchFilterValue = "mine"
@@ -371,7 +370,7 @@ func testLabelled(t *testing.T, s *site) {
 	}
 }
 
-// counted is a Reader that counts.
+// counted is a Reader that counts its reads.
 type counted struct {
 	client.Reader
 	reads atomic.Int32
@@ -387,8 +386,7 @@ func (c *counted) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return c.Reader.List(ctx, list, opts...)
 }
 
-// However often machines report themselves, the API server is read a few times for each
-// that may be enrolled, not at all while the network is full, and people are told once.
+// Reports cost few reads of the API server per enrollment, none while the network is full, and one event.
 func testFlood(t *testing.T, s *site) {
 	live := &counted{Reader: s}
 	registrar := s.registrar()
@@ -424,7 +422,7 @@ func testFlood(t *testing.T, s *site) {
 	}
 }
 
-// A manager that dies between host and hardware, or before the host.
+// A manager ends between creating the host and its hardware, or before the host.
 func testCutOff(t *testing.T, s *site) {
 	key, err := s.registrar().Enroll(t.Context(), s.machine(1))
 	must(t, err)

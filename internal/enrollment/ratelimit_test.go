@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Who may report when: the first key of a token, and not all the time.
+// The first key of a token may report, and not too often.
 func TestEnter(t *testing.T) {
 	var p RateLimiter
 	now := time.Unix(0, 0)

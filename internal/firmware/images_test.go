@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// Servers that take requests and send nothing, or send some and no more, keep a place for a
-// short while, and those of others are read meanwhile; the message names who is to blame.
+// Servers that accept requests and never answer lose their slot after a short time. Meanwhile the images
+// of others are read, and the message names the server.
 func TestServersThatSayNothing(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"no header": func(http.ResponseWriter) {},
@@ -77,7 +77,7 @@ func TestServersThatSayNothing(t *testing.T) {
 	}
 }
 
-// Who waits for a turn is told so, and not that the image is at fault.
+// A host that waits for a slot reports that, and no fault of the image.
 func TestWaitsForItsTurn(t *testing.T) {
 	s := newShop(t, nil)
 	goOn := make(chan struct{})
@@ -114,8 +114,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// An image whose server does not say how long it is takes the room that it needs, and not
-// all that it might.
+// An image of unknown length reserves the disk space that it needs, and not the maximum.
 func TestRoomOfUnknownLength(t *testing.T) {
 	s := newShop(t, nil)
 	goOn := make(chan struct{})

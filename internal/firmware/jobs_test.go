@@ -33,7 +33,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// shop is an API server with one host, its BMC, and what was told.
+// shop is an API server with one host, its BMC and its events.
 type shop struct {
 	*Preparer
 	t *testing.T
@@ -45,7 +45,7 @@ type shop struct {
 	// stop ends the manager, and returns when its works have ended.
 	stop  func()
 	saves int
-	// refuse is how many saves fail as if somebody else had written.
+	// refuse is the number of saves that fail with a conflict.
 	refuse int
 }
 
@@ -151,7 +151,7 @@ func (s *shop) step(url, checksum string) lifecycle.StartUpdate {
 	}
 }
 
-// reader asks nobody but the sources.
+// reader allows the listed sources only.
 func reader(t *testing.T, sources ...string) *http.Client {
 	t.Helper()
 	allowed, err := httpd.ParseSources(sources)
@@ -170,8 +170,8 @@ func serve(t *testing.T, image []byte) (url, checksum string) {
 	return server.URL + "/dir/bios-2.bin?signature=secret", "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// What a BMC answers to a push is in the ledger before the push is struck from the books;
-// what nobody can know is left there as it was asked, and never noted as anything else.
+// The BMC's answer to a push is recorded before the push is unregistered. An unknown outcome stays as
+// asked.
 func TestPush(t *testing.T) {
 	reads := func(err error, task string) func(context.Context, bmc.Update) (bmc.Task, error) {
 		return func(_ context.Context, update bmc.Update) (bmc.Task, error) {
@@ -227,8 +227,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// pushes executes the step until its push has ended; before is called when the image is
-// there.
+// pushes executes the step until its push has ended. before is called when the image was read.
 func (s *shop) pushes(memory *Memory, step lifecycle.StartUpdate, before func()) {
 	s.t.Helper()
 	must := func(err error) {
@@ -253,8 +252,8 @@ func (s *shop) pushes(memory *Memory, step lifecycle.StartUpdate, before func())
 	}
 }
 
-// While an image is on its way, all systems of its BMC are known to be, and the host as it
-// was before is not decided on. A push ends with the manager, and notes nothing then.
+// A running push is visible for all systems of its BMC, and an outdated view of the host is rejected. A
+// push ends with the manager, and then records nothing.
 func TestPushUnderWay(t *testing.T) {
 	for _, end := range []string{"cancelled", "manager"} {
 		t.Run(end, func(t *testing.T) {
@@ -316,8 +315,7 @@ func tempFile(t *testing.T) *os.File {
 	return file
 }
 
-// What is fetched to be pushed is bounded: one image, all of them together with the
-// copies of those that push them, and in time.
+// The disk space of images and of their copies is bounded.
 func TestRoom(t *testing.T) {
 	const mebi = 1 << 20
 	w := &Works{images: map[imageKey]*image{}}

@@ -21,8 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// Thirty hosts that wait for one image are woken together. No more of them take it than
-// are pushed to at once, though nobody has begun to push yet.
+// Thirty hosts that wait for one image are woken together. No more than pushesAtOnce of them acquire it.
 func TestTakenAtOnce(t *testing.T) {
 	key := imageKey{"a", "", true}
 	kept := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}, idle: time.NewTimer(time.Hour), size: 1, file: tempFile(t)}
@@ -55,8 +54,8 @@ func TestTakenAtOnce(t *testing.T) {
 	}
 }
 
-// One BMC is pushed to once at a time, whichever of its systems are to be updated: the
-// second push would wait in the time that it has for itself, and be cut off.
+// A BMC gets one push at a time, whichever system is updated: the wait would count as time of the second
+// push.
 func TestTakenOnceForABMC(t *testing.T) {
 	key := imageKey{"a", "", true}
 	kept := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}, idle: time.NewTimer(time.Hour), size: 1, file: tempFile(t)}
@@ -75,8 +74,7 @@ func TestTakenOnceForABMC(t *testing.T) {
 	}
 }
 
-// An image that was dropped between the look at it and the push, and is being read anew for
-// another host, is none to push.
+// An image that was dropped, and is being read again for another host, is not pushed.
 func TestNoPushOfAnImageThatIsRead(t *testing.T) {
 	key := imageKey{"a", "", true}
 	reading := &image{waiting: map[types.NamespacedName]bool{}, file: tempFile(t), started: true}
@@ -87,8 +85,7 @@ func TestNoPushOfAnImageThatIsRead(t *testing.T) {
 	}
 }
 
-// A host is woken although it is being looked at in that moment, and what was known before
-// is written over it.
+// A host is woken although a running reconcile overwrites its Memory.
 func TestWakeDuringReconcile(t *testing.T) {
 	s := newShop(t, nil)
 	memory := &Memory{}
@@ -106,7 +103,7 @@ func TestWakeDuringReconcile(t *testing.T) {
 	}
 }
 
-// What became of a push is not told to another host of the same name.
+// The result of a push does not reach a new host of the same name.
 func TestCancelForgetsTheHost(t *testing.T) {
 	s := newShop(t, nil)
 	memory := &Memory{}
@@ -122,7 +119,7 @@ func TestCancelForgetsTheHost(t *testing.T) {
 	}
 }
 
-// A push gives its place back, however it ends: also one that never began.
+// A push releases its slot, however it ends, even if it never started.
 func TestPlacesComeBack(t *testing.T) {
 	s := newShop(t, func(_ context.Context, update bmc.Update) (bmc.Task, error) {
 		_, err := io.Copy(io.Discard, update.Image)
@@ -167,8 +164,8 @@ func (g guardedBy) DoWithin(ctx context.Context, target bmc.Target, limit time.D
 	return g.BMC.DoWithin(ctx, target, limit, calls)
 }
 
-// A push goes on beside the worker with what the worker's context holds, by which the
-// caller sees that it reaches the server that was decided on; it does not end with it.
+// A push has the values of the worker's context, by which the caller checks the server, but does not end
+// with that context.
 func TestPushIsGuarded(t *testing.T) {
 	goOn := make(chan struct{})
 	s := newShop(t, func(ctx context.Context, update bmc.Update) (bmc.Task, error) {

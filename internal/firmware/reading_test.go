@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// shelf is a BMC that tells what it is given.
+// shelf is a BMC with a firmware inventory.
 type shelf struct {
 	bmc.Conn
 	settings, pending map[string]bmc.Value
@@ -38,7 +38,7 @@ func (s *shelf) UpdateWays(context.Context) (bmc.UpdateWays, error) { return s.w
 func text(value string) bmc.Value   { return bmc.Value{Kind: bmc.ValueString, Text: value} }
 func integer(value int64) bmc.Value { return bmc.Value{Kind: bmc.ValueInteger, Int: value} }
 
-// A wish is met by the same value, however a person writes it.
+// A setting is met by the same value, in any notation.
 func TestIsValue(t *testing.T) {
 	for _, tc := range []struct {
 		text  string
@@ -140,7 +140,7 @@ func TestReadFirmware(t *testing.T) {
 	}
 }
 
-// bench is a shelf whose items are read one by one, too.
+// bench is a shelf whose items can be read one by one.
 type bench struct {
 	*shelf
 	now  map[string]bmc.FirmwareItem
@@ -156,8 +156,7 @@ func (b *bench) FirmwareItem(_ context.Context, id string) (bmc.FirmwareItem, er
 	return item, nil
 }
 
-// Of an inventory that came in parts, what counts is read anew: it may have been installed
-// meanwhile.
+// The relevant items of an inventory that was read in parts are read again.
 func TestReadInParts(t *testing.T) {
 	host := &infrav1.IngotHost{}
 	host.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", Version: "2"}}
@@ -193,7 +192,7 @@ func TestReadInParts(t *testing.T) {
 	}
 }
 
-// What an error of a write means decides whether it is written again (I17).
+// The class of a write error decides whether the write is repeated (I17).
 func TestVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		err  error

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// telling is a BMC that is asked for tasks.
+// telling is a BMC with tasks.
 type telling struct {
 	*shop
 	tell func() (bmc.Task, error)
@@ -34,9 +34,8 @@ type tellingConn struct {
 
 func (c tellingConn) Task(context.Context, string) (bmc.Task, error) { return c.tell() }
 
-// A BMC that writes firmware answers slowly, or not at all: that its task cannot be read
-// does not mean that it has come to an end. Who takes it for that boots the host in the
-// middle.
+// A BMC that writes firmware may not answer. A task that cannot be read has not ended: to boot the host
+// would interrupt the update.
 func TestTaskThatCannotBeRead(t *testing.T) {
 	running := func() (bmc.Task, error) { return bmc.Task{State: bmc.TaskRunning, Percent: 60}, nil }
 	ended := func() (bmc.Task, error) { return bmc.Task{State: bmc.TaskSucceeded, Percent: 100}, nil }
@@ -93,7 +92,7 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What a task repeats of a signed image is not shown (I18).
+// The message of a task shows no secrets of the image's URL (I18).
 func TestTaskIsWithoutSignature(t *testing.T) {
 	const signature = "c2lnbmF0dXJlLW9mLWltYWdl"
 	s := newShop(t, nil)
@@ -110,7 +109,7 @@ func TestTaskIsWithoutSignature(t *testing.T) {
 	}
 }
 
-// Readings in a row that refuse the same question count from the first.
+// RefusedSince is the time of the first of several refusals of the same question.
 func TestRefusedSince(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	reading := func(key, refused string, since time.Time) *lifecycle.FirmwareReading {

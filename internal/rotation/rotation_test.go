@@ -45,31 +45,30 @@ func TestNextRotation(t *testing.T) {
 	}
 }
 
-// rotationWorld is a Secret, a BMC, and a process between them. The passwords are
-// numbered: 0 is nobody's.
+// rotationWorld is a Secret, a BMC, and a process between them. Passwords are numbers; 0 is none.
 type rotationWorld struct {
 	memory Rotation
 	// of the Secret
 	password, next, unproven int
 	asked                    bool
-	// of the BMC; owed is a password that it will take by itself some day.
+	// State of the BMC; owed is a password that it will apply later.
 	holds, owed int
 	late        bool // it has
 	steps       int
 }
 
-// without the count of steps two worlds are the same.
+// Worlds are compared without the count of steps.
 func (w rotationWorld) without() rotationWorld {
 	w.steps = 0
 	return w
 }
 
-// known says whether somebody who reads the Secret can log in.
+// known reports whether a reader of the Secret can log in.
 func (w *rotationWorld) known() bool {
 	return w.holds == w.password || w.holds == w.next || w.holds == w.unproven
 }
 
-// outcomes are what may become of the new password on its way.
+// outcomes are the possible results of sending the new password.
 var rotationOutcomes = []struct {
 	name  string
 	says  Sending
@@ -81,17 +80,15 @@ var rotationOutcomes = []struct {
 	{"late", Unanswered, false, true},
 }
 
-// rotationWalk goes through worlds, each once.
+// rotationWalk visits each world once.
 type rotationWalk struct {
 	*testing.T
 	seen map[string]bool
 }
 
-// TestRotationWalk goes through all that can happen in a rotation: every outcome of
-// every sending, a death before and after every step, and somebody who calls it off.
-// At every moment a person finds the BMC's password in the Secret, what is said to hold
-// holds, and where nothing more goes wrong, the rotation ends. That a try sends one
-// wrong password at most is the executor's to keep.
+// TestRotationWalk visits every course of a rotation: every result of every sending, an end of the process
+// before and after every step, and a withdrawn command. The Secret always holds the BMC's password, a
+// confirmed password is valid, and without more faults the rotation ends.
 func TestRotationWalk(t *testing.T) {
 	walk := rotationWalk{t, map[string]bool{}}
 	walk.from(rotationWorld{password: 1, holds: 1, asked: true}, 4, "")
@@ -100,7 +97,7 @@ func TestRotationWalk(t *testing.T) {
 	}
 }
 
-// from goes on from a world in which so many faults may still happen.
+// from continues from a world in which the given number of faults may still happen.
 func (t rotationWalk) from(w rotationWorld, faults int, path string) {
 	key := fmt.Sprintf("%+v %d", w.without(), faults)
 	if t.Failed() || t.seen[key] {
@@ -126,7 +123,7 @@ func (t rotationWalk) from(w rotationWorld, faults int, path string) {
 	t.step(w, faults, path)
 }
 
-// step takes the step that is decided.
+// step executes the decided step.
 func (t rotationWalk) step(w rotationWorld, faults int, path string) {
 	w.memory.Asked, w.memory.Pending = w.asked, w.next != 0
 	step := NextRotation(w.memory)
@@ -161,7 +158,7 @@ func (t rotationWalk) step(w rotationWorld, faults int, path string) {
 	t.from(w, faults, path)
 }
 
-// send goes through what may become of the new password on its way.
+// send visits the possible results of sending the new password.
 func (t rotationWalk) send(w rotationWorld, faults int, path string) {
 	if w.memory.Old != Accepted { // I17
 		t.Fatalf("sent to a BMC that was not seen to have the old password: %s", path)

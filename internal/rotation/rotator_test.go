@@ -25,11 +25,11 @@ import (
 
 const canary = "CANARY-0815-bmc-password"
 
-// door is a BMC that is opened by one password.
+// door is a BMC that accepts one password.
 type door struct {
 	bmc.Conn // the rest of it is never called
 	password bmc.Password
-	// refuses and loses are what becomes of a new one.
+	// refuses and loses decide the result of a new password.
 	refuses, loses bool
 	sent           int
 	told           []string
@@ -63,7 +63,7 @@ func (d *door) SetPassword(_ context.Context, password bmc.Password) error {
 	return nil
 }
 
-// The Secret ends with the password that the BMC has, and no text with any.
+// The Secret ends with the BMC's password, and no text contains a password.
 func TestRotate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		door   door
@@ -98,7 +98,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// rotate runs a rotation to its end; it returns the Secret, what is told, and the events.
+// rotate runs a rotation to its end. It returns the Secret, the condition and the events.
 func rotate(t *testing.T, d *door, seen *lifecycle.Observation) (*corev1.Secret, *metav1.Condition, []string) {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
