@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validate rejects a translated configuration that is valid in version 2 but not in version 3: the system
+// checkTranslated rejects a translated configuration that is valid in version 2 but not in version 3: the system
 // would stop in its initramfs. It is the last step.
-func validate(c *config) error {
+func checkTranslated(c *config) error {
 	for _, check := range []func(*config) error{checkDuplicates, checkPaths, checkSources} {
 		if err := check(c); err != nil {
 			return err

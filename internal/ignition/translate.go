@@ -25,7 +25,7 @@ func translate(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: version 2: %w", ErrConfig, withoutValue(err))
 	}
 	for _, step := range []func(*config) error{
-		translateHead, translateFilesystems, translateDisks, translateFiles, translateLinks, translateUsers, translateUnits, validate,
+		translateHead, translateFilesystems, translateDisks, translateFiles, translateLinks, translateUsers, translateUnits, checkTranslated,
 	} {
 		if err := step(c); err != nil {
 			return nil, fmt.Errorf("%w: %w; write the configuration in version 3", ErrConfig, err)
