@@ -33,6 +33,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
@@ -44,17 +45,16 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// action of the events of this package: what the controller was doing.
-const action = "ReconcileCluster"
+const action = "ReconcileCluster" // of all events
 
-// Reconciler reconciles IngotClusters. All exported fields but Clock are needed.
+// Reconciler reconciles IngotClusters. Client and Recorder are required.
 type Reconciler struct {
 	// Client has the indexes of internal/index.
 	Client   client.Client
 	Recorder events.EventRecorder
-	// WatchFilterValue selects the objects to reconcile by label.
+	// WatchFilterValue selects the objects to reconcile by label; empty: all.
 	WatchFilterValue string
-	// Clock ends promises of hosts; nil means the time of day.
+	// Clock is for the expiry of reservations; nil: the system clock.
 	Clock clock.PassiveClock
 }
 
@@ -71,19 +71,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, moved := object.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || leftToOthers(object) {
-		return ctrl.Result{}, nil // moved by clusterctl; C13
+	if _, moved := object.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || isExternallyManaged(object) {
+		return ctrl.Result{}, nil // C13
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(object, r.WatchFilterValue) {
-		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
+		return ctrl.Result{}, nil // M41; a watched object triggered this
 	}
 	owner, err := util.GetOwnerCluster(ctx, r.Client, object.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("owner of the IngotCluster: %w", err)
+		return ctrl.Result{}, fmt.Errorf("read owner of the IngotCluster: %w", err)
 	}
 	deleting := !object.DeletionTimestamp.IsZero()
 	if owner == nil && !deleting {
-		return ctrl.Result{}, nil // C14: Cluster API sets the owner, and that brings us here again
+		return ctrl.Result{}, nil // C14: Cluster API sets the owner later
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, object, infrav1.ClusterFinalizer); err != nil || added {
 		return ctrl.Result{}, err
@@ -97,16 +97,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.saveStatus(ctx, object, base)
 	}
 	if deleting {
-		return ctrl.Result{}, r.letGo(ctx, object, base, owner)
+		return ctrl.Result{}, r.removeFinalizer(ctx, object, base, owner)
 	}
 	if err := r.publish(ctx, object, base, owner); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(lookAgain, 1)}, nil
+	return ctrl.Result{RequeueAfter: wait.Jitter(recheckInterval, 1)}, nil
 }
 
-// publish says what was found out of failure domains and endpoint, also where a part of it
-// failed.
+// publish updates failure domains and endpoint, and saves the status even if a part failed.
 func (r *Reconciler) publish(ctx context.Context, object, base *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
 	err := r.publishFailureDomains(ctx, object, owner.Name)
 	if err == nil {
@@ -116,22 +115,21 @@ func (r *Reconciler) publish(ctx context.Context, object, base *infrav1.IngotClu
 	return kerrors.NewAggregate([]error{err, r.saveStatus(ctx, object, base)})
 }
 
-// lookAgain is how soon a cluster is looked at by itself, at the earliest: what wakes it are
-// changes of one kind of object, and it joins several, whose caches do not go in step. A
-// machine that has chosen a host and is deleted without it wakes nobody, either.
-const lookAgain = 5 * time.Minute
+// recheckInterval is the minimum time between periodic reconciles. The result joins several kinds of
+// objects whose caches are not synchronized, and the deletion of a machine that had only selected
+// a host triggers no reconcile.
+const recheckInterval = 5 * time.Minute
 
-// leftToOthers says whether somebody else manages a cluster (C13). The finalizer that was
-// put on it before that was said is ours to take off all the same: nobody else would.
-func leftToOthers(object *infrav1.IngotCluster) bool {
+// isExternallyManaged reports whether another controller manages the cluster (C13). Ingot still removes
+// a finalizer that it added before.
+func isExternallyManaged(object *infrav1.IngotCluster) bool {
 	deleting := !object.DeletionTimestamp.IsZero()
 	return annotations.IsExternallyManaged(object) && !(deleting && controllerutil.ContainsFinalizer(object, infrav1.ClusterFinalizer))
 }
 
-// letGo removes the finalizer once no machine is left: an IngotCluster has nothing
-// of its own to take down, but says which hosts its machines may have and how
-// racks are labelled. Their deletion brings us here again.
-func (r *Reconciler) letGo(ctx context.Context, object, base *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
+// removeFinalizer removes the finalizer once no machine is left: machines need the host selector and the
+// rack label of the IngotCluster.
+func (r *Reconciler) removeFinalizer(ctx context.Context, object, base *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
 	name := object.Labels[clusterv1.ClusterNameLabel]
 	if owner != nil {
 		name = owner.Name
@@ -141,7 +139,7 @@ func (r *Reconciler) letGo(ctx context.Context, object, base *infrav1.IngotClust
 		return err
 	}
 	if len(remaining) > 0 {
-		message := fmt.Sprintf("%d IngotMachines of Cluster %s remain, %s for example: Ingot waits until they are gone. Delete their Machines, and IngotMachines that have no Machine", len(remaining), name, remaining[0])
+		message := fmt.Sprintf("Waiting for %d IngotMachines of Cluster %s, such as %s, to be deleted. Delete their Machines, and IngotMachines without a Machine.", len(remaining), name, remaining[0])
 		if set(object, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, message) {
 			r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, infrav1.ReasonMachinesRemain, action, "%s", message)
 		}
@@ -154,14 +152,14 @@ func (r *Reconciler) letGo(ctx context.Context, object, base *infrav1.IngotClust
 	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// machinesOf names the machines of a Cluster, in order; none of a Cluster without a name.
+// machinesOf lists the names of a Cluster's machines, sorted; none if the Cluster's name is unknown.
 func (r *Reconciler) machinesOf(ctx context.Context, namespace, cluster string) ([]string, error) {
 	if cluster == "" {
 		return nil, nil
 	}
 	machines := &infrav1.IngotMachineList{}
 	if err := r.Client.List(ctx, machines, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
-		return nil, fmt.Errorf("machines of the cluster: %w", err)
+		return nil, fmt.Errorf("list machines of the cluster: %w", err)
 	}
 	names := make([]string, 0, len(machines.Items))
 	for i := range machines.Items {
@@ -171,9 +169,8 @@ func (r *Reconciler) machinesOf(ctx context.Context, namespace, cluster string) 
 	return names, nil
 }
 
-// saveStatus writes the status if it changed, for both contracts in one.
 func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.IngotCluster) error {
-	if !conditions.IsTrue(object, infrav1.PausedCondition) { // a change is not acted on during a pause
+	if !conditions.IsTrue(object, infrav1.PausedCondition) {
 		object.Status.ObservedGeneration = base.Generation
 	}
 	object.SetV1Beta1Conditions(v1beta1conditions.Conditions(object.Status.Conditions))
@@ -185,20 +182,20 @@ func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.Ingot
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
 }
 
-// publishFailureDomains lists the racks of the hosts that the cluster may draw on (C09).
+// publishFailureDomains lists the racks of the hosts that the cluster may use (C09).
 func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.IngotCluster, clusterName string) error {
-	stock, err := r.stock(ctx, object.Namespace)
+	snapshot, err := r.snapshot(ctx, object.Namespace)
 	if err != nil {
 		return err
 	}
-	request := allocation.DomainsOf(object, clusterName, stock)
+	request := allocation.DomainsOf(object, clusterName, snapshot)
 	if request.Architecture, err = r.architecture(ctx, request.Newest()); err != nil {
 		return err
 	}
 	if request.Networks, err = r.networks(ctx, request.Newest()); err != nil {
 		return err
 	}
-	domains, err := allocation.FailureDomains(stock.Candidates, request)
+	domains, err := allocation.FailureDomains(snapshot.Candidates, request)
 	object.Status.FailureDomains = domains
 	reason, message := infrav1.ReasonFailureDomainsPublished, ""
 	status := metav1.ConditionTrue
@@ -209,9 +206,9 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 		status, reason, message = metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, err.Error()
 	case len(domains) == 0:
 		reason = infrav1.ReasonNoFailureDomains
-		message = "No host of this cluster carries the label " + inventory.FailureDomainLabel(object) + "; machines are placed without failure domains"
+		message = "No host of this cluster has label " + inventory.FailureDomainLabel(object) + ". Ingot places machines without failure domains."
 	case !slices.ContainsFunc(domains, func(d clusterv1.FailureDomain) bool { return ptr.Deref(d.ControlPlane, false) }):
-		message = "In no failure domain is a host free for another control plane machine; one that is made now takes the first host that will do"
+		message = "No failure domain has a free host for another control plane machine. A new one gets the first suitable host."
 	}
 	if set(object, infrav1.ClusterFailureDomainsReadyCondition, status, reason, message) && status == metav1.ConditionFalse {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", message)
@@ -219,20 +216,17 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 	return nil
 }
 
-// architecture of the image of the catalogue that a machine names; empty: it names none, or
-// none that is there yet.
 func (r *Reconciler) architecture(ctx context.Context, machine *infrav1.IngotMachine) (string, error) {
 	if machine == nil || machine.Spec.ImageRef == nil {
 		return "", nil
 	}
-	image := &infrav1.IngotImage{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: machine.Spec.ImageRef.Name}, image); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("image %s of IngotMachine %s: %w", machine.Spec.ImageRef.Name, machine.Name, err)
+	image, err := kubeutil.Find[infrav1.IngotImage](ctx, r.Client, "", machine.Spec.ImageRef.Name)
+	if err != nil || image == nil {
+		return "", err
 	}
 	return image.Spec.Architecture, nil
 }
 
-// networks are all, by their names, for a machine that may have addresses of them.
 func (r *Reconciler) networks(ctx context.Context, machine *infrav1.IngotMachine) (map[string]infrav1.IngotNetworkSpec, error) {
 	if machine == nil || machine.Spec.NetworkData == nil {
 		return nil, nil
@@ -240,36 +234,35 @@ func (r *Reconciler) networks(ctx context.Context, machine *infrav1.IngotMachine
 	return index.Networks(ctx, r.Client)
 }
 
-// stock reads the inventory of a namespace. None of it is changed.
-func (r *Reconciler) stock(ctx context.Context, namespace string) (allocation.Snapshot, error) {
+func (r *Reconciler) snapshot(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
-		// A copy of a large inventory is dear.
+		// Copying a large inventory is expensive.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return allocation.Snapshot{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return allocation.Snapshot{}, fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
 	}
 	return allocation.Snapshot{Candidates: allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), Machines: machines.Items,
 		Reservations: reservations.Items, Now: r.now()}, nil
 }
 
-// set writes one condition; it says whether that is news.
+// set writes one condition and reports whether status or reason changed.
 func set(object *infrav1.IngotCluster, kind string, status metav1.ConditionStatus, reason, message string) bool {
 	was := conditions.Get(object, kind)
-	news := was == nil || was.Status != status || was.Reason != reason // before it is overwritten
+	changed := was == nil || was.Status != status || was.Reason != reason
 	conditions.Set(object, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: object.Generation})
-	return news
+	return changed
 }
 
-// summarize sets Ready by the endpoint alone: Cluster API mirrors Ready, and looks after
-// the health of no machine while its cluster's infrastructure is not ready
-// (core/reconcilers/machinehealthcheck, needsRemediation). Machines are placed without
-// failure domains too, so that FailureDomainsReady speaks for itself.
+// summarize sets Ready by the endpoint alone. Cluster API mirrors Ready, and does not remediate machines
+// while the infrastructure of their cluster is not ready (core/reconcilers/machinehealthcheck,
+// needsRemediation). FailureDomainsReady is not included: machines are placed without failure
+// domains too.
 func summarize(object *infrav1.IngotCluster) {
 	endpoint := conditions.Get(object, infrav1.ClusterEndpointReadyCondition)
 	switch {
-	case endpoint == nil: // not looked at yet
+	case endpoint == nil: // not checked yet
 	case endpoint.Status == metav1.ConditionTrue:
 		set(object, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
 	default:

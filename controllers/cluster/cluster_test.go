@@ -35,8 +35,8 @@ func TestCluster(t *testing.T) {
 	scheme := testscheme.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*site){
-		"endpoint": testEndpoint, "endpoint taken": testEndpointTaken, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone, "given away": testGivenAway,
-		"old contract": testOldContract, "control plane racks": testControlPlaneRacks, "watch filter": testWatchFilter,
+		"endpoint": testEndpoint, "endpoint taken": testEndpointTaken, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testUntouchedClusters, "given away": testExternallyManagedLater,
+		"old contract": testV1Beta1Conditions, "control plane racks": testControlPlaneRacks, "watch filter": testWatchFilter,
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := envtest.NewIndexed(t, cfg, scheme)
@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// site is a namespace of its own with a reconciler that a test steps.
+// site is a test namespace with a reconciler.
 type site struct {
 	*Reconciler
 	t      *testing.T
@@ -87,7 +87,7 @@ func (s *site) create(obj client.Object) {
 	s.must(s.api.Create(s.ctx, obj))
 }
 
-// cluster makes a Cluster with its IngotCluster.
+// cluster creates a Cluster with its IngotCluster.
 func (s *site) cluster(name string, changes ...func(*clusterv1.Cluster, *infrav1.IngotCluster)) {
 	s.t.Helper()
 	owner := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
@@ -148,7 +148,7 @@ func (s *site) get(name string) *infrav1.IngotCluster {
 	return object
 }
 
-// settle reconciles until nothing is written any more.
+// settle reconciles until nothing is written.
 func (s *site) settle(name string) *infrav1.IngotCluster {
 	s.t.Helper()
 	for range 8 {
@@ -157,7 +157,7 @@ func (s *site) settle(name string) *infrav1.IngotCluster {
 		s.must(err)
 		after := s.get(name)
 		if after != nil && conditions.IsTrue(after, infrav1.ReadyCondition) && after.DeletionTimestamp.IsZero() && !conditions.IsTrue(after, infrav1.PausedCondition) &&
-			(result.RequeueAfter < lookAgain || result.RequeueAfter > 2*lookAgain) {
+			(result.RequeueAfter < recheckInterval || result.RequeueAfter > 2*recheckInterval) {
 			s.t.Errorf("looked at again after %s", result.RequeueAfter)
 		}
 		if after == nil || before.ResourceVersion == after.ResourceVersion {
@@ -179,7 +179,7 @@ func (s *site) want(name, kind string, status metav1.ConditionStatus, reason, sa
 	}
 }
 
-// C06, C07: provisioned as soon as an endpoint is known, here or in the Cluster, and for ever.
+// C06, C07: provisioned permanently once the IngotCluster or the Cluster has an endpoint.
 func testEndpoint(s *site) {
 	s.cluster("here", endpoint)
 	s.cluster("there", func(o *clusterv1.Cluster, _ *infrav1.IngotCluster) {
@@ -201,7 +201,7 @@ func testEndpoint(s *site) {
 	}
 }
 
-// C09: the racks of the hosts, and which of them can serve a control plane.
+// C09: the racks of the hosts, and which of them can have control plane machines.
 func testRacks(s *site) {
 	s.cluster("c", endpoint, func(_ *clusterv1.Cluster, c *infrav1.IngotCluster) {
 		c.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "not-ours", Operator: metav1.LabelSelectorOpDoesNotExist}}}
@@ -232,7 +232,7 @@ func testRacks(s *site) {
 	}
 }
 
-// A cluster stays while machines of it remain, and says so.
+// A cluster stays while machines remain, and shows it.
 func testDeletion(s *site) {
 	s.cluster("c", endpoint)
 	s.settle("c")
@@ -242,7 +242,7 @@ func testDeletion(s *site) {
 	if s.settle("c") == nil {
 		s.t.Fatal("gone while a machine remains")
 	}
-	s.want("c", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, "1 IngotMachines of Cluster c remain, m for example: Ingot waits until they are gone. Delete their Machines, and IngotMachines that have no Machine")
+	s.want("c", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, "Waiting for 1 IngotMachines of Cluster c, such as m, to be deleted. Delete their Machines, and IngotMachines without a Machine.")
 	s.must(s.api.Delete(s.ctx, machine))
 	if c := s.settle("c"); c != nil {
 		s.t.Errorf("stays without machines: %+v", c)
@@ -260,7 +260,7 @@ func testDeletion(s *site) {
 	}
 }
 
-// M43, M44: also in deletion.
+// M43, M44: also during a deletion.
 func testPause(s *site) {
 	s.cluster("c", endpoint, func(o *clusterv1.Cluster, _ *infrav1.IngotCluster) { o.Spec.Paused = ptr.To(true) })
 	if c := s.settle("c"); c.Status.Initialization.Provisioned != nil {
@@ -280,8 +280,8 @@ func testPause(s *site) {
 	}
 }
 
-// C13, C14, I9: what somebody else manages, what is not owned yet, what is moved.
-func testLeftAlone(s *site) {
+// C13, C14, I9: externally managed, unowned and moved clusters are not touched.
+func testUntouchedClusters(s *site) {
 	objects := map[string]map[string]string{
 		"external": {clusterv1.ManagedByAnnotation: "terraform"},
 		"moved":    {clusterctlv1.DeleteForMoveAnnotation: ""},
@@ -297,9 +297,8 @@ func testLeftAlone(s *site) {
 	}
 }
 
-// C13: a cluster that somebody else manages from now on can be deleted: the finalizer was
-// put on it by us.
-func testGivenAway(s *site) {
+// C13: a cluster that becomes externally managed can be deleted: Ingot removes its finalizer.
+func testExternallyManagedLater(s *site) {
 	s.cluster("c", endpoint)
 	c := s.settle("c")
 	c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
@@ -310,7 +309,6 @@ func testGivenAway(s *site) {
 	}
 }
 
-// What a cluster shows or waits for wakes it.
 func testWatches(s *site) {
 	s.cluster("c")
 	s.eventually("waits for its endpoint", func(c *infrav1.IngotCluster) bool {
@@ -327,14 +325,14 @@ func testWatches(s *site) {
 	c.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: "192.0.2.79", Port: 6443}
 	s.must(s.api.Update(s.ctx, c))
 	foreign := s.recorded("default", "foreign", "192.0.2.79")
-	tells := func(reason string) func(*infrav1.IngotCluster) bool {
+	shows := func(reason string) func(*infrav1.IngotCluster) bool {
 		return func(c *infrav1.IngotCluster) bool {
 			return conditions.GetReason(c, infrav1.ClusterEndpointReadyCondition) == reason
 		}
 	}
-	s.eventually("tells that a host of another namespace is given its endpoint", tells(infrav1.ReasonEndpointTaken))
+	s.eventually("shows that a host of another namespace has its endpoint", shows(infrav1.ReasonEndpointTaken))
 	s.must(s.api.Delete(s.ctx, foreign))
-	s.eventually("tells that it is gone", tells(infrav1.ReasonEndpointSet))
+	s.eventually("shows that the host is gone", shows(infrav1.ReasonEndpointSet))
 	s.host("h", "a")
 	s.eventually("lists the rack", func(c *infrav1.IngotCluster) bool { return len(c.Status.FailureDomains) == 1 })
 	// What the control plane asks for: the host, of which nothing is known, will not do.
@@ -365,7 +363,7 @@ func testWatches(s *site) {
 	s.eventually("offers it when nothing is known of the image", serves)
 	s.must(s.api.Delete(s.ctx, next))
 	s.testNetworkWatch(serves)
-	given := s.get("c") // to somebody else: it goes all the same
+	given := s.get("c") // externally managed: it is deleted anyway
 	before := given.DeepCopy()
 	given.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
 	s.must(s.api.Patch(s.ctx, given, client.MergeFrom(before)))
@@ -377,7 +375,6 @@ func testWatches(s *site) {
 	s.eventually("goes", func(c *infrav1.IngotCluster) bool { return c == nil })
 }
 
-// The next one has the address that is recorded for its host on a network, or will have.
 func (s *site) testNetworkWatch(serves func(*infrav1.IngotCluster) bool) {
 	s.t.Helper()
 	host, facts := &infrav1.IngotHost{}, &infrav1.IngotHardware{}

@@ -13,9 +13,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// C07, M24, M25, M44: at every stage the old conditions say what the new ones say;
-// nothing of a cluster is terminal (C08).
-func testOldContract(s *site) {
+// C07, M24, M25, M44: v1beta1 conditions match the v1beta2 conditions; no cluster failure is
+// terminal (C08).
+func testV1Beta1Conditions(s *site) {
 	check := func(stage string, want map[clusterv1.ConditionType]string) {
 		s.t.Helper()
 		got := map[clusterv1.ConditionType]string{}
@@ -57,7 +57,7 @@ func (s *site) owner(name string) *clusterv1.Cluster {
 	return owner
 }
 
-// hardware gives a host its facts.
+// hardware creates the facts of a host.
 func (s *site) hardware(name string, memoryGiB int64) {
 	s.t.Helper()
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
@@ -66,10 +66,9 @@ func (s *site) hardware(name string, memoryGiB int64) {
 	s.create(facts)
 }
 
-// I11, C09: the control plane is sent to no rack that cannot hold it: not to one
-// whose hosts controlPlaneSelector keeps out, are too small, or are in use; but to one
-// whose host is on its way back, so that a control plane can replace its machines one
-// by one without a spare host.
+// I11, C09: racks whose hosts are excluded by controlPlaneSelector, too small or in use are not
+// offered to the control plane. A rack whose host is being released is, so that machines can be
+// replaced without a spare host.
 func testControlPlaneRacks(s *site) {
 	s.cluster("c", endpoint, func(_ *clusterv1.Cluster, c *infrav1.IngotCluster) {
 		c.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "storage", Operator: metav1.LabelSelectorOpDoesNotExist}}}
@@ -114,7 +113,7 @@ func testControlPlaneRacks(s *site) {
 	free.Spec.Maintenance = ptr.To(true)
 	s.must(s.api.Update(s.ctx, free))
 	s.settle("c")
-	s.want("c", infrav1.ClusterFailureDomainsReadyCondition, metav1.ConditionTrue, infrav1.ReasonFailureDomainsPublished, "In no failure domain is a host free for another control plane machine")
+	s.want("c", infrav1.ClusterFailureDomainsReadyCondition, metav1.ConditionTrue, infrav1.ReasonFailureDomainsPublished, "No failure domain has a free host for another control plane machine")
 	free.Spec.Maintenance = nil
 	s.must(s.api.Update(s.ctx, free))
 	s.must(s.api.Delete(s.ctx, cp))
@@ -128,7 +127,7 @@ func testControlPlaneRacks(s *site) {
 	}
 }
 
-// M41: the clusters of another manager are left alone, whoever leads here.
+// M41: clusters of another manager are not touched.
 func testWatchFilter(s *site) {
 	s.WatchFilterValue = "mine"
 	for name, value := range map[string]string{"mine": "mine", "theirs": "theirs"} {

@@ -22,14 +22,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// checkEndpoint: the infrastructure is provisioned as soon as an endpoint is known, here or
-// in the Cluster (C06, C07). That a host has it for its address is told, and holds nothing
-// up: it may be meant, and nothing is taken from a host.
+// checkEndpoint marks the infrastructure as provisioned once the IngotCluster or the Cluster has an
+// endpoint (C06, C07). It warns if a host has the same address, which may be intended.
 func (r *Reconciler) checkEndpoint(ctx context.Context, object *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
 	here, there := object.Spec.ControlPlaneEndpoint, owner.Spec.ControlPlaneEndpoint
 	if (here.Host == "" || here.Port == 0) && (there.Host == "" || there.Port == 0) {
 		set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint,
-			"Ingot makes no load balancer: set spec.controlPlaneEndpoint (host and port) here or in the Cluster")
+			"Set spec.controlPlaneEndpoint (host and port) of the IngotCluster or of the Cluster. Ingot creates no load balancer.")
 		return nil
 	}
 	object.Status.Initialization.Provisioned = ptr.To(true)
@@ -42,43 +41,43 @@ func (r *Reconciler) checkEndpoint(ctx context.Context, object *infrav1.IngotClu
 		set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, infrav1.ReasonEndpointSet, "")
 		return nil
 	}
-	message := fmt.Sprintf("%s is the address of %s too, by record or by the claim of the system installed there: while that server runs, the API server may not be reached. "+
-		"Release that host, delete it and register it again, to give it another address; leave it if a load balancer runs there, or the only control plane", address, inventory.ListHosts(object.Namespace, others))
+	message := fmt.Sprintf("Endpoint %s is also the address of %s. Clients may not reach the API server. "+
+		"Unless the host runs the load balancer, release it, delete it and register it again.", address, inventory.ListHosts(object.Namespace, others))
 	if set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, infrav1.ReasonEndpointTaken, message) {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, infrav1.ReasonEndpointTaken, action, "%s", message)
 	}
 	return nil
 }
 
-// hostsAt are those that have an address, but for the one that the only control plane of
-// the Cluster runs on: then the endpoint is that server's own address.
+// hostsAt returns the hosts that have the address, except the host of the Cluster's only control plane
+// machine: then the endpoint is that server's own address.
 func (r *Reconciler) hostsAt(ctx context.Context, address netip.Addr, owner *clusterv1.Cluster) ([]types.NamespacedName, error) {
 	if !address.IsValid() {
-		return nil, nil // a name
+		return nil, nil // a DNS name
 	}
-	held, err := index.HoldersOf(ctx, r.Client, address)
-	if err != nil || len(held) == 0 {
+	owners, err := index.HoldersOf(ctx, r.Client, address)
+	if err != nil || len(owners) == 0 {
 		return nil, err
 	}
 	only, err := r.onlyControlPlane(ctx, owner)
-	return held.Besides(address, only), err
+	return owners.Besides(address, only), err
 }
 
-// onlyControlPlane is the host of the only machine of a Cluster's control plane; zero:
-// there are more, or none, or it has no host.
+// onlyControlPlane returns the host of the Cluster's only control plane machine; zero: none, several, or
+// it has no host.
 func (r *Reconciler) onlyControlPlane(ctx context.Context, owner *clusterv1.Cluster) (types.NamespacedName, error) {
 	machines := &infrav1.IngotMachineList{}
 	err := r.Client.List(ctx, machines, client.InNamespace(owner.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: owner.Name},
-		client.HasLabels{clusterv1.MachineControlPlaneLabel}, client.UnsafeDisableDeepCopy) // nothing of it is changed
+		client.HasLabels{clusterv1.MachineControlPlaneLabel}, client.UnsafeDisableDeepCopy) // read-only
 	if err != nil {
-		return types.NamespacedName{}, fmt.Errorf("control plane of Cluster %s: %w", owner.Name, err)
+		return types.NamespacedName{}, fmt.Errorf("list control plane machines of Cluster %s: %w", owner.Name, err)
 	}
 	if len(machines.Items) != 1 {
 		return types.NamespacedName{}, nil
 	}
 	id, err := infrav1.ParseProviderID(machines.Items[0].Spec.ProviderID)
 	if err != nil {
-		return types.NamespacedName{}, nil // it has chosen no host yet
+		return types.NamespacedName{}, nil // no host selected yet
 	}
 	return types.NamespacedName{Namespace: id.Namespace, Name: id.Host}, nil
 }

@@ -12,7 +12,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// recorded makes the hardware of a host with an address.
+// recorded creates the hardware of a host with an address.
 func (s *site) recorded(namespace, name, ip string) *infrav1.IngotHardware {
 	s.t.Helper()
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -21,8 +21,8 @@ func (s *site) recorded(namespace, name, ip string) *infrav1.IngotHardware {
 	return facts
 }
 
-// A host that has the endpoint for its address is told of, and holds nothing up; but not
-// one that is the whole control plane.
+// A host that has the endpoint's address is reported and blocks nothing, unless it is the only
+// control plane machine.
 func testEndpointTaken(s *site) {
 	at := func(host string) func(*clusterv1.Cluster, *infrav1.IngotCluster) {
 		return func(_ *clusterv1.Cluster, c *infrav1.IngotCluster) {
@@ -31,14 +31,14 @@ func testEndpointTaken(s *site) {
 	}
 	s.cluster("taken", at("192.0.2.77"))
 	s.cluster("named", at("api.example.com"))
-	s.cluster("beside", at("192.0.2.76"))
+	s.cluster("own", at("192.0.2.76"))
 	s.cluster("there", func(o *clusterv1.Cluster, _ *infrav1.IngotCluster) {
 		o.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.78", Port: 6443}
 	})
 	s.host("h1", "a")
 	facts := s.recorded(s.ns, "h1", "192.0.2.77")
 	foreign := s.recorded("default", "h2", "192.0.2.78")
-	for _, name := range []string{"named", "beside", "taken", "there"} {
+	for _, name := range []string{"named", "own", "taken", "there"} {
 		if c := s.settle(name); !ptr.Deref(c.Status.Initialization.Provisioned, false) {
 			s.t.Errorf("%s is not provisioned: %+v", name, c.Status)
 		}
@@ -50,9 +50,9 @@ func testEndpointTaken(s *site) {
 		s.want(name, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, reason, says)
 	}
 	is("named", infrav1.ReasonEndpointSet, "")
-	is("beside", infrav1.ReasonEndpointSet, "")
-	is("there", infrav1.ReasonEndpointTaken, "192.0.2.78 is the address of a host of another namespace too")
-	is("taken", infrav1.ReasonEndpointTaken, "192.0.2.77 is the address of IngotHost "+s.ns+"/h1 too")
+	is("own", infrav1.ReasonEndpointSet, "")
+	is("there", infrav1.ReasonEndpointTaken, "192.0.2.78 is also the address of a host of another namespace")
+	is("taken", infrav1.ReasonEndpointTaken, "192.0.2.77 is also the address of IngotHost "+s.ns+"/h1")
 	if n := len(s.events.Events); n != 2 {
 		s.t.Errorf("%d events", n)
 	}
@@ -63,7 +63,7 @@ func testEndpointTaken(s *site) {
 	first.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h1", InstanceID: uuid.NewString()}.String()
 	s.must(s.api.Update(s.ctx, first))
 	s.machine("worker", "taken")
-	s.machineWith("cp-other", "beside", plane)
+	s.machineWith("cp-other", "own", plane)
 	is("taken", infrav1.ReasonEndpointSet, "")
 	second := s.machineWith("cp-2", "taken", plane)
 	is("taken", infrav1.ReasonEndpointTaken, "IngotHost "+s.ns+"/h1")

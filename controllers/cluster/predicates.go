@@ -11,47 +11,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// This file is what wakes the reconciler, and what does not (decision 0277): each time it
-// looks at all hosts of the namespace, for each cluster there.
+// The predicates of this file are strict: each reconcile reads all hosts of the namespace.
 
-// offers lets through the hosts of which something else is made than before. Status does
-// not count, nor most of what is written in the ledger while a host is installed or cleaned.
-func offers() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotHost)
-		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-		return ok && isHost && !allocation.SameAvailability(before, after)
-	}}
+// availabilityChanged passes hosts whose availability changed. It blocks status and most changes of
+// claim, record and order during install and cleaning.
+func availabilityChanged() predicate.Predicate {
+	return kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool { return !allocation.SameAvailability(before, after) })
 }
 
-// comesOrGoes lets deletions through, which may be what a cluster waits for, and new
-// machines of a control plane, which say what it asks for, and which host they choose.
-func comesOrGoes() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return ofControlPlane(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotMachine)
-			after, isMachine := e.ObjectNew.(*infrav1.IngotMachine)
-			return ok && isMachine && ofControlPlane(after) && before.Spec.ProviderID != after.Spec.ProviderID
-		},
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+// machineChanged passes deletions, new control plane machines, and changes of their provider ID.
+func machineChanged() predicate.Predicate {
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotMachine) bool {
+		return isControlPlane(after) && before.Spec.ProviderID != after.Spec.ProviderID
+	})
+	p.CreateFunc = func(e event.CreateEvent) bool { return isControlPlane(e.Object) }
+	return p
 }
 
-// promises lets through what changes which hosts are promised: a promise that comes,
-// goes, or is another. What is left of it changes with every claim, and when it expires.
-func promises() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotReservation)
-		after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
-		return ok && isReservation && (before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding))
-	}}
+// reservationChanged passes reservations that are created, deleted, or change spec or outstanding count.
+func reservationChanged() predicate.Predicate {
+	return kubeutil.OnUpdate(func(before, after *infrav1.IngotReservation) bool {
+		return before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding)
+	})
 }
 
-func ofControlPlane(o client.Object) bool {
+func isControlPlane(o client.Object) bool {
 	_, ok := o.GetLabels()[clusterv1.MachineControlPlaneLabel]
 	return ok
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 )
 
-// Of all that is written in a host's spec between one claim and the next, only the claim,
-// the release and its end have every cluster of the namespace look at all hosts.
-func TestOffers(t *testing.T) {
+// Between two claims, only claim, release and its end make the clusters of the namespace read all
+// hosts.
+func TestAvailabilityChangesWithTheClaim(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", Labels: map[string]string{infrav1.RackLabel: "a"}}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://h"}
 	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0)}
@@ -63,7 +63,7 @@ func TestOffers(t *testing.T) {
 		if !equality.Semantic.DeepEqual(before.Spec, host.Spec) {
 			host.Generation++
 		}
-		got = append(got, step{write.what, offers().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: host.DeepCopy()}) ||
+		got = append(got, step{write.what, availabilityChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: host.DeepCopy()}) ||
 			index.Facts().Update(event.UpdateEvent{ObjectOld: facing, ObjectNew: hardware.DeepCopy()})})
 	}
 	want := []step{{"claimed", true}, {"ordered", false}, {"an agent came", false}, {"its disk", false}, {"installed", false},
@@ -72,19 +72,19 @@ func TestOffers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what wakes clusters (-want +got):\n%s", diff)
 	}
-	if !offers().Create(event.CreateEvent{Object: host}) || !offers().Delete(event.DeleteEvent{Object: host}) || !index.Facts().Delete(event.DeleteEvent{Object: hardware}) {
-		t.Error("a host that comes or goes is not told")
+	if !availabilityChanged().Create(event.CreateEvent{Object: host}) || !availabilityChanged().Delete(event.DeleteEvent{Object: host}) || !index.Facts().Delete(event.DeleteEvent{Object: hardware}) {
+		t.Error("a new or deleted host triggers no reconcile")
 	}
 	recorded := hardware.DeepCopy()
 	recorded.Spec.Address = &infrav1.RecordedAddress{IP: "10.10.0.20"}
 	if !index.Facts().Update(event.UpdateEvent{ObjectOld: hardware, ObjectNew: recorded}) {
-		t.Error("an address that is recorded is not told")
+		t.Error("a recorded address triggers no reconcile")
 	}
 }
 
-// A machine of a control plane is told when it comes, chooses a host, and goes; another when
-// it goes. What else it says of itself changes no cluster.
-func TestComesOrGoes(t *testing.T) {
+// Control plane machines trigger when they are created, select a host and are deleted; other
+// machines only when they are deleted.
+func TestMachineChanges(t *testing.T) {
 	machine := func(providerID string, labels map[string]string) *infrav1.IngotMachine {
 		return &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: infrav1.IngotMachineSpec{ProviderID: providerID}}
 	}
@@ -98,12 +98,12 @@ func TestComesOrGoes(t *testing.T) {
 		"says more":        {machine("ingot://n/h/i", controlPlane), machine("ingot://n/h/i", controlPlane), false},
 		"a worker chooses": {machine("", nil), machine("ingot://n/h/i", nil), false},
 	} {
-		if got := comesOrGoes().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
+		if got := machineChanged().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}
-	if !comesOrGoes().Create(event.CreateEvent{Object: machine("", controlPlane)}) || comesOrGoes().Create(event.CreateEvent{Object: machine("", nil)}) ||
-		!comesOrGoes().Delete(event.DeleteEvent{Object: machine("", nil)}) {
+	if !machineChanged().Create(event.CreateEvent{Object: machine("", controlPlane)}) || machineChanged().Create(event.CreateEvent{Object: machine("", nil)}) ||
+		!machineChanged().Delete(event.DeleteEvent{Object: machine("", nil)}) {
 		t.Error("what comes or goes")
 	}
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// planes plays a control plane by the rules of KubeadmControlPlane v1.14: it picks the
-// failure domain by Cluster API's own function from what Ingot offers, pins the
-// machine to it, and makes or removes no other machine before that one has its host.
+// planes simulates KubeadmControlPlane v1.14: it picks the failure domain with Cluster API's
+// function, pins the machine to it, and changes no other machine until that one has its host.
 type planes struct {
 	t          *testing.T
 	cluster    *infrav1.IngotCluster
@@ -60,7 +59,7 @@ func (p *planes) register(name, rack string, memoryGiB int64) {
 	p.candidates = append(p.candidates, allocation.Candidate{Host: h, Hardware: facts})
 }
 
-// offered are the domains that KCP chooses from.
+// offered returns the failure domains that KCP can use.
 func (p *planes) offered() []clusterv1.FailureDomain {
 	p.t.Helper()
 	request := allocation.DomainRequest{Cluster: p.cluster, ClusterName: "c", Promises: p.promises()}
@@ -74,7 +73,7 @@ func (p *planes) offered() []clusterv1.FailureDomain {
 	return slices.DeleteFunc(domains, func(d clusterv1.FailureDomain) bool { return !ptr.Deref(d.ControlPlane, false) })
 }
 
-// add makes a machine; cleaning ends while it waits for its host, if it does.
+// add creates a machine. If the machine waits for a host, cleaning ends in that time.
 func (p *planes) add() {
 	p.t.Helper()
 	all, upToDate := collections.New(), collections.New()
@@ -106,11 +105,11 @@ func (p *planes) add() {
 		selection = p.place(m)
 	}
 	if m.host == nil {
-		p.t.Fatalf("%s waits for ever: %s", name, selection.Message)
+		p.t.Fatalf("%s waits forever: %s", name, selection.Message)
 	}
 }
 
-// promise hosts to the control plane and to a worker in a rack: of this Cluster, or of
+// promise reserves hosts for the control plane and for a worker in a rack, of this Cluster or of
 // another.
 func (p *planes) promise(controlPlanes int32, cluster, rack string) {
 	worker := infrav1.ReservedGroup{Name: "md", Count: 1, FailureDomains: []string{rack}}
@@ -145,7 +144,7 @@ func (p *planes) place(m *member) allocation.Selection {
 	return selection
 }
 
-// remove takes the oldest machine away: its host is fenced, and being cleaned.
+// remove deletes the oldest machine: its host is fenced and being cleaned.
 func (p *planes) remove() {
 	p.members[0].host.Spec.Claim.State = infrav1.ClaimReleasing
 	p.members = p.members[1:]
@@ -192,9 +191,8 @@ func (p *planes) spread() map[string]int {
 	return out
 }
 
-// I11: a control plane is never deadlocked by racks that cannot hold another machine,
-// and is spread over those that can.
-// Repeated, because Cluster API picks at random among equals.
+// I11: racks that cannot hold another machine never block a control plane, which is spread over the
+// others. Cluster API picks at random among equal domains, so the test repeats.
 func TestControlPlaneIsNeverStuck(t *testing.T) {
 	three := map[string]int{"a": 1, "b": 1, "c": 1}
 	for name, tc := range map[string]struct {
@@ -214,7 +212,7 @@ func TestControlPlaneIsNeverStuck(t *testing.T) {
 		}, 1},
 		"a rack that its own worker needs":       {map[string]int{"a": 3, "b": 1}, func(p *planes) { p.promise(3, "c", "b"); p.scaleTo(3) }, 3},
 		"a rack that another's worker needs":     {map[string]int{"a": 3, "b": 1}, func(p *planes) { p.promise(3, "d", "b"); p.scaleTo(3) }, 3},
-		"room for all, beside a promise":         {map[string]int{"a": 3, "b": 2}, func(p *planes) { p.promise(3, "c", "b"); p.scaleTo(3) }, 2},
+		"room for all, next to a reservation":    {map[string]int{"a": 3, "b": 2}, func(p *planes) { p.promise(3, "c", "b"); p.scaleTo(3) }, 2},
 		"after the promise, with another's left": {map[string]int{"a": 4, "b": 1}, func(p *planes) { p.promise(3, "d", "b"); p.scaleTo(3); p.rollOut(true) }, 3},
 		"a host that comes late": {three, func(p *planes) {
 			p.scaleTo(3)

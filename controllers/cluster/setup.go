@@ -27,15 +27,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotCluster{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			object, ok := o.(*infrav1.IngotCluster)
-			return !ok || !leftToOthers(object)
+			return !ok || !isExternallyManaged(object)
 		}))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IngotCluster"), r.Client, &infrav1.IngotCluster{})),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // paused, endpoint
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(offers())).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(availabilityChanged())).
 		Watches(&infrav1.IngotHardware{}, index.Soon(r.clustersOfHost), builder.WithPredicates(index.Facts())).
-		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
-		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(promises())).
+		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(machineChanged())).
+		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(reservationChanged())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.IngotNetwork{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNetwork), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
@@ -43,16 +43,16 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(r)
 }
 
-// clusterOfMachine maps a machine of a control plane to the IngotClusters of its
-// namespace, another to those that are being deleted.
+// clusterOfMachine maps a control plane machine to the IngotClusters of its namespace, and another
+// machine to those that are being deleted.
 func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotClusterList{}, func(cluster *infrav1.IngotCluster) bool {
-		return ofControlPlane(o) || !cluster.DeletionTimestamp.IsZero()
+		return isControlPlane(o) || !cluster.DeletionTimestamp.IsZero()
 	}, client.InNamespace(o.GetNamespace()))
 }
 
-// clustersOfHost maps a host, or its hardware, to the clusters that may draw on it, and to
-// those of whatever namespace whose endpoint it has for an address.
+// clustersOfHost maps a host or its hardware to the clusters that may use it, and to the clusters of all
+// namespaces whose endpoint is its address.
 func (r *Reconciler) clustersOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := r.clustersOfNamespace(ctx, o)
 	for _, address := range index.AddressesOf(o) {
@@ -61,33 +61,32 @@ func (r *Reconciler) clustersOfHost(ctx context.Context, o client.Object) []reco
 	return requests
 }
 
-// clustersOfNamespace maps a promise of hosts to the clusters that may draw on it.
 func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.Requests(ctx, r.Client, &infrav1.IngotClusterList{}, client.InNamespace(o.GetNamespace()))
 }
 
-// clustersOfImage maps an image of the catalogue, which has no namespace, to the clusters
-// in whose namespaces a machine of a control plane names it.
+// clustersOfImage maps an image to the clusters of the namespaces in which a control plane machine uses
+// it.
 func (r *Reconciler) clustersOfImage(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.clustersWithControlPlane(ctx, func(machine *infrav1.IngotMachine) bool {
 		return machine.Spec.ImageRef != nil && machine.Spec.ImageRef.Name == o.GetName()
 	})
 }
 
-// clustersOfNetwork maps a network, which has no namespace either, to the clusters in whose
-// namespaces a machine of a control plane may have addresses of it.
+// clustersOfNetwork maps a network to the clusters of the namespaces in which a control plane machine has
+// networkData.
 func (r *Reconciler) clustersOfNetwork(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.clustersWithControlPlane(ctx, func(machine *infrav1.IngotMachine) bool { return machine.Spec.NetworkData != nil })
 }
 
-// clustersWithControlPlane are those in whose namespaces there is such a machine of a
-// control plane.
-func (r *Reconciler) clustersWithControlPlane(ctx context.Context, such func(*infrav1.IngotMachine) bool) []reconcile.Request {
-	naming := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
-		return ofControlPlane(machine) && such(machine)
+// clustersWithControlPlane returns the clusters of the namespaces in which a control plane machine meets the
+// condition.
+func (r *Reconciler) clustersWithControlPlane(ctx context.Context, meets func(*infrav1.IngotMachine) bool) []reconcile.Request {
+	machines := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
+		return isControlPlane(machine) && meets(machine)
 	})
 	namespaces := map[string]bool{}
-	for _, machine := range naming {
+	for _, machine := range machines {
 		namespaces[machine.Namespace] = true
 	}
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotClusterList{}, func(cluster *infrav1.IngotCluster) bool { return namespaces[cluster.Namespace] })

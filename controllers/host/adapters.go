@@ -18,17 +18,14 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// This file connects the packages firmware and rotation to a reconcile.
-
-// firmwareBMC implements firmware.BMC.
 type firmwareBMC struct{ *Reconciler }
 
-// Do makes calls within the time that one reconcile has for its BMC.
+// Do makes calls within the BMC time limit of one reconcile.
 func (b firmwareBMC) Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
 	return b.do(ctx, target, calls)
 }
 
-// DoWithin makes calls next to the reconcile.
+// DoWithin makes calls within limit, in parallel to the reconcile.
 func (b firmwareBMC) DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -43,14 +40,13 @@ func (r *Reconciler) preparer() *firmware.Preparer {
 	}
 }
 
-// wakeFirmware ends what a host's firmware waits for, and triggers a reconcile.
 func (r *Reconciler) wakeFirmware(host types.NamespacedName) {
 	r.memory.changeBMC(host, func(known *bmcState) { known.firmware.GoOn() })
 	r.Heard(host.String(), bmc.NewsHappened)
 }
 
-// viewOf is the host as package firmware sees it. keepFirmware keeps what the package
-// remembers.
+// viewOf returns the host for package firmware. keepFirmware stores the package's memory
+// afterwards.
 func viewOf(host *infrav1.IngotHost, seen *observation) firmware.View {
 	return firmware.View{Host: host, Target: seen.target, Seen: &seen.Observation, Memory: &seen.known.firmware}
 }
@@ -61,8 +57,8 @@ func (r *Reconciler) keepFirmware(host *infrav1.IngotHost, seen *observation) {
 	}
 }
 
-// observePush notes whether an image is being pushed to the host's BMC. It comes before the
-// BMC is asked, and also if it is not asked.
+// observePush notes whether a firmware image is being uploaded to the host's BMC. It runs
+// before the BMC is read, and also if the BMC is not read.
 func (r *Reconciler) observePush(_ context.Context, host *infrav1.IngotHost, seen *observation) error {
 	if host.Spec.BMC == nil {
 		return nil
@@ -74,19 +70,18 @@ func (r *Reconciler) observePush(_ context.Context, host *infrav1.IngotHost, see
 	return err
 }
 
-// showPush shows a BMC that is left alone because an image is being pushed to it: a call
-// would wait for the end of the push, and a worker with it. The host of the push keeps its
-// power state; another system of the same BMC is shown busy.
+// showPush shows a BMC that receives a firmware image. Ingot sends it no other calls: a call
+// would block a worker until the upload ends. The host of the upload keeps its power state.
+// Other systems of the same BMC are shown as busy.
 func (r *Reconciler) showPush(host *infrav1.IngotHost, seen *observation, pushed types.NamespacedName) {
 	if pushed == keyOf(host) {
 		seen.Power = host.Status.Power
 		return
 	}
 	seen.BMC, seen.Power, seen.RetryAt = lifecycle.BMCBusy, infrav1.PowerStateUnknown, seen.Now.Add(r.Poll)
-	seen.BMCMessage = "Ingot pushes an image of firmware to this BMC for IngotHost " + pushed.String() + ", and asks it nothing else meanwhile"
+	seen.BMCMessage = "Ingot uploads firmware to this BMC for IngotHost " + pushed.String() + " and sends no other requests until the upload ends"
 }
 
-// observeFirmware adds what is known of settings and firmware.
 func (r *Reconciler) observeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	if seen.BMC == lifecycle.BMCOK && host.Spec.BMC != nil {
 		r.preparer().Observe(ctx, viewOf(host, seen))
@@ -94,8 +89,8 @@ func (r *Reconciler) observeFirmware(ctx context.Context, host *infrav1.IngotHos
 	return nil
 }
 
-// readFirmware reads settings and firmware. A BMC that is away is a failure with backoff;
-// one that answers but does not let them be read is not.
+// readFirmware reads settings and firmware. A BMC that does not answer is a failure with
+// backoff. A BMC that answers but does not expose them is not.
 func (r *Reconciler) readFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation) {
 	err := r.preparer().Look(ctx, viewOf(host, seen))
 	if err != nil {
@@ -104,7 +99,7 @@ func (r *Reconciler) readFirmware(ctx context.Context, host *infrav1.IngotHost, 
 	r.keepFirmware(host, seen)
 }
 
-// executeFirmware takes a step of the preparation, on a current view only.
+// executeFirmware executes a step of the preparation if the host is current.
 func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.timing().Conflict, err
@@ -123,8 +118,8 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 	return r.timing().Conflict, err
 }
 
-// afterFirmware returns the decision to show after a step that had no effect and is put off:
-// shown and taken back at every try, it would cost two writes each.
+// afterFirmware returns the decision to show after a step. A step without effect that is
+// deferred must not be shown and withdrawn at every try, which would cost two writes each.
 func (r *Reconciler) afterFirmware(view firmware.View, decision lifecycle.Decision) lifecycle.Decision {
 	decision, _ = r.preparer().PutOff(view, decision)
 	if !view.Seen.Now.Before(view.Seen.FirmwareRetryAt) {
@@ -138,7 +133,6 @@ func (r *Reconciler) afterFirmware(view firmware.View, decision lifecycle.Decisi
 	return decision
 }
 
-// rotationBMC implements rotation.BMC for one reconcile.
 type rotationBMC struct {
 	*Reconciler
 	host  *infrav1.IngotHost
@@ -146,7 +140,7 @@ type rotationBMC struct {
 	known *bmcState
 }
 
-// Do makes calls at the server that was seen.
+// Do makes calls to the server that this reconcile observed.
 func (b rotationBMC) Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
 	return b.do(b.withIdentityGuard(ctx, b.host, b.seen), target, calls)
 }
@@ -158,11 +152,11 @@ func (b rotationBMC) Read(ctx context.Context) bool {
 	return b.known.problem == lifecycle.BMCOK || b.known.problem == lifecycle.BMCPasswordChange
 }
 
-// Failed notes the failure of a call. tell makes the BMC's text fit for conditions.
-func (b rotationBMC) Failed(err error, tell func(string) string) {
+// Failed records the failure of a call. redact makes the BMC's text fit for conditions.
+func (b rotationBMC) Failed(err error, redact func(string) string) {
 	b.seen.Now = b.Clock.Now()
 	*b.known = b.failed(b.host, *b.known, err, b.seen.Now)
-	b.known.message = stable(tell(b.known.message))
+	b.known.message = stable(redact(b.known.message))
 }
 
 func (r *Reconciler) rotator(bmc rotation.BMC) *rotation.Rotator {
@@ -170,10 +164,10 @@ func (r *Reconciler) rotator(bmc rotation.BMC) *rotation.Rotator {
 		Current: r.mustBeCurrent, Save: r.saveCommands, Note: r.recordNormal, Warn: r.recordWarning}
 }
 
-// rotate continues a change of the BMC's password. settled: the password of seen.target is
-// valid, and the BMC answers.
+// rotate continues a change of the BMC's password. settled reports whether the password of
+// seen.target is valid and the BMC answers.
 func (r *Reconciler) rotate(ctx context.Context, host *infrav1.IngotHost, seen *observation, secret *corev1.Secret, known bmcState) (_ bmcState, settled bool, _ error) {
-	r.unwatch(keyOf(host)) // a stream that breaks would log in with a password that is not valid any more
+	r.unwatch(keyOf(host)) // a broken stream would log in with the old password
 	outcome, err := r.rotator(rotationBMC{r, host, seen, &known}).Rotate(ctx, rotation.View{
 		Host: host, Secret: secret, Target: &seen.target, Seen: &seen.Observation, Memory: &known.rotation,
 	})

@@ -12,10 +12,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// testDual: on a network with IPv6 an address of each kind is recorded before the host
-// is switched on; in mode Proxy, or where there is no IPv4, the IPv6 one alone; and where there is none, people are
-// told and the host stays off.
-func testDual(t *testing.T, on *ground) {
+// testDualStackAddresses: a host gets all addresses of its network before it is powered on. Without
+// a free IPv6 address it stays off, and its condition shows why.
+func testDualStackAddresses(t *testing.T, on *testEnv) {
 	ipv4 := infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24", Range: infrav1.AddressRange{Start: "198.51.100.20", End: "198.51.100.20"}}
 	proxy := infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"}
 	stateful := &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateful, Subnet: "2001:db8::/64", Range: infrav1.IPv6Range{Start: "2001:db8::20", End: "2001:db8::20"}}
@@ -34,7 +33,7 @@ func testDual(t *testing.T, on *ground) {
 		"full":      {spec: ipv4, ipv6: full, want4: "198.51.100.20", problem: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			network := y.ns + "-dual"
 			tc.spec.IPv6 = tc.ipv6
 			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: tc.spec})

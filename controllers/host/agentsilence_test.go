@@ -14,14 +14,14 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// A boot server that is down puts no hosts into quarantine, however often they are tried
-// in vain; a host that alone is silent is counted as before. Networks are of all namespaces.
-func testNetworkSilent(t *testing.T, on *ground) {
-	y, far := newYard(t, on), newYard(t, on)
+// testUnresponsiveNetwork: a boot server that is down quarantines no hosts. A single silent host
+// counts as before. Networks span namespaces.
+func testUnresponsiveNetwork(t *testing.T, on *testEnv) {
+	y, far := newFixture(t, on), newFixture(t, on)
 	y.ready("h")
 	y.ready("a")
 	far.ready("b", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns })
-	waits := func(at *yard, name string) {
+	waits := func(at *fixture, name string) {
 		now := metav1.NewTime(y.clock.Now())
 		at.edit(name, func(h *infrav1.IngotHost) {
 			h.Spec.Order = &infrav1.HostOrder{ID: y.NewID(), Kind: infrav1.OrderInspect, Attempt: 1, CreatedAt: now}

@@ -16,13 +16,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// testSameBMCByName: a DNS name that leads to the BMC of another host gets no connection
-// there and makes its own host a duplicate. The host that has the BMC is left alone, and
-// once the name leads elsewhere both are used.
-func testSameBMCByName(t *testing.T, on *ground) {
+// testSameBMCByName: a host whose BMC name resolves to the BMC of another host gets no connection
+// and is a duplicate. Once the name resolves elsewhere, both hosts are used.
+func testSameBMCByName(t *testing.T, on *testEnv) {
 	for name, address := range map[string]string{"an IP address": "redfish://10.77.0.%d", "a name": "redfish://owner-%d.example"} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			n := number()
 			ip := fmt.Sprintf("10.77.0.%d", n%250)
 			at := fmt.Sprintf(address, n%250)
@@ -51,11 +50,10 @@ func testSameBMCByName(t *testing.T, on *ground) {
 	}
 }
 
-// testBMCNotAllowed: after an upgrade the BMC of a host in use may be outside of
-// --bmc-sources. The host stays as it is and says what to do; once the operator allows
-// the address it is asked again.
-func testBMCNotAllowed(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testBMCNotAllowed: a host whose BMC address --bmc-sources no longer allows keeps running and
+// shows the remedy. Ingot uses the BMC again once the operator allows the address.
+func testBMCNotAllowed(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.inUse("h")
 	y.bmc.set(func(f *fakeBMC) { f.power, f.readErr = bmc.PowerOn, &bmc.SourceError{Host: "169.254.0.7"} })
 	for range 4 {

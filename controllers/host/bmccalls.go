@@ -25,15 +25,14 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// do makes calls to a BMC within Timing.BMCCalls.
 func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timing().BMCCalls)
 	defer cancel()
 	return r.BMC.Do(ctx, target, guarded(ctx, target, false, calls))
 }
 
-// readBMC reads power state, health and, at first contact, NICs and identity. It returns
-// what is known after that.
+// readBMC reads power state, health and, at first contact, NICs and identity. It returns the
+// updated state.
 func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, known bmcState) bmcState {
 	firstContact := known.address != seen.target.Address || !known.listed
 	err := r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
@@ -65,7 +64,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	if err != nil {
 		return r.failed(host, known, err, seen.Now)
 	}
-	lags := seen.Now.Before(seen.LastReset.Add(r.Policy.ResetInterval)) // Ingot sends nothing meanwhile
+	lags := seen.Now.Before(seen.LastReset.Add(r.Policy.ResetInterval)) // Ingot sends no power action in this time
 	acks, err := known.acks.seen(seen.Power, known.offProof.Missing(host), lags)
 	known.acks = acks
 	if err != nil {
@@ -76,19 +75,19 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	return known.answered()
 }
 
-// failed notes the failure of calls to a BMC. If the pool let the BMC rest and sent
-// nothing, that is not counted, and the cause is that of the last call.
+// failed records the failure of calls to a BMC. If the pool's circuit breaker was open and
+// nothing was sent, the failure is not counted, and the cause is that of the last call.
 func (r *Reconciler) failed(host *infrav1.IngotHost, known bmcState, err error, now time.Time) bmcState {
 	if errors.Is(err, bmc.ErrUnreachable) || errors.Is(err, bmc.ErrTimeout) || errors.Is(err, bmc.ErrCertificate) {
 		known.unsure = true // the next answer may come from another server's BMC
 	}
-	if errors.Is(err, bmc.ErrUnfinished) { // it answers, and the next try gets further
+	if errors.Is(err, bmc.ErrUnfinished) { // the BMC answers, and the next try gets further
 		known.delay, known.failures = 0, 0
 	}
 	retryAfter := min(bmc.RetryAfter(err), r.timing().BMCBackoffMax)
 	var rests *bmc.RestError
 	if errors.As(err, &rests) {
-		if known.problem == lifecycle.BMCOK { // another host of this BMC found out first
+		if known.problem == lifecycle.BMCOK { // another host of this BMC failed first
 			known = known.failed(problemOf(err), rests.Err.Error(), now, r.timing())
 			known.failures = rests.Failures
 		}
@@ -107,7 +106,6 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known bmcState, err error, 
 	return known
 }
 
-// setBMC takes over what is known of the BMC.
 func (o *observation) setBMC(host *infrav1.IngotHost, known bmcState) {
 	o.known = known
 	o.BMC, o.BMCMessage, o.RetryAt = known.problem, known.message, known.retryAt
@@ -119,7 +117,7 @@ func (o *observation) setBMC(host *infrav1.IngotHost, known bmcState) {
 		return
 	}
 	o.KnownMACs = known.macs
-	o.BootMACMissing = known.misses(host.Spec.BootMACAddress)
+	o.BootMACMissing = known.lacksNIC(host.Spec.BootMACAddress)
 	if o.hardware != nil {
 		system := o.hardware.Spec.System
 		inspected := inventory.SystemIdentity{UUID: system.UUID, SerialNumber: system.SerialNumber}
@@ -127,8 +125,7 @@ func (o *observation) setBMC(host *infrav1.IngotHost, known bmcState) {
 	}
 }
 
-// problemOf classes an error of the BMC, so that each class gets its own condition and
-// remedy.
+// problemOf classifies an error of the BMC: each class has its own condition and remedy.
 func problemOf(err error) lifecycle.BMCProblem {
 	var ignored ignoredError
 	if errors.As(err, &ignored) {
@@ -164,8 +161,8 @@ func problemOf(err error) lifecycle.BMCProblem {
 	return lifecycle.BMCError
 }
 
-// pin trusts the certificate that the BMC presents at its first use. Of two errors the
-// first is the BMC's.
+// pin trusts the certificate that the BMC presents at its first use. refused is an error of
+// the BMC.
 func (r *Reconciler) pin(ctx context.Context, host *infrav1.IngotHost, seen *observation) (refused, _ error) {
 	if err := r.mustNotBePaused(ctx, host); err != nil {
 		return nil, err
@@ -181,40 +178,39 @@ func (r *Reconciler) finder() *bmccredentials.Finder {
 	return &bmccredentials.Finder{Client: r.Client, Live: r.Live, Fingerprint: r.Fingerprint, Note: r.recordNormal, Turn: r.timing().BMCCalls}
 }
 
-// forgive has the pool try a BMC at once, with a password that it refused before: the cause
-// may have been fixed at the BMC, where Ingot does not see it.
+// forgive lets the pool retry a BMC at once with a password that the BMC rejected before: the
+// operator may have fixed the cause at the BMC.
 func (r *Reconciler) forgive(target bmc.Target) {
 	if pool, can := r.BMC.(interface{ Forgive(bmc.Target) }); can {
 		pool.Forgive(target)
 	}
 }
 
-// poolClosed reports whether the BMC sessions were closed, which comes before controllers
-// learn that the manager stops: then a failed call says nothing about the host.
+// poolClosed reports whether the BMC sessions were closed. This happens before the context of
+// controllers ends, so a failed call is not the host's failure.
 func (r *Reconciler) poolClosed() bool {
 	pool, can := r.BMC.(interface{ Closed() bool })
 	return can && pool.Closed()
 }
 
-// takenError refuses a connection to the BMC of another host: nothing was sent.
+// takenError rejects a connection to the BMC of another host. Nothing was sent.
 type takenError struct{ by string }
 
-// Error implements error.
 func (e *takenError) Error() string {
-	return "spec.bmc.address leads to the BMC of " + e.by + "; correct the address, or the name's address in DNS"
+	return "spec.bmc.address points to the BMC of " + e.by + "; correct the address or its DNS record"
 }
 
 // Is makes errors.Is(err, bmc.ErrAddress) true.
 func (*takenError) Is(target error) bool { return target == bmc.ErrAddress }
 
-// connecting returns a callback for new connections: it remembers where the BMC of the host
-// is, and refuses the connection if another host has that BMC.
+// connecting returns a callback for new connections. It records the resolved BMC address and
+// rejects the connection if another host has that BMC.
 func (r *Reconciler) connecting(ctx context.Context, host *infrav1.IngotHost) func(string, netip.AddrPort) error {
 	written, err := bmcaddress.Parse(host.Spec.BMC.Address)
 	if err != nil {
-		return nil // the dialer reports what is wrong with it
+		return nil // the dialer reports the error
 	}
-	// A kept session may connect again while a later reconcile changes the host.
+	// A pooled session may reconnect while a later reconcile changes the host.
 	host = &infrav1.IngotHost{ObjectMeta: *host.ObjectMeta.DeepCopy(), Spec: host.Spec}
 	return func(_ string, to netip.AddrPort) error {
 		resolved := written
@@ -239,12 +235,10 @@ func (r *Reconciler) connecting(ctx context.Context, host *infrav1.IngotHost) fu
 	}
 }
 
-// errOtherServer: nothing was sent, and the next reconcile reads everything again. It is an
-// ErrBusy because that is what the caller does about it: the BMC did nothing, and is asked
-// again soon.
-var errOtherServer = fmt.Errorf("%w: with a new session it shows another server than before; that is looked at first", bmc.ErrBusy)
+// errOtherServer means that a new session found another server. Nothing was sent. It wraps
+// ErrBusy because the reaction is the same: read the BMC again soon.
+var errOtherServer = fmt.Errorf("%w: the BMC reports another server than before; Ingot reads it again first", bmc.ErrBusy)
 
-// sessionOf is the number of the connection's session; 0: it has none.
 func sessionOf(conn bmc.Conn) uint64 {
 	if sessioned, can := conn.(bmc.Sessioned); can {
 		return sessioned.Session()
@@ -256,9 +250,9 @@ func identityOf(id bmc.Identity) inventory.SystemIdentity {
 	return inventory.SystemIdentity{UUID: id.UUID, SerialNumber: id.Serial}
 }
 
-// isServer reports whether the BMC still reports the identity that it reported before. It is
-// true for a BMC that cannot report any, and for one that reports nothing before its
-// password was changed: it accepts nothing else either.
+// isServer reports whether the BMC still reports the same identity. It returns true for a BMC
+// that cannot report any, and for one that requires a new password first: that BMC accepts
+// no other call either.
 func isServer(ctx context.Context, conn bmc.Conn, before inventory.SystemIdentity) (bool, error) {
 	now, err := conn.Identity(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrPasswordChange) {
@@ -267,9 +261,9 @@ func isServer(ctx context.Context, conn bmc.Conn, before inventory.SystemIdentit
 	return identityOf(now) == before, err
 }
 
-// withIdentityChecked asks whose BMC this is, with a new session and after it was away. Its
-// NICs are read again only if it is another server's: a slow BMC may answer each request in
-// time, but not that many. A BMC without an identity is known by its NICs alone.
+// withIdentityChecked reads the server's identity in a new session and after the BMC was
+// unreachable. It requests a new list of NICs only for another server: a slow BMC may answer
+// each request in time, but not that many. A BMC without an identity is known by its NICs.
 func (s bmcState) withIdentityChecked(ctx context.Context, conn bmc.Conn) (bmcState, error) {
 	session := sessionOf(conn)
 	if !s.unsure && session == s.session {
@@ -286,17 +280,16 @@ func (s bmcState) withIdentityChecked(ctx context.Context, conn bmc.Conn) (bmcSt
 	return s, nil
 }
 
-// relistAfter is how often a BMC is asked again for its NICs while the boot MAC address is
-// not among them.
+// relistAfter is the interval at which Ingot lists the NICs again while the boot MAC address
+// is not among them.
 const relistAfter = 10 * time.Minute
 
-// withMissingNICSought lists the NICs again if the boot MAC address is not among them: a
-// card may have been added, and many BMCs list one only after the server was on with it. If
-// that fails or returns none, the old list stays: one incomplete answer does not prove that
-// the server is the right one. The list of another server counts only after that server
-// was looked at (I8).
+// withMissingNICSought lists the NICs again if the boot MAC address is not among them: many
+// BMCs list a new card only after the server was on with it. If the list fails or is empty,
+// the old one stays: an incomplete answer does not prove that this is the right server. The
+// list of another server requires a full read of that server first (I8).
 func (s bmcState) withMissingNICSought(ctx context.Context, conn bmc.Conn, mac string, now time.Time) bmcState {
-	if !s.misses(mac) || mac == s.sought && now.Before(s.soughtAt.Add(relistAfter)) {
+	if !s.lacksNIC(mac) || mac == s.sought && now.Before(s.soughtAt.Add(relistAfter)) {
 		return s
 	}
 	s.sought, s.soughtAt = mac, now
@@ -313,23 +306,22 @@ func (s bmcState) withMissingNICSought(ctx context.Context, conn bmc.Conn, mac s
 	return s
 }
 
-// identityGuard checks whose BMC it is before anything is sent in another session than the
-// one in which the server was seen. A BMC may be swapped for another server's between two
-// polls, and no call would fail; but the other BMC does not know our session
-// (docs/decisions/0143).
+// identityGuard checks the server's identity before the first call in a new session. A BMC
+// may be replaced by another server's between two polls without any call failing, but the
+// other BMC does not accept the old session.
 type identityGuard struct {
 	target  bmc.Target
 	session uint64
 	check   func(ctx context.Context, conn bmc.Conn) error
-	// onOther is called if it is another server. Calls next to the reconcile do not call it:
-	// they leave the reconcile's view alone.
+	// onOther is called if the identity differs. Background calls do not call it, since the
+	// reconcile's view is not theirs to change.
 	onOther func()
 }
 
 type identityGuardKey struct{}
 
-// withIdentityGuard guards the calls that execute a decision, including those that continue
-// next to the reconcile with the values of its context.
+// withIdentityGuard guards the calls that execute a decision, including background calls that
+// inherit the values of the context.
 func (r *Reconciler) withIdentityGuard(ctx context.Context, host *infrav1.IngotHost, seen *observation) context.Context {
 	if host.Spec.BMC == nil {
 		return ctx
@@ -349,8 +341,8 @@ func (r *Reconciler) withIdentityGuard(ctx context.Context, host *infrav1.IngotH
 	})
 }
 
-// guarded adds the guard of the context to calls, if it is for this target. background:
-// the calls run next to the reconcile.
+// guarded adds the guard of the context to calls, if it is for this target. background is set
+// for calls that run in parallel to the reconcile.
 func guarded(ctx context.Context, target bmc.Target, background bool, calls func(context.Context, bmc.Conn) error) func(context.Context, bmc.Conn) error {
 	guard, ok := ctx.Value(identityGuardKey{}).(identityGuard)
 	if !ok || guard.target.Address != target.Address {
@@ -373,28 +365,27 @@ func guarded(ctx context.Context, target bmc.Target, background bool, calls func
 	}
 }
 
-// accessKey is a digest of all that decides whether Ingot can talk to a BMC: spec.bmc, the
-// version of the credentials and CA, and the retry annotation. Claim, record and order are
-// not part of it: that a machine claims a host does not repair its BMC.
+// accessKey is a digest of the settings that decide whether Ingot can reach a BMC: spec.bmc,
+// the version of the credentials and CA, and the retry annotation. Claim, record and order
+// are not part of it: a new claim does not repair a BMC.
 func accessKey(host *infrav1.IngotHost, version string) string {
 	text, err := json.Marshal(host.Spec.BMC)
-	if err != nil { // it came as JSON
+	if err != nil { // never for an object from the API server
 		text = []byte(err.Error())
 	}
 	retry := host.Annotations[infrav1.RetryBMCAnnotation]
 	if _, err := inventory.ParseCommand(infrav1.RetryBMCAnnotation, retry); err != nil {
-		retry = "" // no command (I24)
+		retry = "" // I24
 	}
 	sum := sha256.Sum256(append(text, version+"\x00"+retry...))
 	return hex.EncodeToString(sum[:])
 }
 
-// retryHint is how long a BMC asks to be left alone, in the text of an error.
+// retryHint matches the requested wait in the text of a bmc error.
 var retryHint = regexp.MustCompile(`: retry after [0-9.hmsµn]+`)
 
-// stable removes from an error's text the local port of a connection
-// ("10.0.0.1:40312->10.0.0.9:443") and how long the BMC asks to wait: the same failure then
-// has the same text, and costs no write.
+// stable removes the local port of a connection ("10.0.0.1:40312->10.0.0.9:443") and the
+// requested wait from an error's text. The same failure then costs no status write.
 func stable(text string) string {
 	text = retryHint.ReplaceAllString(text, "")
 	words := strings.Split(text, " ")
@@ -406,21 +397,21 @@ func stable(text string) string {
 	return strings.Join(words, " ")
 }
 
-// ignoredError is of a BMC that answers but does not switch the server: a remediation
-// treats it differently from a BMC that does not answer.
+// ignoredError is the error of a BMC that answers but does not carry out power actions. A
+// remediation treats such a BMC differently from one that does not answer.
 type ignoredError struct{ error }
 
 func (e ignoredError) Unwrap() error { return e.error }
 
-// noAnswerError is of a BMC that answers reads but not power actions: Ingot cannot tell
-// whether it switches the server.
+// noAnswerError is the error of a BMC that answers reads but not power actions: the outcome of
+// the actions is unknown.
 type noAnswerError string
 
 func (e noAnswerError) Error() string { return string(e) }
 func (noAnswerError) Unwrap() error   { return bmc.ErrUnknownOutcome }
 
-// powerError classes the error of a power action that the BMC answered. A boot of the agent
-// asks more of the BMC than the switch.
+// powerError returns the error of a power action that the BMC rejected as an ignoredError. A
+// boot of the agent is excluded: it needs more than a power action.
 func powerError(step lifecycle.Step, err error) error {
 	var rests *bmc.RestError
 	_, boots := step.(lifecycle.BootAgent)

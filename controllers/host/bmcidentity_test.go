@@ -17,9 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// What is sent by a session that was opened since the server was seen reaches the same
-// server or none: a call of the worker, and one that goes on beside it with what the
-// worker's context held.
+// Calls in a new session reach the same server or none, from the worker and from background calls.
 func TestIdentityGuard(t *testing.T) {
 	server, other := bmc.Identity{UUID: "u-1", Serial: "A1"}, bmc.Identity{UUID: "u-2", Serial: "B2"}
 	send := func(ctx context.Context, conn bmc.Conn) error { return conn.SetPower(ctx, bmc.ActionForceOff) }
@@ -27,7 +25,7 @@ func TestIdentityGuard(t *testing.T) {
 		"worker": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
 			return firmwareBMC{r}.Do(ctx, target, send)
 		},
-		"beside": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
+		"in the background": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
 			return firmwareBMC{r}.DoWithin(ctx, target, time.Minute, send)
 		},
 	}
@@ -60,17 +58,16 @@ func TestIdentityGuard(t *testing.T) {
 				if r.memory.bmcOf(host).listed != tc.sent {
 					t.Error("another server is not looked at, or ours is looked at once more")
 				}
-				if name == "beside" && !seen.known.listed {
-					t.Error("what goes on beside the worker writes into its view")
+				if name == "in the background" && !seen.known.listed {
+					t.Error("a background call writes into the reconcile's view")
 				}
 			})
 		}
 	}
 }
 
-// The list by which a server was held for another's is replaced only by one of the same
-// server that lists something (I8).
-func TestMissingNICIsSoughtAgain(t *testing.T) {
+// The NIC list is replaced only by a non-empty list of the same server (I8).
+func TestMissingNICIsListedAgain(t *testing.T) {
 	server, other := bmc.Identity{UUID: "u-1", Serial: "A1"}, bmc.Identity{UUID: "u-2", Serial: "B2"}
 	now := time.Unix(10_000, 0)
 	before := bmcState{
@@ -86,7 +83,7 @@ func TestMissingNICIsSoughtAgain(t *testing.T) {
 		// soon: the next poll asks on.
 		soon bool
 	}{
-		"has not told all":       {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: bmc.ErrUnfinished}, asked: 1, listed: true, macs: before.macs, soon: true},
+		"lists a part":           {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: bmc.ErrUnfinished}, asked: 1, listed: true, macs: before.macs, soon: true},
 		"lists it now":           {metal: identified{fakeBMC: &fakeBMC{macs: []string{"52:54:00:00:00:01"}}, identity: server}, asked: 1, listed: true, macs: []string{"52:54:00:00:00:01"}},
 		"lists none for once":    {metal: identified{fakeBMC: &fakeBMC{}, identity: server}, asked: 1, listed: true, macs: before.macs},
 		"is too slow":            {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: bmc.ErrTimeout}, asked: 1, listed: true, macs: before.macs},

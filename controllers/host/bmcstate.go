@@ -5,8 +5,10 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,38 +24,36 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// hostMemory is everything that the reconciler remembers between two reconciles. A restart
-// of the manager loses all of it, which is safe: what must survive is in the spec of the
-// IngotHost. An entry begins with the first reconcile of a host and ends with forget. The
-// zero value is ready, and safe for concurrent use.
+// hostMemory is everything that the reconciler remembers between two reconciles. Losing it in
+// a restart is safe: state that must survive is in the spec of the IngotHost. An entry
+// exists from the first reconcile of a host until forget. The zero value is ready to use and
+// safe for concurrent use.
 type hostMemory struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]*hostState
-	// bySystem has the hosts by the system of a BMC that the address in their spec led to.
+	// bySystem has the hosts by the key of the system that their BMC address resolved to.
 	bySystem map[string]map[types.NamespacedName]bool
 
-	// agentContact is when an agent was last heard on each IngotNetwork. After a restart
-	// nothing is concluded from silence for one agent deadline (lifecycle.SilenceDue).
+	// agentContact is the time of the last agent contact on each IngotNetwork. After a
+	// restart, silence has no consequences for one agent deadline (lifecycle.SilenceDue).
 	agentContact map[string]time.Time
 	clock        clockStart
 
-	// jobs are the firmware images that are read and pushed. A restart ends them: images
-	// are read again, and spec.record shows that a push was cut off.
+	// jobs are the firmware images that are downloaded and uploaded. A restart cancels them:
+	// images are downloaded again, and spec.record shows that an upload was interrupted.
 	jobs firmware.Works
 }
 
-// hostState is what is remembered of one host.
 type hostState struct {
-	// uid is of the object: a host that was deleted and created again starts with nothing.
+	// uid is the object's: a host that was deleted and created again starts without memory.
 	uid types.UID
-	// generation is the last one that was seen, to notice that the API server was restored
-	// under a running manager. After a restart, Continuity notices it.
+	// generation is the last one seen, to notice that the API server was restored while the
+	// manager ran. Continuity notices a restore across a restart.
 	generation int64
-	// resolved is where spec.bmc.address led when it was last connected to. After a restart
-	// the next connection fills it, before anything is sent.
+	// resolved is the BMC address of the last connection. After a restart the next connection
+	// sets it before anything is sent.
 	resolved resolvedBMC
-	// rule and reason are of the decision that was logged last. After a restart it is
-	// logged once more.
+	// rule and reason are those of the decision that was logged last. A restart logs it again.
 	rule, reason string
 	bmc          bmcState
 }
@@ -79,29 +79,27 @@ func (m *hostMemory) entry(host *infrav1.IngotHost) *hostState {
 	return state
 }
 
-// wentBack notes the host's generation, and reports whether it is lower than the last one:
-// a generation only goes back when the object is restored from a backup.
-func (m *hostMemory) wentBack(host *infrav1.IngotHost) bool {
+// isRestored stores the host's generation and reports whether it is lower than the last one,
+// which happens only if the object was restored from a backup.
+func (m *hostMemory) isRestored(host *infrav1.IngotHost) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state := m.entry(host)
-	back := host.Generation < state.generation
+	restored := host.Generation < state.generation
 	state.generation = host.Generation
-	return back
+	return restored
 }
 
-// isNews notes the rule and reason of a decision, and reports whether they differ from the
-// last ones.
-func (m *hostMemory) isNews(host *infrav1.IngotHost, decision lifecycle.Decision) bool {
+// isNewDecision stores the rule and reason of a decision and reports whether they changed.
+func (m *hostMemory) isNewDecision(host *infrav1.IngotHost, decision lifecycle.Decision) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state := m.entry(host)
-	news := state.rule != decision.Rule || state.reason != decision.Reason
+	isNew := state.rule != decision.Rule || state.reason != decision.Reason
 	state.rule, state.reason = decision.Rule, decision.Reason
-	return news
+	return isNew
 }
 
-// bmcOf returns a copy of what is known of the host's BMC.
 func (m *hostMemory) bmcOf(host *infrav1.IngotHost) bmcState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +112,8 @@ func (m *hostMemory) keepBMC(host *infrav1.IngotHost, known bmcState) {
 	m.entry(host).bmc = known
 }
 
-// changeBMC changes what is known of a BMC, unless the host was forgotten. It is for
-// callers next to the reconcile that may hold a copy.
+// changeBMC changes the state of a BMC in place, unless the host was forgotten. Callers that
+// run in parallel to a reconcile must not store a copy.
 func (m *hostMemory) changeBMC(host types.NamespacedName, change func(*bmcState)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,8 +122,8 @@ func (m *hostMemory) changeBMC(host types.NamespacedName, change func(*bmcState)
 	}
 }
 
-// keepResolved notes where the name of the host's BMC led, unless the host was forgotten: a
-// kept session may connect later.
+// keepResolved stores the resolved address of the host's BMC, unless the host was forgotten:
+// a pooled session may connect later.
 func (m *hostMemory) keepResolved(host *infrav1.IngotHost, to bmcaddress.Address) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +137,7 @@ func (m *hostMemory) keepResolved(host *infrav1.IngotHost, to bmcaddress.Address
 	}
 }
 
-// dropResolved forgets where the host's BMC was. The lock is held.
+// dropResolved forgets the resolved address of the host's BMC. The lock is held.
 func (m *hostMemory) dropResolved(host types.NamespacedName) {
 	state := m.hosts[host]
 	if state == nil || state.resolved.written == "" {
@@ -153,8 +151,8 @@ func (m *hostMemory) dropResolved(host types.NamespacedName) {
 	state.resolved = resolvedBMC{}
 }
 
-// resolvedOf returns where the host's BMC is: where its name led, or the IP address in its
-// spec. False: Ingot has not connected to the name yet.
+// resolvedOf returns the IP address of the host's BMC: the resolved one or the one in the
+// spec. It returns false if Ingot has not connected to the name yet.
 func (m *hostMemory) resolvedOf(host *infrav1.IngotHost) (bmcaddress.Address, bool) {
 	if host.Spec.BMC == nil {
 		return bmcaddress.Address{}, false
@@ -174,20 +172,13 @@ func (m *hostMemory) resolvedOf(host *infrav1.IngotHost) (bmcaddress.Address, bo
 	return address, err == nil
 }
 
-// resolvedTo lists the hosts, except one, whose BMC addresses led to a system.
+// resolvedTo lists the hosts, except one, whose BMC addresses resolved to a system.
 func (m *hostMemory) resolvedTo(system string, except types.NamespacedName) []types.NamespacedName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var hosts []types.NamespacedName
-	for host := range m.bySystem[system] {
-		if host != except {
-			hosts = append(hosts, host)
-		}
-	}
-	return hosts
+	return slices.DeleteFunc(slices.Collect(maps.Keys(m.bySystem[system])), func(host types.NamespacedName) bool { return host == except })
 }
 
-// agentHeard notes when an agent was heard on a network.
 func (m *hostMemory) agentHeard(network string, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,22 +190,21 @@ func (m *hostMemory) agentHeard(network string, at time.Time) {
 	}
 }
 
-// lastAgent is when an agent was last heard on a network; zero: not since the start.
 func (m *hostMemory) lastAgent(network string) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.agentContact[network]
 }
 
-// listeningSince is when the reconciler began to look at hosts, by the present clock.
+// listeningSince returns when the reconciler observed its first host, by the present clock.
 func (m *hostMemory) listeningSince(now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.clock.since(now)
 }
 
-// forget removes everything about a host, and ends its firmware push. It returns the address
-// of the BMC; empty: there was no contact.
+// forget removes a host and cancels its firmware upload. It returns the address of the BMC;
+// empty: there was no contact.
 func (m *hostMemory) forget(host types.NamespacedName) (address string) {
 	m.jobs.Cancel(host)
 	m.mu.Lock()
@@ -231,47 +221,43 @@ func keyOf(host *infrav1.IngotHost) types.NamespacedName {
 	return types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
 }
 
-// backoffJitter is how much is added at random to the backoff of a BMC that fails (I13), as a
-// part of it.
+// backoffJitter is the random part added to the backoff of a failing BMC (I13).
 const backoffJitter = 0.5
 
-// bmcState is what is known of a BMC. Each group of fields says what a restart costs. A
-// reconcile works on a copy and keeps it as a whole.
+// bmcState is the state of a BMC. A reconcile works on a copy and stores it as a whole. The
+// comments state the effect of a restart on each group of fields.
 type bmcState struct {
-	// Which server the BMC manages. After a restart it is read again, before any order.
+	// The server that the BMC manages. A restart reads it again before any power action.
 	//
-	// listed: the BMC was asked for its NICs at address; macs are nil if it cannot list them.
+	// listed: the NICs at address were read; macs are nil if the BMC cannot list them.
 	address string
 	listed  bool
 	macs    []string
-	// sought is the boot MAC address that was missing in macs when they were last read for
-	// it, at soughtAt.
+	// sought is the boot MAC address that was missing when macs were last read, at soughtAt.
 	sought   string
 	soughtAt time.Time
-	// identity is as the BMC reports it, read in session; 0: sessions are not told apart.
+	// identity was read in session; session is 0 if the BMC has no sessions.
 	identity inventory.SystemIdentity
 	session  uint64
-	// unsure: the BMC was away since, and may now manage another server.
+	// unsure: the BMC was unreachable since, and may now manage another server.
 	unsure bool
 
-	// Failures and backoff. After a restart the BMC is tried at once, and since is taken
-	// from the condition.
+	// Failures and backoff. A restart retries at once and takes since from the condition.
 	//
-	// key is the accessKey that failures were counted under.
+	// key is the accessKey of the failures.
 	key     string
 	problem lifecycle.BMCProblem
 	message string
-	// delay is 0 while nothing has failed; failures is how many tries in a row failed.
+	// delay is 0 without a failure; failures counts consecutive failed tries.
 	delay    time.Duration
 	retryAt  time.Time
 	failures int
 	since    time.Time
 
-	// What became of actions. After a restart: an ignored order is counted from one again
-	// (acks), a boot gets its time again (boots), the system is asked to shut down for as
-	// long again (softOff), the drive is emptied up to maxEjections times again (ejections),
-	// off is believed one reset interval later (liveOff), and a host that must be proved off
-	// is ordered off again (offProof).
+	// Effects of actions. A restart counts ignored actions (acks), graceful shutdowns
+	// (softOff) and ejections from zero, and gives a boot its full time again (boots). It
+	// believes Off one reset interval later (liveOff), and powers off a host again that must
+	// be proved off (offProof).
 	acks      powerAcks
 	boots     bootAcks
 	softOff   softPowerOff
@@ -279,15 +265,15 @@ type bmcState struct {
 	liveOff   liveOff
 	offProof  lifecycle.OffProof
 
-	// health after a restart is what the status shows.
+	// health is taken from the status after a restart.
 	health healthState
-	// rotation after a restart follows from the Secret and the BMC's answers.
+	// rotation follows from the Secret and the BMC's answers after a restart.
 	rotation rotation.Memory
-	// firmware after a restart is read again.
+	// firmware is read again after a restart.
 	firmware firmware.Memory
 }
 
-// withKey returns the state without the failures of another key.
+// withKey returns the state; if the key differs, without failures and effects of actions.
 func (s bmcState) withKey(key string) bmcState {
 	if s.key == key {
 		return s
@@ -307,8 +293,8 @@ func (s bmcState) failed(problem lifecycle.BMCProblem, message string, now time.
 	return s
 }
 
-// answered forgets all failures except those of power actions, which only the next action
-// can end.
+// answered clears all failures except those of power actions, which only a successful action
+// clears.
 func (s bmcState) answered() bmcState {
 	s.problem, s.message, s.retryAt = lifecycle.BMCOK, "", time.Time{}
 	if !s.acks.pending() {
@@ -320,13 +306,12 @@ func (s bmcState) answered() bmcState {
 	return s
 }
 
-// misses reports whether the BMC lists NICs, and none has the MAC address.
-func (s bmcState) misses(mac string) bool {
+func (s bmcState) lacksNIC(mac string) bool {
 	return len(s.macs) > 0 && !slices.Contains(s.macs, mac)
 }
 
-// softPowerOff is when a BMC refused for the first and the last time to ask the system to
-// shut down. Zero: it has not refused.
+// softPowerOff holds the times of a BMC's first and last rejection of a graceful shutdown.
+// Zero: none.
 type softPowerOff struct {
 	first, last time.Time
 }
@@ -339,23 +324,23 @@ func (s softPowerOff) refused(now time.Time) softPowerOff {
 	return s
 }
 
-// lasted reports whether the BMC refused for that long, the last try included: a BMC that
-// was away all the time is asked once more when it is back.
+// lasted reports whether rejections span at least limit. The last try counts: a BMC that was
+// unreachable in between gets one more request when it is back.
 func (s softPowerOff) lasted(limit time.Duration) bool {
 	return !s.first.IsZero() && s.last.Sub(s.first) >= limit
 }
 
-// liveOff is when a BMC first reported off for a host whose live system was started. Zero:
-// it has not.
+// liveOff is since when a BMC reports Off for a host whose live system was started. Zero: the
+// BMC does not.
 type liveOff struct {
-	// order of the live system.
+	// order is the ID of the live system's order.
 	order string
 	since time.Time
 }
 
-// seen takes in the power state. Off is unsure until the BMC has reported it for the given
-// time: status.power may be from before the boot, and one wrong answer must not end a live
-// system. An unknown state changes nothing.
+// seen updates liveOff with the power state. Off is unsure until the BMC has reported it for
+// atLeast: status.power may be from before the boot, and one wrong answer must not end a live
+// system. An unknown state has no effect.
 func (o liveOff) seen(order *infrav1.HostOrder, power infrav1.PowerState, now time.Time, atLeast time.Duration) (_ liveOff, unsure bool) {
 	switch {
 	case order == nil || order.LiveStartedAt.IsZero() || power == infrav1.PowerStateOn:
@@ -368,22 +353,21 @@ func (o liveOff) seen(order *infrav1.HostOrder, power infrav1.PowerState, now ti
 	return o, now.Before(o.since.Add(atLeast))
 }
 
-// bootAcks is since when the BMC accepts the boots of the agent for an order. Zero: it has
-// accepted none, or refused the last one.
+// bootAcks is since when the BMC accepts boots of the agent for an order. Zero: the BMC has
+// accepted none, or rejected the last one.
 type bootAcks struct {
 	order string
 	since time.Time
 }
 
-// took notes that the BMC accepted a step, or may have (I17).
-func (b bootAcks) took(order *infrav1.HostOrder, step lifecycle.Step, now time.Time) bootAcks {
+// accepted records that the BMC accepted a step, or may have (I17).
+func (b bootAcks) accepted(order *infrav1.HostOrder, step lifecycle.Step, now time.Time) bootAcks {
 	if _, boots := step.(lifecycle.BootAgent); !boots || order == nil || b.order == order.ID {
 		return b
 	}
 	return bootAcks{order: order.ID, since: now}
 }
 
-// refused notes that the BMC did not accept a step.
 func (b bootAcks) refused(step lifecycle.Step) bootAcks {
 	if _, boots := step.(lifecycle.BootAgent); boots {
 		return bootAcks{}
@@ -391,7 +375,7 @@ func (b bootAcks) refused(step lifecycle.Step) bootAcks {
 	return b
 }
 
-// of is since when the BMC accepts the boots for this order; zero: it does not.
+// of returns since when the BMC accepts boots for this order; zero: never.
 func (b bootAcks) of(order *infrav1.HostOrder) time.Time {
 	if order == nil || b.order != order.ID {
 		return time.Time{}
@@ -399,31 +383,27 @@ func (b bootAcks) of(order *infrav1.HostOrder) time.Time {
 	return b.since
 }
 
-// maxIgnored is how many power actions in a row a BMC may accept while it reports the same
-// power state. After that it counts as failing: its condition shows it, and it is tried at
-// growing intervals (I13).
+// maxIgnored is the number of consecutive power actions without effect after which a BMC
+// counts as failing: its condition shows it, and retries back off (I13).
 const maxIgnored = 3
 
-// powerAcks counts power actions after which the reported power state has not changed. Zero:
-// there are none.
+// powerAcks counts power actions that did not change the reported power state. Zero: none.
 type powerAcks struct {
 	want infrav1.PowerState
-	// n is how many in a row the BMC accepted or did not answer. One that it refused starts
-	// a new row.
+	// n counts consecutive actions that the BMC accepted or did not answer. A rejected
+	// action resets it.
 	n int
-	// proves: the BMC refused or did not answer the last action, which was to support the
-	// state that it reported before (lifecycle.OffProof). The same report proves nothing.
+	// proves: the last action was to confirm the reported state (lifecycle.OffProof), and
+	// the BMC rejected or did not answer it. The same report confirms nothing.
 	proves bool
-	// problem and message are how the actions failed; BMCOK: not yet. Only an action that
-	// has its effect ends them, not an answer to a read.
+	// problem and message are the failure of the actions; BMCOK: none yet. Only an action
+	// with an effect clears them, not the answer to a read.
 	problem lifecycle.BMCProblem
 	message string
 }
 
-// pending reports whether an action was sent and none is known to have had its effect.
 func (a powerAcks) pending() bool { return a.want != "" }
 
-// failedAs remembers how the state says that the actions failed.
 func (a powerAcks) failedAs(s bmcState) powerAcks {
 	if a.pending() {
 		a.problem, a.message = s.problem, s.message
@@ -431,22 +411,22 @@ func (a powerAcks) failedAs(s bmcState) powerAcks {
 	return a
 }
 
-// refused counts an action that the BMC did not accept while it reported shown.
+// refused records an action that the BMC rejected while it reported shown.
 func (a powerAcks) refused(step lifecycle.Step, shown infrav1.PowerState) powerAcks {
 	a = a.sent(step).unanswered(shown)
 	a.n = 0
 	return a
 }
 
-// unanswered notes that the last action got no answer while the BMC reported shown. The BMC
-// may have accepted it (I17), but the same report does not show it.
+// unanswered records that the BMC, which reported shown, did not answer the last action. The
+// BMC may have accepted it (I17), but the same report does not confirm it.
 func (a powerAcks) unanswered(shown infrav1.PowerState) powerAcks {
 	a.proves = a.pending() && shown == a.want
 	return a
 }
 
-// sent counts one more action. The operating system may ignore a soft power-off or a
-// restart, which says nothing about the BMC.
+// sent counts one more action, except a graceful power-off and a restart: the operating system
+// may ignore those, which is not the BMC's fault.
 func (a powerAcks) sent(step lifecycle.Step) powerAcks {
 	want := infrav1.PowerState("")
 	switch step := step.(type) {
@@ -468,10 +448,10 @@ func (a powerAcks) sent(step lifecycle.Step) powerAcks {
 	return a
 }
 
-// seen compares with the reported power state. After its error one more action is sent
-// before the next error, since a repaired BMC does not report its repair. unproven: the
-// BMC's report alone that the host is off is not enough. lags: the BMC may still report the
-// state before the last action, so only the wanted state counts.
+// seen compares the pending actions with the reported power state. After an error, one more
+// action is sent before the next error, since a repaired BMC does not announce its repair.
+// unproven: a report of Off alone is not enough. lags: the BMC may still report the state
+// before the last action, so only the wanted state counts.
 func (a powerAcks) seen(shown infrav1.PowerState, unproven, lags bool) (powerAcks, error) {
 	switch {
 	case !a.pending() || shown == a.want && !(a.proves && unproven):
@@ -480,8 +460,9 @@ func (a powerAcks) seen(shown infrav1.PowerState, unproven, lags bool) (powerAck
 		return a, nil
 	}
 	a.n = maxIgnored - 1
-	if shown == a.want { // one accepted action would have proved it
-		return a, noAnswerError(fmt.Sprintf("it gave no answer to %d orders in a row to switch the server %s", maxIgnored, a.want))
+	action := "power-" + strings.ToLower(string(a.want))
+	if shown == a.want { // one accepted action would have confirmed it
+		return a, noAnswerError(fmt.Sprintf("the BMC did not answer %d %s requests in a row", maxIgnored, action))
 	}
-	return a, ignoredError{fmt.Errorf("it took %d orders in a row to switch the server %s, and shows it %s", maxIgnored, a.want, shown)}
+	return a, ignoredError{fmt.Errorf("the BMC accepted %d %s requests but still reports %s", maxIgnored, action, shown)}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// I13: delays grow, are capped and jittered, and end with an answer or a correction.
+// I13: delays grow, are capped and jittered, and end with an answer or a corrected spec.
 func TestBackoff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := bmcState{key: "1/a", listed: true, macs: []string{"x"}}
@@ -56,7 +56,6 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// What is remembered ends with the host, and is not taken for another of its name.
 func TestMemoryEndsWithTheHost(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "h", UID: "1"}}
 	var m hostMemory
@@ -99,8 +98,8 @@ func TestProblemOf(t *testing.T) {
 	}
 }
 
-// TestAccessKey: a BMC that fails is left alone through all that a machine does with its
-// host, and asked at once when what it is reached by has changed.
+// The backoff of a BMC survives all changes by a machine, and ends when spec.bmc, credentials or CA
+// change.
 func TestAccessKey(t *testing.T) {
 	now := time.Now()
 	for name, tc := range map[string]struct {
@@ -136,8 +135,7 @@ func TestAccessKey(t *testing.T) {
 	}
 }
 
-// A BMC that says off of a live system is believed once it says so again a while later,
-// however often it is asked in between.
+// Off of a live system counts only after the BMC has reported it for the reset interval.
 func TestLiveOff(t *testing.T) {
 	const on, isOff, unknown = infrav1.PowerStateOn, infrav1.PowerStateOff, infrav1.PowerStateUnknown
 	type reading struct {

@@ -93,10 +93,10 @@ func (f *fakeBMC) SetSecureBoot(_ context.Context, enabled bool) error {
 	return nil
 }
 
-// newBootYard is a yard that knows a boot server, with a host of a boot method.
-func newBootYard(t *testing.T, on *ground, change func(*infrav1.IngotHost)) *yard {
+// newBootFixture returns a fixture with a boot server and a host.
+func newBootFixture(t *testing.T, on *testEnv, change func(*infrav1.IngotHost)) *fixture {
 	t.Helper()
-	y := newYard(t, on)
+	y := newFixture(t, on)
 	y.Boot = BootServer{URL: "http://192.0.2.1:8880", Ticket: func(h *infrav1.IngotHost) string {
 		return fmt.Sprintf("ticket-%d", h.Spec.Order.Attempt)
 	}}
@@ -105,8 +105,8 @@ func newBootYard(t *testing.T, on *ground, change func(*infrav1.IngotHost)) *yar
 	return y
 }
 
-// untilWrites steps until the BMC is written to, and returns what.
-func (y *yard) untilWrites(name string) string {
+// untilWrites reconciles until the BMC gets a write, and returns the writes.
+func (y *fixture) untilWrites(name string) string {
 	y.t.Helper()
 	for range 15 {
 		y.step(name)
@@ -121,15 +121,15 @@ func (y *yard) untilWrites(name string) string {
 
 func byMedia(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodVirtualMedia }
 
-// noted says whether the record remembers an image in the drive.
-func (y *yard) noted(name string) bool {
+// noted reports whether the record has an inserted image.
+func (y *fixture) noted(name string) bool {
 	r := y.get(name).Spec.Record
 	return r != nil && !r.VirtualMediaAt.IsZero()
 }
 
-func testVirtualMedia(t *testing.T, on *ground) {
+func testVirtualMedia(t *testing.T, on *testEnv) {
 	t.Run("a life", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.bmc.drive.persons = "http://192.0.2.9/rescue.iso"
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
 			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
@@ -153,7 +153,7 @@ func testVirtualMedia(t *testing.T, on *ground) {
 		y.atRest("h")
 	})
 	t.Run("a kill between the drive and the power", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.bmc.writeErr = bmc.ErrBusy
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
 			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
@@ -168,14 +168,14 @@ func testVirtualMedia(t *testing.T, on *ground) {
 		}
 	})
 	t.Run("no answer to the insertion", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.bmc.drive.insertErr, y.bmc.drive.lost = bmc.ErrUnknownOutcome, true
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" {
 			t.Errorf("read back, then %q", got)
 		}
 	})
 	t.Run("no answer to the insertion, and no image in the drive", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.bmc.drive.insertErr = bmc.ErrUnknownOutcome
 		if got := y.untilWrites("h"); got != "insert CD" {
 			t.Errorf("got %q", got)
@@ -183,7 +183,7 @@ func testVirtualMedia(t *testing.T, on *ground) {
 		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
 	})
 	t.Run("an insertion that fails switches nothing on", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.bmc.drive.insertErr = bmc.ErrNotApplied
 		if got := y.untilWrites("h"); got != "insert CD" {
 			t.Errorf("got %q", got)
@@ -191,11 +191,11 @@ func testVirtualMedia(t *testing.T, on *ground) {
 		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
 	})
 	testEjection(t, on)
-	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, on, byMedia, "insert CD, boot CD UEFI") })
+	t.Run("an override that is refused", func(t *testing.T) { testRejectedOverride(t, on, byMedia, "insert CD, boot CD UEFI") })
 	t.Run("no boot server", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.Boot = BootServer{}
-		y.until("h", "told", func(h *infrav1.IngotHost) bool {
+		y.until("h", "shown", func(h *infrav1.IngotHost) bool {
 			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBootServerUnknown
 		})
 		if got := y.bmc.took(); got != "" {
@@ -204,21 +204,21 @@ func testVirtualMedia(t *testing.T, on *ground) {
 	})
 }
 
-// testEjection: a drive that is not emptied holds up nothing for long, and is told of.
-func testEjection(t *testing.T, on *ground) {
-	t.Run("an ejection that the BMC does not know is told, and holds up nothing", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+// A failed ejection is reported and does not block the host for long.
+func testEjection(t *testing.T, on *testEnv) {
+	t.Run("an unsupported ejection is reported and blocks nothing", func(t *testing.T) {
+		y := newBootFixture(t, on, byMedia)
 		y.untilWrites("h")
 		y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, bmc.ErrNotSupported })
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
 		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") {
 			t.Errorf("got %q, remembered: %v", got, y.noted("h"))
 		}
-		y.toldOnce(infrav1.ReasonMediaNotEjected)
+		y.recordedOnce(infrav1.ReasonMediaNotEjected)
 	})
 	for name, err := range map[string]error{"a person has it open": bmc.ErrBusy, "it still shows the image": bmc.ErrNotApplied, "no answer": bmc.ErrUnknownOutcome, "it takes too long": bmc.ErrTimeout} {
 		t.Run("an ejection that fails for good holds up nothing for long: "+name, func(t *testing.T) {
-			y := newBootYard(t, on, byMedia)
+			y := newBootFixture(t, on, byMedia)
 			y.untilWrites("h")
 			y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, err })
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
@@ -231,11 +231,11 @@ func testEjection(t *testing.T, on *ground) {
 			if y.noted("h") {
 				t.Errorf("after %d tries it is not let be", maxEjections)
 			}
-			y.toldOnce(infrav1.ReasonMediaNotEjected)
+			y.recordedOnce(infrav1.ReasonMediaNotEjected)
 		})
 	}
 	t.Run("an ejection that is refused is no order to switch", func(t *testing.T) {
-		y := newBootYard(t, on, byMedia)
+		y := newBootFixture(t, on, byMedia)
 		y.bmc.set(func(f *fakeBMC) { f.writeErr, f.drive.ejectErr = bmc.ErrProtocol, bmc.ErrProtocol })
 		y.untilWrites("h")
 		before := y.memory.bmcOf(y.get("h")).acks
@@ -259,7 +259,7 @@ func testEjection(t *testing.T, on *ground) {
 		"it is a person's, on a share": {"//192.0.2.9/iso/rescue.iso", false},
 	} {
 		t.Run("a drive that is not empty, "+name, func(t *testing.T) {
-			y := newBootYard(t, on, byMedia)
+			y := newBootFixture(t, on, byMedia)
 			y.untilWrites("h")
 			y.bmc.set(func(f *fakeBMC) { f.power, f.drive.shown = bmc.PowerOn, &tc.shown })
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
@@ -268,15 +268,15 @@ func testEjection(t *testing.T, on *ground) {
 				t.Errorf("an image that may be a person's: %s", got)
 			}
 			if tc.told {
-				y.toldOnce(infrav1.ReasonMediaNotEjected)
+				y.recordedOnce(infrav1.ReasonMediaNotEjected)
 			}
 		})
 	}
 }
 
-// testRefusedOverride: a host whose boot the BMC is to name is switched on by no other,
-// says why, and starts once the BMC takes it (decision 0151).
-func testRefusedOverride(t *testing.T, on *ground, method func(*infrav1.IngotHost), want string) {
+// testRejectedOverride: a host whose BMC rejects the boot override stays off, shows why, and boots
+// once the BMC accepts it.
+func testRejectedOverride(t *testing.T, on *testEnv, method func(*infrav1.IngotHost), want string) {
 	for name, tc := range map[string]struct {
 		err    error
 		reason string
@@ -286,7 +286,7 @@ func testRefusedOverride(t *testing.T, on *ground, method func(*infrav1.IngotHos
 		"its answer is lost too": {fmt.Errorf("patch: %w", bmc.ErrUnknownOutcome), infrav1.ReasonBMCError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newBootYard(t, on, method)
+			y := newBootFixture(t, on, method)
 			y.bmc.set(func(f *fakeBMC) { f.overrideErr, f.override = tc.err, bmc.BootOverride{Target: bmc.BootNone} })
 			for range 3 {
 				if got := y.untilWrites("h"); got != want {
@@ -303,18 +303,18 @@ func testRefusedOverride(t *testing.T, on *ground, method func(*infrav1.IngotHos
 	}
 }
 
-func testHTTPBoot(t *testing.T, on *ground) {
+func testHTTPBoot(t *testing.T, on *testEnv) {
 	byHTTP := func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }
 	t.Run("an override that the BMC keeps for every boot", func(t *testing.T) {
-		y := newBootYard(t, on, byHTTP)
+		y := newBootFixture(t, on, byHTTP)
 		y.bmc.set(func(f *fakeBMC) { f.overrideErr = fmt.Errorf("set boot override: %w", bmc.ErrOverrideStays) })
 		if got := y.untilWrites("h"); got != "boot HTTP UEFI, On" {
 			t.Errorf("writes = %q", got)
 		}
-		y.toldOnce(infrav1.ReasonBootOverrideNotApplied)
+		y.recordedOnce(infrav1.ReasonBootOverrideNotApplied)
 	})
 	t.Run("an override that is refused", func(t *testing.T) {
-		testRefusedOverride(t, on, byHTTP, "boot HTTP UEFI, boot HTTP UEFI")
+		testRejectedOverride(t, on, byHTTP, "boot HTTP UEFI, boot HTTP UEFI")
 	})
 	secure := func(h *infrav1.IngotHost) {
 		byHTTP(h)
@@ -328,7 +328,7 @@ func testHTTPBoot(t *testing.T, on *ground) {
 		told   string
 	}{
 		"the BMC takes the address": {byHTTP, nil, "boot HTTP UEFI, On", []string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, ""},
-		"it takes none, and DHCP tells the firmware": {byHTTP, func(f *fakeBMC) { f.drive.noURI = true }, "boot HTTP UEFI, boot HTTP UEFI, On",
+		"no URL in the override: DHCP sends it": {byHTTP, func(f *fakeBMC) { f.drive.noURI = true }, "boot HTTP UEFI, boot HTTP UEFI, On",
 			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi", ""}, ""},
 		"Secure Boot is on": {secure, func(f *fakeBMC) { f.drive.secureKnown, f.drive.secure = true, true }, "boot HTTP UEFI, On",
 			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, ""},
@@ -336,7 +336,7 @@ func testHTTPBoot(t *testing.T, on *ground) {
 			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, infrav1.ReasonSecureBootOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newBootYard(t, on, tc.change)
+			y := newBootFixture(t, on, tc.change)
 			if tc.bmc != nil {
 				y.bmc.set(tc.bmc)
 			}
@@ -351,7 +351,7 @@ func testHTTPBoot(t *testing.T, on *ground) {
 				t.Errorf("addresses %q, want %q", y.bmc.drive.uris, tc.uris)
 			}
 			if tc.told != "" {
-				y.toldOnce(tc.told)
+				y.recordedOnce(tc.told)
 			}
 			if y.noted("h") {
 				t.Error("a drive is remembered that nothing was put into")
@@ -365,9 +365,9 @@ func testHTTPBoot(t *testing.T, on *ground) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newBootYard(t, on, secure)
+			y := newBootFixture(t, on, secure)
 			y.bmc.set(change)
-			y.until("h", "told", func(h *infrav1.IngotHost) bool {
+			y.until("h", "shown", func(h *infrav1.IngotHost) bool {
 				return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBMCUnsupported
 			})
 			if got := y.bmc.took(); got != "" {

@@ -13,8 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Who looks at hosts begins anew when the clock is set: before that agents may have spoken,
-// and their times are by another clock.
+// The start of the observation is reset when the clock is set.
 func TestClockStart(t *testing.T) {
 	day := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -46,20 +45,19 @@ func TestClockStart(t *testing.T) {
 	}
 	var running clockStart
 	if first := running.since(time.Now()); !running.since(time.Now()).Equal(first) {
-		t.Error("a clock that runs as it should begins anew")
+		t.Error("a regular clock restarts the observation")
 	}
 }
 
-// Times that lie ahead, by a clock that was set back, do not hold a host up until the clock
-// comes there.
-func testSetBack(t *testing.T, on *ground) {
+// Times in the future, after the clock was set back, do not delay a host.
+func testClockSetBack(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "standard")
 	now := metav1.NewTime(m.clock.Now().Truncate(time.Second))
 	ahead := metav1.NewTime(now.Add(time.Hour))
 	host := m.get("h")
 	host.Status.LastResetTime, host.Status.SoftPowerOffTime = ahead, ahead
 	host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInspect, StartedAt: now, LastContactTime: ahead}
-	must(m.yard, m.api.Status().Update(m.ctx, host))
+	must(m.fixture, m.api.Status().Update(m.ctx, host))
 
 	if wrote, err := m.Reconciler.correctFutureTimes(m.ctx, host); err != nil || !wrote {
 		t.Fatalf("wrote %t: %v", wrote, err)
@@ -76,7 +74,7 @@ func testSetBack(t *testing.T, on *ground) {
 	ahead = metav1.NewTime(m.clock.Now().Add(time.Hour))
 	host = m.get("h")
 	host.Status.LastResetTime = ahead
-	must(m.yard, m.api.Status().Update(m.ctx, host))
+	must(m.fixture, m.api.Status().Update(m.ctx, host))
 	begun := m.clock.Now()
 	m.lives("available", isAvailable)
 	if took := m.clock.Now().Sub(begun); took > 30*time.Minute {

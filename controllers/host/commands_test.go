@@ -21,13 +21,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// commandAt is the value of a command that was given at that time.
+// commandAt is the value of a command issued at that time.
 func commandAt(at time.Time, arguments ...string) string {
 	return strings.Join(append([]string{at.UTC().Format(time.RFC3339)}, arguments...), ",")
 }
 
-// inUse is a provisioned host that is on.
-func (y *yard) inUse(host string) {
+// inUse creates a provisioned host that is on.
+func (y *fixture) inUse(host string) {
 	y.t.Helper()
 	y.ready(host)
 	y.inspect(host)
@@ -40,8 +40,8 @@ func (y *yard) inUse(host string) {
 	y.until(host, "ready in use", func(h *infrav1.IngotHost) bool { return conditions.IsTrue(h, infrav1.ReadyCondition) })
 }
 
-// owned gives the machine of the host a Machine, and has that deleted: it drains.
-func (y *yard) owned(host string) *clusterv1.Machine {
+// owned gives the machine of the host a Machine that is being deleted and drains.
+func (y *fixture) owned(host string) *clusterv1.Machine {
 	y.t.Helper()
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "m", Finalizers: []string{"example.com/drains"}}}
 	owner.Spec.ClusterName, owner.Spec.Bootstrap.DataSecretName = "c", ptr.To("bootstrap")
@@ -54,13 +54,12 @@ func (y *yard) owned(host string) *clusterv1.Machine {
 	return owner
 }
 
-// A force-release does not lie in wait for the next release of a host, and the host that a
-// person tried it on is as it was.
-func testCommands(t *testing.T, on *ground) {
+// A force-release that has no effect is removed and does not affect a later release.
+func testCommands(t *testing.T, on *testEnv) {
 	force := infrav1.ForceReleaseAnnotation
 	given := func(h *infrav1.IngotHost) bool { _, ok := h.Annotations[force]; return ok }
 	t.Run("in use", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.inUse("h")
 		y.owned("h")
 		before := conditions.Get(y.get("h"), infrav1.ReadyCondition)
@@ -69,19 +68,19 @@ func testCommands(t *testing.T, on *ground) {
 		if given(y.get("h")) {
 			t.Error("the command is still there")
 		}
-		y.toldOnce(infrav1.ReasonCommandDropped)
+		y.recordedOnce(infrav1.ReasonCommandDropped)
 		if diff := cmp.Diff(before, conditions.Get(y.get("h"), infrav1.ReadyCondition)); diff != "" {
 			t.Errorf("Ready changed:\n%s", diff)
 		}
 		y.atRest("h")
 	})
-	for name, deleted := range map[string]func(*yard){
-		"its Machine drains":       func(y *yard) { must(y, y.api.Delete(y.ctx, y.owned("h"))) },
-		"its Machine is gone":      func(y *yard) { y.removed(y.owned("h")) },
-		"its IngotMachine is left": func(y *yard) { y.leaving("h") },
+	for name, deleted := range map[string]func(*fixture){
+		"its Machine drains":       func(y *fixture) { must(y, y.api.Delete(y.ctx, y.owned("h"))) },
+		"its Machine is gone":      func(y *fixture) { y.removed(y.owned("h")) },
+		"its IngotMachine is left": func(y *fixture) { y.leaving("h") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.inUse("h")
 			deleted(y)
 			y.annotate("h", map[string]string{force: commandAt(y.clock.Now(), "by J. Doe")})
@@ -105,10 +104,10 @@ func testCommands(t *testing.T, on *ground) {
 	}
 }
 
-// A command in a repository that is applied again and again is carried out once, and costs no
-// write after that (I24). The event names the user.
-func testCommandsOnce(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// A command that a GitOps tool applies repeatedly is carried out once (I24). The event names the
+// user.
+func testCommandsOnce(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.inUse("h")
 	y.clock.Step(time.Hour)
 	value := commandAt(y.clock.Now(), inventory.RebootForced)
@@ -126,7 +125,7 @@ func testCommandsOnce(t *testing.T, on *ground) {
 	if diff := cmp.Diff(want, y.get("h").Spec.Commands); diff != "" {
 		t.Errorf("remembered (-want +got):\n%s", diff)
 	}
-	y.toldOnce(infrav1.ReasonCommandExecuted)
+	y.recordedOnce(infrav1.ReasonCommandExecuted)
 	y.annotate("h", given) // by the next sync
 	y.atRest("h")
 	if y.get("h").Annotations[infrav1.RebootAnnotation] != value {
@@ -134,16 +133,16 @@ func testCommandsOnce(t *testing.T, on *ground) {
 	}
 }
 
-// removed takes the object away, finalizers or not.
-func (y *yard) removed(owner *clusterv1.Machine) {
+// removed deletes the object with its finalizers.
+func (y *fixture) removed(owner *clusterv1.Machine) {
 	y.t.Helper()
 	owner.Finalizers = nil
 	must(y, y.api.Update(y.ctx, owner))
 	must(y, y.api.Delete(y.ctx, owner))
 }
 
-// leaving has the IngotMachine of the host deleted, which waits for the fence.
-func (y *yard) leaving(host string) {
+// leaving deletes the IngotMachine of the host, which waits for the fence.
+func (y *fixture) leaving(host string) {
 	y.t.Helper()
 	machine := &infrav1.IngotMachine{}
 	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "m-" + host}, machine))
@@ -152,10 +151,9 @@ func (y *yard) leaving(host string) {
 	must(y, y.api.Delete(y.ctx, machine))
 }
 
-// A manager that starts after an outage does not take agents for silent which had nobody
-// to speak to.
-func testOutage(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// After an outage of the manager, agents get their full deadline again.
+func testAgentDeadlineAfterManagerOutage(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.untilBoot("h", infrav1.OrderInspect)
 	y.step("h")

@@ -35,13 +35,13 @@ type fakeNodes struct {
 	asked int
 }
 
-func (f *fakeNodes) Heard(context.Context, *infrav1.IngotHost) (time.Time, error) {
+func (f *fakeNodes) LastReport(context.Context, *infrav1.IngotHost) (time.Time, error) {
 	f.asked++
 	return f.heard, f.err
 }
 
-// TestNoticeRestore: a host that goes back to an earlier generation was restored from a backup,
-// under a manager that runs on. One that was deleted and made again was not.
+// A lower generation means that the API server was restored while the manager ran. A recreated host
+// does not.
 func TestNoticeRestore(t *testing.T) {
 	watch := &fakeContinuity{}
 	r := &Reconciler{Continuity: watch}
@@ -58,8 +58,7 @@ func TestNoticeRestore(t *testing.T) {
 	}
 }
 
-// TestObserveContinuity: a Node is looked for where it decides, and one that cannot be looked
-// for stops nothing.
+// A Node is read only if it matters, and a failure to read it blocks nothing.
 func TestObserveContinuity(t *testing.T) {
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	nodes := &fakeNodes{heard: now}
@@ -88,11 +87,11 @@ func TestObserveContinuity(t *testing.T) {
 	}
 }
 
-// testHeld (I21): a host of a backup is held while its server is on, and boot servers send it
-// to its disk. Once the server is off Ingot goes on, and they give it the agent before the BMC
-// is told to switch it on.
-func testHeld(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testRestoredHostIsHeld (I21): a restored host is held while its server is on, and boot servers
+// send it to its disk. Once it is off, Ingot continues, and boot servers offer the agent before the
+// host is powered on.
+func testRestoredHostIsHeld(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	watch := &fakeContinuity{}
 	y.Continuity = watch
 	y.ready("h")

@@ -15,17 +15,17 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// A host whose firmware is being written is not let go, so that nobody registers the
-// server anew and switches it; when the BMC is done, or a person forces it, it goes.
-func testDeletedDuringUpdate(t *testing.T, on *ground) {
-	for name, end := range map[string]func(*metal){
-		"done": func(m *metal) { m.lab.SetFaults() },
-		"forced": func(m *metal) {
+// The deletion of a host waits for its firmware update, so that nobody registers and power-cycles
+// the server in that time. An operator can force it.
+func testDeletionWaitsForFirmwareUpdate(t *testing.T, on *testEnv) {
+	for name, end := range map[string]func(*simHost){
+		"done": func(m *simHost) { m.lab.SetFaults() },
+		"forced": func(m *simHost) {
 			m.edit("h", func(h *infrav1.IngotHost) {
 				h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: commandAt(m.clock.Now())}
 			})
 		},
-		"the BMC never comes back": func(m *metal) {
+		"the BMC never comes back": func(m *simHost) {
 			m.lab.SetFaults(labbmc.Faults{Drop: true})
 			m.clock.Step(m.Policy.UpdateSilence)
 		},
@@ -38,7 +38,7 @@ func testDeletedDuringUpdate(t *testing.T, on *ground) {
 				return isUpdating(h) && h.Spec.Record.Preparation.Update.State == infrav1.UpdateAccepted
 			})
 			told := len(m.lab.Actions())
-			must(m.yard, m.api.Delete(m.ctx, m.get("h")))
+			must(m.fixture, m.api.Delete(m.ctx, m.get("h")))
 			for range 5 {
 				m.clock.Step(time.Minute)
 				m.tick()
@@ -56,7 +56,7 @@ func testDeletedDuringUpdate(t *testing.T, on *ground) {
 				t.Errorf("never let go: %+v", host.Status.Conditions)
 			}
 			if more := m.lab.Actions()[told:]; len(more) > 0 {
-				t.Errorf("the BMC of a host that was deleted is told %q", more)
+				t.Errorf("the BMC of a deleted host gets %q", more)
 			}
 		})
 	}

@@ -14,9 +14,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What an unknown machine says of itself takes no registered host out of use, by
-// whichever trait; once a person has approved it, it is a twin as any other.
-func testEnrolledTwins(t *testing.T, on *ground) {
+// The self-report of an unknown client takes no registered host out of use. After approval it is an
+// ordinary duplicate.
+func testEnrolledDuplicates(t *testing.T, on *testEnv) {
 	enrolled := func(h *infrav1.IngotHost) {
 		h.Labels, h.Spec.BMC = map[string]string{infrav1.EnrolledLabel: ""}, nil
 	}
@@ -35,7 +35,7 @@ func testEnrolledTwins(t *testing.T, on *ground) {
 		}, facts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 			fake := y.ready("fake", enrolled, tc.fake(real))
 			if tc.facts {
@@ -60,9 +60,8 @@ func testEnrolledTwins(t *testing.T, on *ground) {
 	}
 }
 
-// What clusterctl takes away is no twin, until somebody says that it stays.
-func testMovedTwin(t *testing.T, on *ground) {
-	y := newYard(t, on)
+func testMovedHostIsNoDuplicate(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 	y.ready("moved", func(h *infrav1.IngotHost) {
 		h.Spec.BootMACAddress, h.Annotations = real.Spec.BootMACAddress, map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
@@ -85,7 +84,7 @@ func testMovedTwin(t *testing.T, on *ground) {
 	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonDuplicate)
 }
 
-// One that is in the ledger is a twin, whoever labels it.
+// A host with persistent state is a duplicate whatever its labels.
 func TestLabelHidesNoHostInUse(t *testing.T) {
 	labelled := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{infrav1.EnrolledLabel: ""}}}
@@ -94,8 +93,8 @@ func TestLabelHidesNoHostInUse(t *testing.T) {
 	}
 	registered := &infrav1.IngotHost{}
 	for name, tc := range map[string]struct {
-		host, twin *infrav1.IngotHost
-		want       bool
+		host, duplicate *infrav1.IngotHost
+		want            bool
 	}{
 		"registered":                 {registered, registered, true},
 		"waits for approval":         {registered, labelled(func(*infrav1.IngotHost) {}), false},
@@ -105,7 +104,7 @@ func TestLabelHidesNoHostInUse(t *testing.T) {
 		"seen by one that waits":     {labelled(func(*infrav1.IngotHost) {}), registered, true},
 		"two that wait for approval": {labelled(func(*infrav1.IngotHost) {}), labelled(func(*infrav1.IngotHost) {}), true},
 	} {
-		if got := isDisabledBy(tc.host, tc.twin); got != tc.want {
+		if got := isDisabledBy(tc.host, tc.duplicate); got != tc.want {
 			t.Errorf("%s: counts %t, want %t", name, got, tc.want)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// endpointOf makes an IngotCluster with an endpoint.
-func endpointOf(y *yard, name, host string) *infrav1.IngotCluster {
+// endpointOf creates an IngotCluster with an endpoint.
+func endpointOf(y *fixture, name, host string) *infrav1.IngotCluster {
 	y.t.Helper()
 	cluster := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: name}}
 	cluster.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: host, Port: 6443}
@@ -24,10 +24,9 @@ func endpointOf(y *yard, name, host string) *infrav1.IngotCluster {
 	return cluster
 }
 
-// testEndpoints: of a range that holds the endpoints of Clusters every address is given to
-// a host but these, from when a Cluster gets its endpoint until it is gone.
-func testEndpoints(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testEndpointsAreNotAssigned: no host gets the endpoint of a Cluster from its network's range.
+func testEndpointsAreNotAssigned(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: y.ns + "-vip"}, Spec: infrav1.IngotNetworkSpec{
 		Subnet: "198.18.0.0/24", Range: infrav1.AddressRange{Start: "198.18.0.10", End: "198.18.0.13"},
 		IPv6: &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateful, Subnet: "2001:db8:18::/64", Range: infrav1.IPv6Range{Start: "2001:db8:18::10", End: "2001:db8:18::14"}}}}

@@ -30,18 +30,17 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// errStale: the host has changed since it was read; the step is not taken.
-var errStale = errors.New("the host has changed meanwhile")
+// errStale means that the host changed since it was read and the step was not executed.
+var errStale = errors.New("the host changed since it was read")
 
-// isRetry reports whether an error only means that the reconcile starts over.
 func isRetry(err error) bool {
 	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, bmccredentials.ErrStale) ||
 		errors.Is(err, ipam.ErrStale) || errors.Is(err, rotation.ErrStale)
 }
 
-// execute takes the step of the decision. It returns when to reconcile again; 0 leaves that
-// to requeueAfter. base is the host as it was read; what is saved on the way is saved in it
-// too. The decision changes if the step failed.
+// execute executes the step of the decision. It returns when to reconcile again; 0 leaves that
+// to requeueAfter. base is the host as it was read, plus the status that execute saves. The
+// decision changes if the step failed.
 func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	ctx = r.withIdentityGuard(ctx, host, seen)
 	switch step := decision.Step.(type) {
@@ -62,22 +61,22 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	return 0, nil // Idle, Wait
 }
 
-// executePower switches the server. What must survive a crash is saved before the BMC is
-// called.
+// executePower executes a power action. State that must survive a crash is saved before the
+// call to the BMC.
 func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.timing().Conflict, err
 	}
 	if _, ok := decision.Step.(lifecycle.Restart); ok {
-		// That the command is carried out is saved first: people notice a lost reboot and ask
-		// again, but not a repeated one.
+		// The command is removed first: an operator notices a lost reboot and repeats the
+		// command, but cannot undo a second reboot.
 		next := host.DeepCopy()
 		inventory.TakeCommand(next, infrav1.RebootAnnotation)
 		if err := r.saveCommands(ctx, next, host); err != nil {
 			return r.timing().Conflict, err
 		}
 	}
-	if lifecycle.IsHeld(base) { // seen off: boot servers may answer it again as its order says
+	if lifecycle.IsHeld(base) { // the host was seen off: boot servers may follow its order again
 		host.Status.Power = seen.Power
 	}
 	if err := r.saveResetTime(ctx, host, base, decision.Step); err != nil {
@@ -93,47 +92,42 @@ func (r *Reconciler) executePower(ctx context.Context, host, base *infrav1.Ingot
 		return r.powerFailed(host, seen, decision, err), nil
 	}
 	known := r.memory.bmcOf(host)
-	known.boots = known.boots.took(host.Spec.Order, decision.Step, r.Clock.Now())
+	known.boots = known.boots.accepted(host.Spec.Order, decision.Step, r.Clock.Now())
 	known.acks = known.acks.sent(decision.Step)
 	if err != nil {
 		known.acks = known.acks.unanswered(seen.Power)
 	}
 	if off, isOff := decision.Step.(lifecycle.PowerOff); isOff {
 		if off.Graceful {
-			host.Status.SoftPowerOffTime = host.Status.LastResetTime // saved with the rest of the status
+			host.Status.SoftPowerOffTime = host.Status.LastResetTime
 		}
 		if err == nil {
 			known.offProof = known.offProof.Ordered(host)
 		}
 	}
 	r.memory.keepBMC(host, known)
-	// A write without an answer may have had its effect: it is not repeated, and the power
-	// state is read again (I17).
-	return r.timing().PowerSettle, nil
+	return r.timing().PowerSettle, nil // then read the power state: a lost answer is not repeated (I17)
 }
 
-// saveResetTime saves that the host is about to be switched: after a crash nothing is
-// switched twice at once. That the system was asked to shut down is saved only after the BMC
-// accepted it: a system that is asked twice is warned twice, but one that is not asked would
-// lose its power without a warning (I7).
+// saveResetTime saves the time of a power action before the action, so that no crash leads to
+// two actions at once. The time of a graceful shutdown is saved only after the BMC accepted
+// the request: a repeated request is harmless, but a system that got none would lose power
+// without warning (I7).
 func (r *Reconciler) saveResetTime(ctx context.Context, host, base *infrav1.IngotHost, step lifecycle.Step) error {
 	host.Status.LastResetTime = metav1.NewTime(r.Clock.Now())
 	if _, isOff := step.(lifecycle.PowerOff); !isOff {
 		host.Status.SoftPowerOffTime = metav1.Time{}
 	}
-	take := func(to *infrav1.IngotHost) {
-		to.Status.LastResetTime, to.Status.SoftPowerOffTime, to.Status.Power = host.Status.LastResetTime, host.Status.SoftPowerOffTime, host.Status.Power
+	next := base.DeepCopy()
+	next.Status.LastResetTime, next.Status.SoftPowerOffTime, next.Status.Power = host.Status.LastResetTime, host.Status.SoftPowerOffTime, host.Status.Power
+	saved := *next.Status.DeepCopy()
+	if err := r.Client.Status().Patch(ctx, next, client.MergeFrom(base)); err != nil {
+		return fmt.Errorf("save reset time of %s: %w", keyOf(host), err)
 	}
-	noted := base.DeepCopy()
-	take(noted)
-	if err := r.Client.Status().Patch(ctx, noted, client.MergeFrom(base)); err != nil {
-		return fmt.Errorf("noting a switch of %s: %w", keyOf(host), err)
-	}
-	take(base)
+	base.Status = saved
 	return nil
 }
 
-// callPower makes the BMC calls of a power step.
 func (r *Reconciler) callPower(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, step lifecycle.Step) error {
 	switch step := step.(type) {
 	case lifecycle.BootAgent:
@@ -148,8 +142,7 @@ func (r *Reconciler) callPower(ctx context.Context, conn bmc.Conn, host *infrav1
 	return fmt.Errorf("step %T is no power step", step)
 }
 
-// setPower sends the graceful action if it is wanted and supported, else the hard one, as
-// after the deadline.
+// setPower sends the graceful action if it is requested and supported, else the forced one.
 func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.PowerAction) error {
 	if graceful {
 		err := conn.SetPower(ctx, soft)
@@ -160,7 +153,7 @@ func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.
 	return conn.SetPower(ctx, hard)
 }
 
-// powerFailed counts and shows a power action that the BMC refused.
+// powerFailed counts and shows a power action that the BMC rejected.
 func (r *Reconciler) powerFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, powerError(decision.Step, err), r.Clock.Now())
 	known.acks = known.acks.refused(decision.Step, seen.Power).failedAs(known)
@@ -174,7 +167,7 @@ func (r *Reconciler) powerFailed(host *infrav1.IngotHost, seen *observation, dec
 	return r.bmcFailed(host, seen, decision, known)
 }
 
-// bmcFailed shows a failure as the BMC's, and returns when to reconcile again.
+// bmcFailed shows a failure of the BMC and returns when to reconcile again.
 func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision, known bmcState) time.Duration {
 	r.memory.keepBMC(host, known)
 	seen.setBMC(host, known)
@@ -182,8 +175,7 @@ func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decis
 	return max(seen.RetryAt.Sub(r.Clock.Now()), r.timing().Conflict)
 }
 
-// saved logs a step that writes to the API server, unless it failed, and returns when to
-// reconcile again.
+// saved logs a successful write to the API server and returns when to reconcile again.
 func (r *Reconciler) saved(ctx context.Context, host *infrav1.IngotHost, decision lifecycle.Decision, err error) (time.Duration, error) {
 	if err == nil {
 		r.logStep(ctx, host, decision)
@@ -191,7 +183,6 @@ func (r *Reconciler) saved(ctx context.Context, host *infrav1.IngotHost, decisio
 	return r.timing().Conflict, err
 }
 
-// recordAddress records the address of the boot NIC.
 func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	problem, err := r.addressAllocator().Record(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
 	if problem.Message != "" {
@@ -202,7 +193,6 @@ func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost,
 	return r.saved(ctx, host, *decision, err)
 }
 
-// removeFinalizer lets the deletion of the host finish.
 func (r *Reconciler) removeFinalizer(ctx context.Context, host *infrav1.IngotHost) error {
 	if err := r.rotator(nil).Keep(ctx, host); err != nil {
 		return err
@@ -212,8 +202,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, host *infrav1.IngotHos
 	return r.patchLocked(ctx, next, host)
 }
 
-// saveLedger writes claim, record and order on the version that was decided on. refuses: the
-// commands in them were not carried out.
+// saveLedger writes claim, record and order by optimistic lock. refuses is set if their
+// commands were rejected.
 func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step lifecycle.SaveLedger, refuses bool) error {
 	next := host.DeepCopy()
 	step.Ledger.Apply(next)
@@ -230,12 +220,11 @@ func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, st
 		return err
 	}
 	for _, c := range inventory.NewCommands(host, next) {
-		logCommand(ctx, "Refusing a command", c)
+		logCommand(ctx, "Rejecting a command", c)
 	}
 	return nil
 }
 
-// saveCommands is patchLocked that also records events of the commands it carries out.
 func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.IngotHost) error {
 	commands := inventory.NewCommands(host, next)
 	if err := r.patchLocked(ctx, next, host); err != nil {
@@ -243,7 +232,7 @@ func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.Ingot
 	}
 	for _, c := range commands {
 		logCommand(ctx, "Carrying out a command", c)
-		r.recordNormal(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, given at %s by %s.",
+		r.recordNormal(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, issued at %s by %s.",
 			c.Name, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.User, "an unknown user")))
 	}
 	return nil
@@ -253,21 +242,21 @@ func logCommand(ctx context.Context, message string, c infrav1.HostCommand) {
 	ctrl.LoggerFrom(ctx).Info(message, "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
 }
 
-// patchLocked writes the host by optimistic lock. A conflict means that the decision was made
-// on an old view: the reconcile starts over.
+// patchLocked writes the host by optimistic lock. It returns errStale after a conflict: the
+// decision was made on an old version.
 func (r *Reconciler) patchLocked(ctx context.Context, next, host *infrav1.IngotHost) error {
 	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errStale
 	}
 	if err != nil {
-		return fmt.Errorf("writing the ledger of %s: %w", keyOf(host), err)
+		return fmt.Errorf("write %s: %w", keyOf(host), err)
 	}
 	return nil
 }
 
-// bootAgent has the host boot the agent once, by the boot method of its spec, and switches
-// it on.
+// bootAgent sets a one-time boot of the agent by the boot method in the spec, and powers the
+// host on.
 func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
 	if err := r.ensureSecureBoot(ctx, conn, host); err != nil {
 		return err
@@ -282,8 +271,8 @@ func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1
 	return conn.SetPower(ctx, bmc.ActionOn)
 }
 
-// ensureSecureBoot switches Secure Boot on if spec.bootMode asks for it. It fails if the BMC
-// cannot confirm it: the boot would be worth less than the operator is told.
+// ensureSecureBoot enables Secure Boot if spec.bootMode requires it. It fails if the BMC cannot
+// confirm it: the boot would be less trustworthy than Ingot reports.
 func (r *Reconciler) ensureSecureBoot(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
 	if host.Spec.BootMode != infrav1.BootModeUEFISecureBoot {
 		return nil
@@ -293,17 +282,17 @@ func (r *Reconciler) ensureSecureBoot(ctx context.Context, conn bmc.Conn, host *
 		return err
 	}
 	if !state.Enforced() {
-		return fmt.Errorf("%w: Secure Boot is in %s, where the firmware starts what nobody has signed; enrol a platform key in its setup", bmc.ErrNotSupported, state.Mode)
+		return fmt.Errorf("%w: Secure Boot is in %s, in which the firmware starts unsigned code; enroll a platform key in the firmware setup", bmc.ErrNotSupported, state.Mode)
 	}
 	if state.Enabled {
 		return nil
 	}
-	r.recordWarning(host, infrav1.ReasonSecureBootOff, "Secure Boot is off, and spec.bootMode asks for it. Ingot has the BMC switch it on for the next start")
+	r.recordWarning(host, infrav1.ReasonSecureBootOff, "Secure Boot is off, but spec.bootMode requires it. Ingot enables it for the next boot.")
 	return conn.SetSecureBoot(ctx, true)
 }
 
-// bootOverrides inserts the CD image if the host boots from virtual media, and returns the
-// overrides to try, the best first.
+// bootOverrides returns the boot overrides to try, the best first. For virtual media it also
+// inserts the CD image.
 func (r *Reconciler) bootOverrides(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) ([]bmc.BootOverride, error) {
 	mode := bmc.BootMode(host.Spec.BootMode)
 	if host.Spec.BootMode == infrav1.BootModeUEFISecureBoot {
@@ -315,7 +304,7 @@ func (r *Reconciler) bootOverrides(ctx context.Context, conn bmc.Conn, host *inf
 		if err != nil {
 			return nil, fmt.Errorf("spec.bootMACAddress: %w", err)
 		}
-		// If the BMC takes no URL, the firmware gets it by DHCP.
+		// If the BMC accepts no URL, the firmware gets the URL by DHCP.
 		return []bmc.BootOverride{
 			{Target: bmc.BootHTTP, Mode: mode, HTTPBootURI: r.Boot.URL + pxe.UnifiedPath(mac)},
 			{Target: bmc.BootHTTP, Mode: mode},
@@ -330,8 +319,8 @@ func (r *Reconciler) bootOverrides(ctx context.Context, conn bmc.Conn, host *inf
 	}
 }
 
-// insertMedia inserts an image into the virtual drive. If the answer is lost, it looks
-// whether the image is there (I17).
+// insertMedia inserts an image into the virtual drive. If the answer is lost, it checks
+// whether the image is inserted (I17).
 func insertMedia(ctx context.Context, conn bmc.Conn, image string) error {
 	_, err := conn.InsertMedia(ctx, bmc.MediaCD, image)
 	if !errors.Is(err, bmc.ErrUnknownOutcome) {
@@ -346,13 +335,12 @@ func insertMedia(ctx context.Context, conn bmc.Conn, image string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the drive does not show the image: %v", bmc.ErrNotApplied, err) //nolint:errorlint // the outcome is known now
+	return fmt.Errorf("%w: the virtual drive does not report the image: %v", bmc.ErrNotApplied, err) //nolint:errorlint // the outcome is known now
 }
 
 // setBootOverride sets the first override that the BMC accepts. A PXE boot continues without
-// one: by its own boot order the server asks Ingot's boot server (field notes). Any other
-// boot fails, and the host stays off: without an override it could start something else
-// (docs/decisions/0151).
+// an override: by its own boot order the server reaches Ingot's boot server (field notes).
+// Any other boot fails and the host stays off: it could start another system.
 func (r *Reconciler) setBootOverride(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, overrides []bmc.BootOverride) error {
 	var err error
 	for _, override := range overrides {
@@ -361,8 +349,8 @@ func (r *Reconciler) setBootOverride(ctx context.Context, conn bmc.Conn, host *i
 			err = readBackOverride(ctx, conn, override, err)
 		}
 		if errors.Is(err, bmc.ErrOverrideStays) {
-			r.recordWarning(host, infrav1.ReasonBootOverrideNotApplied, "The BMC keeps the boot override for every start, not for one. Ingot boots the agent; "+
-				"later starts reach the disk, since Ingot ejects its CD, or its boot server starts the disk")
+			r.recordWarning(host, infrav1.ReasonBootOverrideNotApplied, "The BMC keeps the boot override for every boot instead of one. Ingot boots the agent. "+
+				"Later boots reach the disk: Ingot ejects its CD, or its boot server starts the disk.")
 			return nil
 		}
 		if !errors.Is(err, bmc.ErrNotSupported) && !errors.Is(err, bmc.ErrNotApplied) {
@@ -370,33 +358,31 @@ func (r *Reconciler) setBootOverride(ctx context.Context, conn bmc.Conn, host *i
 		}
 	}
 	if method := lifecycle.BootMethodOf(host); method != infrav1.BootMethodPXE {
-		return fmt.Errorf("the %s boot for the next start: %w; the host stays off, since its own boot order may begin elsewhere", method, err)
+		return fmt.Errorf("set %s boot override: %w; the host stays off, since its own boot order may start another system", method, err)
 	}
-	r.recordWarning(host, infrav1.ReasonBootOverrideNotApplied, fmt.Sprintf("The BMC did not take the PXE boot for the next start: %v"+
-		". Ingot powers the host on all the same; its own boot order must have the network first", err))
+	r.recordWarning(host, infrav1.ReasonBootOverrideNotApplied, fmt.Sprintf(
+		"The BMC did not accept the PXE boot override. Ingot powers the host on anyway: the network must be first in its boot order. Cause: %v", err))
 	return nil
 }
 
-// readBackOverride reads what became of an override whose answer was lost (I17): otherwise a
-// BMC that loses every answer would never switch the host on.
+// readBackOverride checks an override whose answer was lost (I17): otherwise a BMC that loses
+// every answer would never power the host on.
 func readBackOverride(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost error) error {
 	now, err := conn.BootOverride(ctx)
 	switch {
 	case err != nil:
 		return err
 	case now.Target != want.Target:
-		return fmt.Errorf("%w: it shows %q: %v", bmc.ErrNotApplied, now.Target, lost) //nolint:errorlint // the outcome is known now
+		return fmt.Errorf("%w: the BMC reports %q: %v", bmc.ErrNotApplied, now.Target, lost) //nolint:errorlint // the outcome is known now
 	}
 	return nil
 }
 
-// maxEjections is how often a BMC is asked to empty its virtual drive.
 const maxEjections = 4
 
-// ejectMedia takes Ingot's image out of the virtual drive, and then removes it from the
-// record. If the BMC cannot, or does not in maxEjections tries, one event reports it and
-// Ingot goes on: the address of the image ends with its order, and fencing and deadlines
-// must not wait for this.
+// ejectMedia ejects Ingot's image from the virtual drive and removes it from the record. After
+// maxEjections failed tries, or if the BMC does not support it, an event reports the failure
+// and Ingot continues: the image's URL expires with its order, and fencing must not wait.
 func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *lifecycle.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.timing().Conflict, err
@@ -413,20 +399,19 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 	seen.known.ejections = known.ejections
 	switch {
 	case err != nil && last:
-		r.recordWarning(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive: "+err.Error()+
-			". Take it out by hand: it boots nothing any more, and may keep the server from its disk")
+		r.recordWarning(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive. Eject it by hand: it no longer boots, "+
+			"but may keep the server from its disk. Cause: "+err.Error())
 	case errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, bmc.ErrNotApplied):
-		return r.timing().PowerSettle, nil // the next try looks again (I17)
-	case err != nil:
-		// This is no power action: those continue to count as they are.
+		return r.timing().PowerSettle, nil // the next try reads the drives again (I17)
+	case err != nil: // does not count as a power action
 		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, err, r.Clock.Now())), nil
 	}
 	return r.timing().Conflict, r.saveLedger(ctx, host, lifecycle.SaveLedger{Ledger: lifecycle.WithoutMedia(host)}, false)
 }
 
-// emptyDrives ejects Ingot's images, and leaves those that a person inserted. If no drive
-// shows an image of Ingot's, and one is not empty but does not show where its image is from,
-// it fails with bmc.ErrNotSupported: that may be Ingot's, and another look shows no more.
+// emptyDrives ejects Ingot's images and keeps images that an operator inserted. It fails with
+// bmc.ErrNotSupported if no drive reports an image of Ingot's, but one has an image of unknown
+// origin, which may be Ingot's.
 func emptyDrives(ctx context.Context, conn bmc.Conn) error {
 	slots, err := conn.MediaSlots(ctx)
 	if err != nil {
@@ -445,7 +430,7 @@ func emptyDrives(ctx context.Context, conn bmc.Conn) error {
 		}
 	}
 	if len(errs) == 0 && unclear != "" {
-		return fmt.Errorf("%w: drive %s is not empty and does not show where its image is from", bmc.ErrNotSupported, unclear)
+		return fmt.Errorf("%w: virtual drive %s is not empty and does not report its image", bmc.ErrNotSupported, unclear)
 	}
 	return errors.Join(errs...)
 }

@@ -21,17 +21,17 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// stall is a yard whose hosts have an emulated BMC.
-type stall struct {
-	*yard
+// faultFixture is a fixture whose hosts have an emulated BMC.
+type faultFixture struct {
+	*fixture
 	b     *labbmc.BMC
 	bench *labbmc.Bench
 	ca    *labbmc.Authority
 }
 
-func newStall(t *testing.T, on *ground) *stall {
+func newFaultFixture(t *testing.T, on *testEnv) *faultFixture {
 	t.Helper()
-	m := &stall{yard: newYard(t, on), bench: &labbmc.Bench{}}
+	m := &faultFixture{fixture: newFixture(t, on), bench: &labbmc.Bench{}}
 	var err error
 	if m.ca, err = labbmc.NewAuthority(); err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func newStall(t *testing.T, on *ground) *stall {
 	return m
 }
 
-// patient has the BMC called for so long at most.
-func (m *stall) patient(limit time.Duration) {
+// patient sets the time limit of BMC calls.
+func (m *faultFixture) patient(limit time.Duration) {
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{CallTimeout: limit, CloseTimeout: time.Second})
 	m.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -58,60 +58,59 @@ func (m *stall) patient(limit time.Duration) {
 	m.Reconciler.BMC = pool
 }
 
-// register makes the host; changes come before.
-func (m *stall) register(name string, changes ...func(*infrav1.IngotHost)) {
+// register creates the host after applying changes.
+func (m *faultFixture) register(name string, changes ...func(*infrav1.IngotHost)) {
 	m.t.Helper()
 	m.ready(name, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) {
 		h.Spec.BMC.Address, h.Spec.BMC.CABundleRef = m.b.Address(), &infrav1.CABundleReference{Name: "ca"}
 	}}, changes...)...)
 }
 
-// What is wrong with a BMC, or its server, is told apart in what kubectl get shows: each
-// by its reason, with a remedy, and without the password.
-func testFaults(t *testing.T, on *ground) {
-	plain := func(m *stall) { m.register("h") }
-	faults := func(f ...labbmc.Faults) func(*stall) {
-		return func(m *stall) {
+// Each fault of a BMC or server has its own reason and remedy, without the password.
+func testFaults(t *testing.T, on *testEnv) {
+	plain := func(m *faultFixture) { m.register("h") }
+	faults := func(f ...labbmc.Faults) func(*faultFixture) {
+		return func(m *faultFixture) {
 			m.b.SetFaults(f...)
 			m.register("h")
 		}
 	}
 	for name, tc := range map[string]struct {
-		prepare func(*stall)
+		prepare func(*faultFixture)
 		reason  string
 		remedy  string
 	}{
 		"nothing": {plain, infrav1.ReasonInspecting, ""},
-		"wrong password": {func(m *stall) { m.b.SetPassword("another"); plain(m) },
+		"wrong password": {func(m *faultFixture) { m.b.SetPassword("another"); plain(m) },
 			infrav1.ReasonCredentialsRejected, "rejects the password of Secret bmc"},
-		"no Secret": {func(m *stall) {
+		"no Secret": {func(m *faultFixture) {
 			m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "none" })
 		},
 			infrav1.ReasonCredentialsMissing, "Secret \"none\" does not exist"},
-		"wrong certificate": {func(m *stall) { m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = nil }) },
+		"wrong certificate": {func(m *faultFixture) { m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = nil }) },
 			infrav1.ReasonCertificateInvalid, "spec.bmc.caBundleRef"},
-		"unreachable": {func(m *stall) { m.b.Down(); plain(m) },
+		"unreachable": {func(m *faultFixture) { m.b.Down(); plain(m) },
 			infrav1.ReasonBMCUnreachable, "Check spec.bmc.address"},
-		"silent": {func(m *stall) { m.patient(time.Second); faults(labbmc.Faults{Hang: true})(m) }, infrav1.ReasonBMCTimeout, "reset the BMC"},
+		"silent": {func(m *faultFixture) { m.patient(time.Second); faults(labbmc.Faults{Hang: true})(m) }, infrav1.ReasonBMCTimeout, "reset the BMC"},
 		"busy": {faults(labbmc.Faults{Status: 503, RetryAfter: 5 * time.Second}),
 			infrav1.ReasonBMCBusy, "close other sessions"},
 		"sessions taken": {faults(labbmc.Faults{SessionsFull: true}), infrav1.ReasonBMCBusy, "close other sessions"},
 		"rate-limited": {faults(labbmc.Faults{Status: 429, RetryAfter: 7 * time.Second}),
 			infrav1.ReasonBMCRateLimited, "slow down other clients"},
-		"unsupported": {func(m *stall) {
+		"unsupported": {func(m *faultFixture) {
 			m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = m.b.Address() + "/redfish/v1/Systems/none" })
 		}, infrav1.ReasonBMCUnsupported, "names the right System"},
 		"nonsense": {faults(labbmc.Faults{Body: "<html>Welcome</html>"}), infrav1.ReasonBMCError, "check the BMC's log"},
 		"cut off":  {faults(labbmc.Faults{Truncate: true}), infrav1.ReasonBMCError, "check the BMC's log"},
-		"duplicate": {func(m *stall) { m.register("other"); m.register("h") },
+		"duplicate": {func(m *faultFixture) { m.register("other"); m.register("h") },
 			infrav1.ReasonDuplicate, "until one of the two is corrected or deleted"},
-		"unexpectedly on": {func(m *stall) {
-			must(m.yard, m.bench.Power(m.ctx, labbmc.On))
+		"unexpectedly on": {func(m *faultFixture) {
+			must(m.fixture, m.bench.Power(m.ctx, labbmc.On))
 			plain(m)
 		}, infrav1.ReasonUnexpectedlyOn, infrav1.ApproveAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newStall(t, on)
+			m := newFaultFixture(t, on)
 			tc.prepare(m)
 			for range 4 {
 				m.step("h")
@@ -121,7 +120,7 @@ func testFaults(t *testing.T, on *ground) {
 				t.Errorf("message %q names no remedy %q", ready.Message, tc.remedy)
 			}
 			text, err := json.Marshal(m.get("h").Status)
-			must(m.yard, err)
+			must(m.fixture, err)
 			if all := string(text) + strings.Join(m.all(), "\n"); strings.Contains(all, canary) || strings.Contains(all, "another\"") {
 				t.Errorf("a password is shown: %s", all)
 			}
@@ -131,12 +130,12 @@ func testFaults(t *testing.T, on *ground) {
 
 // Ingot retries a BMC that stays away rarely, and reports so in its condition without a write
 // at each try.
-func testBreaker(t *testing.T, on *ground) {
+func testBreaker(t *testing.T, on *testEnv) {
 	for name, fault := range map[string]labbmc.Faults{
 		"dead": {Drop: true}, "rate-limited": {Status: 429, RetryAfter: 90 * time.Second}, "wrong password": {Status: 401},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newStall(t, on)
+			m := newFaultFixture(t, on)
 			// The test's clock is not the pool's, whose rests would be real.
 			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}, IdleTimeout: -1})
 			m.b.SetFaults(fault)

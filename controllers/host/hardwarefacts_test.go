@@ -22,7 +22,7 @@ import (
 )
 
 // factsOf reads the IngotHardware of a host; nil: there is none.
-func (y *yard) factsOf(name string) *infrav1.IngotHardware {
+func (y *fixture) factsOf(name string) *infrav1.IngotHardware {
 	y.t.Helper()
 	facts := &infrav1.IngotHardware{}
 	err := y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: name}, facts)
@@ -33,8 +33,8 @@ func (y *yard) factsOf(name string) *infrav1.IngotHardware {
 	return facts
 }
 
-// lose deletes the facts of a host for good, though they are held.
-func (y *yard) lose(name string) {
+// lose deletes the hardware facts of a host in spite of their finalizer.
+func (y *fixture) lose(name string) {
 	y.t.Helper()
 	facts := y.factsOf(name)
 	must(y, y.api.Delete(y.ctx, facts))
@@ -49,12 +49,12 @@ func (y *yard) lose(name string) {
 	}
 }
 
-// A host whose IngotHardware is lost gets its address again while it is in use, and is
-// inspected again, not Available, when it is free.
-func testLostFacts(t *testing.T, on *ground) {
+// A host whose IngotHardware is lost gets its address again while it is in use, and is inspected
+// again when it is free.
+func testLostFacts(t *testing.T, on *testEnv) {
 	for name, used := range map[string]bool{"free": false, "in use": true} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 			for range 5 {
 				y.step("h")
@@ -92,15 +92,15 @@ func testLostFacts(t *testing.T, on *ground) {
 	}
 }
 
-// In a namespace that is being deleted nothing can be created. The host says so, and what a
-// person does about it is carried out.
-func testNamespaceTerminating(t *testing.T, on *ground) {
+// In a namespace that is being deleted nothing can be created: the host shows it, and commands
+// still work.
+func testNamespaceTerminating(t *testing.T, on *testEnv) {
 	for name, change := range map[string]func(*infrav1.IngotHost){
 		"the certificate of a first use": func(h *infrav1.IngotHost) { h.Spec.BMC.TrustOnFirstUse = ptr.To(true) },
 		"an address":                     func(*infrav1.IngotHost) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.bmc.power = bmc.PowerOff
 			y.Fingerprint = func(context.Context, string) (string, error) { return "sha256:" + strings.Repeat("ab", 32), nil }
 			y.ready("h", change, func(h *infrav1.IngotHost) {
@@ -131,8 +131,8 @@ func testNamespaceTerminating(t *testing.T, on *ground) {
 	}
 }
 
-// describe makes or completes the facts of a host that was inspected, as its agent did.
-func (y *yard) describe(host *infrav1.IngotHost) {
+// describe creates or completes the facts of an inspected host.
+func (y *fixture) describe(host *infrav1.IngotHost) {
 	y.t.Helper()
 	facts := y.factsOf(host.Name)
 	if facts == nil {

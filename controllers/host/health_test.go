@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// What is worse is told at once, what is better once it has lasted.
+// A worse health is shown at once, a better one after it has lasted.
 func TestHealthImprovesLate(t *testing.T) {
 	const ok, warning, critical, unknown = lifecycle.HealthOK, lifecycle.HealthWarning, lifecycle.HealthCritical, lifecycle.HealthUnknown
 	delays := timing.Default()
@@ -68,20 +68,19 @@ func TestUnhealthy(t *testing.T) {
 	}
 }
 
-// ailment is a BMC whose parts are read, or not.
-type ailment struct {
+// unhealthyServer is a BMC whose parts are read, or not.
+type unhealthyServer struct {
 	bmc.Conn
 	asked int
 	err   error
 }
 
-func (a *ailment) Health(context.Context) (bmc.HealthReport, error) {
+func (a *unhealthyServer) Health(context.Context) (bmc.HealthReport, error) {
 	a.asked++
 	return bmc.HealthReport{Components: []bmc.ComponentHealth{{Kind: "Fan", Name: "2", State: bmc.HealthWarning}}}, a.err
 }
 
-// The parts of a slow BMC are read on at the next poll, and those of another that fails
-// are left for a while.
+// An unfinished read of the components continues at the next poll, a failed one after a while.
 func TestHealthWithoutComponents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err   error
@@ -93,23 +92,23 @@ func TestHealthWithoutComponents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := testclock.NewFakeClock(time.Unix(10_000, 0))
-			r, conn := &Reconciler{Clock: clock}, &ailment{err: tc.err}
+			r, conn := &Reconciler{Clock: clock}, &unhealthyServer{err: tc.err}
 			h := r.readHealth(t.Context(), conn, healthState{}, lifecycle.HealthWarning)
 			clock.SetTime(clock.Now().Add(time.Minute))
 			if h = r.readHealth(t.Context(), conn, h, lifecycle.HealthWarning); conn.asked != tc.asked {
 				t.Errorf("asked %d times in two polls, want %d", conn.asked, tc.asked)
 			}
 			if want := map[bool]string{true: `Fan "2" is Warning`}[tc.err == nil]; h.detail != want {
-				t.Errorf("told %q, want %q", h.detail, want)
+				t.Errorf("detail %q, want %q", h.detail, want)
 			}
 		})
 	}
 }
 
-// A server that ails is shown with its parts, told once by event, stays claimable, and
-// costs neither writes nor detailed readings while nothing changes.
-func testHealth(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// An unhealthy server shows its components, gets one event, stays claimable, and costs no writes
+// and no detailed reads while nothing changes.
+func testHealth(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.inspect("h")
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionTrue, infrav1.ReasonHealthOK)
@@ -123,7 +122,7 @@ func testHealth(t *testing.T, on *ground) {
 		t.Errorf("message %q: want the fan, and no reading", message)
 	}
 	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
-	y.toldOnce(infrav1.ReasonHealthCritical)
+	y.recordedOnce(infrav1.ReasonHealthCritical)
 	if told := strings.Join(y.all(), "\n"); !strings.Contains(told, "0 RPM") {
 		t.Errorf("no reading in the events: %s", told)
 	}
@@ -133,10 +132,10 @@ func testHealth(t *testing.T, on *ground) {
 		t.Errorf("%d detailed readings, want 1", y.bmc.details)
 	}
 
-	// A manager that starts tells nothing again, and reads the parts once.
+	// A restarted manager records no event again and reads the components once.
 	y.Reconciler.memory = hostMemory{}
 	y.atRest("h")
-	y.toldOnce(infrav1.ReasonHealthCritical)
+	y.recordedOnce(infrav1.ReasonHealthCritical)
 	if y.bmc.details != 2 {
 		t.Errorf("%d detailed readings, want 2", y.bmc.details)
 	}
@@ -148,7 +147,7 @@ func testHealth(t *testing.T, on *ground) {
 	y.clock.Step(time.Minute)
 	y.step("h")
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionFalse, infrav1.ReasonHealthCritical)
-	y.toldOnce(infrav1.ReasonHealthCritical)
+	y.recordedOnce(infrav1.ReasonHealthCritical)
 
 	y.clock.Step(timing.Default().HealthDetail)
 	y.step("h")
@@ -161,6 +160,6 @@ func testHealth(t *testing.T, on *ground) {
 		y.clock.Step(time.Minute)
 	}
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionTrue, infrav1.ReasonHealthOK)
-	y.toldOnce(infrav1.ReasonHealthOK)
+	y.recordedOnce(infrav1.ReasonHealthOK)
 	y.atRest("h")
 }

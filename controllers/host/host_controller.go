@@ -39,7 +39,8 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler reconciles IngotHosts. Exported fields are required unless they say otherwise.
+// Reconciler reconciles IngotHosts. Exported fields are required unless their comments allow
+// nil or zero.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
@@ -48,37 +49,35 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.Clock
 	Policy   lifecycle.Policy
-	// Fingerprint reads the certificate that host:port presents, and sends nothing.
+	// Fingerprint reads the certificate that host:port presents. It sends no data.
 	Fingerprint func(ctx context.Context, address string) (string, error)
-	// Poll is how often the power state of a host is read, each at a moment of its own.
+	// Poll is the interval at which the power state of a host is read.
 	Poll time.Duration
-	// Watches are event streams of BMCs, whose hosts are polled less often. They report to
-	// Heard. Nil: there are none.
+	// Watches are event streams of BMCs, which report to Heard. Hosts with a stream are
+	// polled less often. nil: no streams.
 	Watches Watches
 	Timing  timing.Timing
-	// Images downloads firmware images, from where the operator allows it; nil: none.
+	// Images downloads firmware images from allowed sources; nil: no firmware updates.
 	Images *http.Client
-	// Continuity is since when the state of hosts can be trusted; nil: always.
+	// Continuity returns since when the state of hosts can be trusted; nil: always.
 	Continuity Continuity
-	// Nodes of workload clusters confirm what runs on a host; nil: none do.
+	// Nodes of workload clusters confirm which system runs on a host; nil: unknown.
 	Nodes NodeReports
-	// Boot is where BMCs and firmware find a boot server. Zero: unknown, and hosts boot by
-	// PXE only.
+	// Boot is the boot server for BMCs and firmware. Zero: hosts boot by PXE only.
 	Boot BootServer
 	// NewID creates the UUIDs of orders.
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label; empty: all.
 	WatchFilterValue string
-	// Addresses are the addresses that hosts and machines were just given; the reconciler of
-	// machines has the same.
+	// Addresses are recent assignments, shared with the machine reconciler.
 	Addresses *ipam.Memory
 
 	memory hostMemory
-	// queue is the controller's; nil until the controller starts.
+	// queue is nil until the controller starts.
 	queue atomic.Pointer[requestQueue]
 }
 
-// Pool runs calls in the one session that there may be with a BMC.
+// Pool runs calls to a BMC in its single session.
 type Pool interface {
 	Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error
 }
@@ -95,29 +94,28 @@ type Watches interface {
 // Continuity is since when managers have watched the state of hosts without a gap (I21).
 type Continuity interface {
 	Since() time.Time
-	// Known reports whether Since is known; a manager that just started looks it up.
+	// Known reports whether Since is known: a manager that just started looks it up first.
 	Known() bool
-	// Break is called when a host went back to an earlier state.
+	// Break restarts the continuity: a host went back to an earlier state.
 	Break()
 }
 
 // NodeReports returns when the Node of a host's claim last reported; zero: never.
 type NodeReports interface {
-	Heard(ctx context.Context, host *infrav1.IngotHost) (time.Time, error)
+	LastReport(ctx context.Context, host *infrav1.IngotHost) (time.Time, error)
 }
 
-// BootServer is where BMCs and firmware find a boot server.
+// BootServer is the boot server as BMCs and firmware reach it.
 type BootServer struct {
-	// URL is its HTTP address as http://host:port, without a slash at the end.
+	// URL is http://host:port, without a trailing slash.
 	URL string
-	// Ticket makes the secret part of the address of a host's CD image, for the present
-	// order of the host.
+	// Ticket returns the secret part of the CD image's URL for the host's current order.
 	Ticket func(host *infrav1.IngotHost) string
 }
 
 func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
 
-// Reconcile takes one step in the life of a host, if the host may be acted on now.
+// Reconcile executes at most one step for a host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	host := &infrav1.IngotHost{}
 	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
@@ -130,10 +128,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.noticeRestore(ctx, host)
 	if isMovingAway(host) {
 		r.dropState(req.NamespacedName)
-		return ctrl.Result{}, nil // the server belongs to the other management cluster now (I9)
+		return ctrl.Result{}, nil // the server now belongs to another management cluster (I9)
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {
-		return ctrl.Result{}, nil // another manager's; a watched object triggered this (M41)
+		return ctrl.Result{}, nil // M41; a watched object triggered this
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, infrav1.HostFinalizer); err != nil || added {
 		return ctrl.Result{RequeueAfter: r.timing().Conflict}, err // such a change does not trigger a reconcile
@@ -143,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	after, err := r.takeStep(ctx, host)
 	if isRetry(err) {
-		after, err = r.timing().Conflict, nil // the host has changed; nothing was done, and there is nothing to show
+		after, err = r.timing().Conflict, nil
 	}
 	return ctrl.Result{RequeueAfter: after}, err
 }
@@ -179,8 +177,8 @@ func (r *Reconciler) takeStep(ctx context.Context, host *infrav1.IngotHost) (tim
 	return after, nil
 }
 
-// decide asks lifecycle.Next, and again after reading settings and firmware if it wants to
-// know them.
+// decide asks lifecycle.Next. If the decision needs settings and firmware, it reads them and
+// asks again.
 func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) lifecycle.Decision {
 	defer r.keepFirmware(host, seen)
 	decision, deferred := r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
@@ -192,7 +190,7 @@ func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *
 	return decision
 }
 
-// dropState forgets a host that was deleted or moved away, and ends the session with its BMC.
+// dropState forgets a host that was deleted or moved away, and closes its BMC session.
 func (r *Reconciler) dropState(host types.NamespacedName) {
 	r.unwatch(host)
 	address := r.memory.forget(host)
@@ -201,16 +199,15 @@ func (r *Reconciler) dropState(host types.NamespacedName) {
 	}
 }
 
-// A host is polled less often than Reconciler.Poll if it needs less attention.
+// The factors multiply Reconciler.Poll for hosts that need less attention.
 const (
-	// restFactor is for a provisioned host on which nothing is under way and nothing is
-	// unhealthy: a MachineHealthCheck watches its Node more closely than Ingot could.
+	// restFactor applies to a provisioned, healthy host without pending work: a
+	// MachineHealthCheck watches its Node more closely than Ingot could.
 	restFactor = 3
-	// watchedFactor is for a host whose BMC sends events.
+	// watchedFactor applies to a host whose BMC sends events.
 	watchedFactor = 10
 )
 
-// requeueAfter is when to reconcile the host again if nothing else triggers it.
 func (r *Reconciler) requeueAfter(host *infrav1.IngotHost, obs lifecycle.Observation, decision lifecycle.Decision) time.Duration {
 	switch step := decision.Step.(type) {
 	case lifecycle.Forget:
@@ -223,7 +220,6 @@ func (r *Reconciler) requeueAfter(host *infrav1.IngotHost, obs lifecycle.Observa
 	return untilPoll(host.UID, r.Clock.Now(), r.pollInterval(host, obs))
 }
 
-// pollInterval is how often the host is polled.
 func (r *Reconciler) pollInterval(host *infrav1.IngotHost, obs lifecycle.Observation) time.Duration {
 	switch {
 	case obs.BMC != lifecycle.BMCOK:
@@ -243,12 +239,12 @@ func isAtRest(host *infrav1.IngotHost, obs lifecycle.Observation) bool {
 		!obs.Health.Ails() && !obs.Deleting && !ptr.Deref(host.Spec.Maintenance, false)
 }
 
-// untilPoll is how long it is to the host's own moment in the poll interval, by its UID: half
-// an interval to one and a half. After a start of the manager or the end of a pause, which
-// trigger all hosts at once, the polls spread over the interval again.
+// untilPoll returns the time until the host's slot in the poll interval: half an interval to
+// one and a half. The UID determines the slot, so that polls spread out again after the
+// start of the manager or the end of a pause, which trigger all hosts at once.
 func untilPoll(uid types.UID, now time.Time, interval time.Duration) time.Duration {
 	digest := fnv.New64a()
-	_, _ = digest.Write([]byte(uid)) // it never fails
+	_, _ = digest.Write([]byte(uid)) // never fails
 	own := time.Duration(digest.Sum64() % uint64(interval))
 	wait := (own - time.Duration(now.UnixNano()%int64(interval)) + interval) % interval
 	if wait <= interval/2 {

@@ -14,10 +14,10 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Tools that wait for a host, such as Flux with kstatus, see which generation Ingot has acted
-// on, and do not wait for a host that only a person puts back to work.
-func testWaitsOfOthers(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// Tools such as Flux (kstatus) see the generation that Ingot acted on, and do not wait for a host
+// that only an operator can repair.
+func testObservedGenerationForKstatus(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) {
 		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(y.clock.Now())}
 	})

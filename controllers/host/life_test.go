@@ -19,10 +19,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// The whole life of a host, step by step: registered, inspected, claimed, installed,
-// released, fenced, wiped, free.
-func testLife(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// The lifecycle of a host: register, inspect, claim, install, release, fence, clean.
+func testLifecycle(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	host := y.ready("h")
 	y.bmc.macs = []string{host.Spec.BootMACAddress}
 	y.step("h") // finalizer
@@ -36,7 +35,7 @@ func testLife(t *testing.T, on *ground) {
 		t.Errorf("switched before there is an address and an order: %s", writes)
 	}
 	y.inspect("h")
-	y.toldOnce(infrav1.ReasonInspected)
+	y.recordedOnce(infrav1.ReasonInspected)
 	y.atRest("h")
 	if phase := y.get("h").Status.Phase; phase != infrav1.PhaseAvailable {
 		t.Errorf("phase = %s", phase)
@@ -82,18 +81,20 @@ func testLife(t *testing.T, on *ground) {
 	y.atRest("h")
 }
 
-// I1, I2: what was decided on an old view is neither written nor switched nor told.
-func testStale(t *testing.T, on *ground) {
+// I1, I2: a decision on a stale version writes nothing, sends no power action and records no event.
+func testStaleViewHasNoEffect(t *testing.T, on *testEnv) {
 	annotate := func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: "true"} }
-	for name, change := range map[string]func(y *yard){
-		"spec changed":          func(y *yard) { y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }) },
-		"paused meanwhile":      func(y *yard) { y.edit("h", annotate) },
-		"being deleted":         func(y *yard) { must(y, y.api.Delete(y.ctx, y.get("h"))) },
-		"switched a moment ago": func(y *yard) { y.status("h", func(s *infrav1.IngotHostStatus) { s.LastResetTime = metav1.Now() }) },
-		"asked to shut down":    func(y *yard) { y.status("h", func(s *infrav1.IngotHostStatus) { s.SoftPowerOffTime = metav1.Now() }) },
+	for name, change := range map[string]func(y *fixture){
+		"spec changed":          func(y *fixture) { y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }) },
+		"paused meanwhile":      func(y *fixture) { y.edit("h", annotate) },
+		"being deleted":         func(y *fixture) { must(y, y.api.Delete(y.ctx, y.get("h"))) },
+		"switched a moment ago": func(y *fixture) { y.status("h", func(s *infrav1.IngotHostStatus) { s.LastResetTime = metav1.Now() }) },
+		"asked to shut down": func(y *fixture) {
+			y.status("h", func(s *infrav1.IngotHostStatus) { s.SoftPowerOffTime = metav1.Now() })
+		},
 	} {
 		t.Run("switch/"+name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h")
 			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 			y.Client = &behind{Indexed: y.api, host: y.get("h")}
@@ -109,7 +110,7 @@ func testStale(t *testing.T, on *ground) {
 		})
 	}
 	t.Run("progress is no reason to wait", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.ready("h")
 		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 		y.Client = &behind{Indexed: y.api, host: y.get("h")}
@@ -121,11 +122,11 @@ func testStale(t *testing.T, on *ground) {
 		}
 	})
 	t.Run("ledger", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.ready("h")
 		y.until("h", "on the way", func(h *infrav1.IngotHost) bool { return h.Status.Phase != "" })
 		y.all()
-		y.told = nil
+		y.recorded = nil
 		y.Client = &behind{Indexed: y.api, host: y.get("h")}
 		y.edit("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{"a": "b"} })
 		before := y.get("h")
@@ -134,14 +135,14 @@ func testStale(t *testing.T, on *ground) {
 			t.Errorf("requeue after %s", result.RequeueAfter)
 		}
 		if after := y.get("h"); after.ResourceVersion != before.ResourceVersion || len(y.all()) != 0 {
-			t.Errorf("written or told on an old view: order %+v, events %q", after.Spec.Order, y.told)
+			t.Errorf("written or recorded on a stale version: order %+v, events %q", after.Spec.Order, y.recorded)
 		}
 	})
 }
 
-// I7: once a host was seen off, an old request to shut down shortens nothing.
-func testSoftOff(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// I7: once a host was seen off, an old graceful shutdown does not shorten the next one.
+func testOldShutdownIsForgotten(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 	y.until("h", "available", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseAvailable })
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
@@ -163,44 +164,43 @@ func testSoftOff(t *testing.T, on *ground) {
 	}
 }
 
-// Deletion in the states of a host.
-func testDeletion(t *testing.T, on *ground) {
-	t.Run("while firmware is written", func(t *testing.T) { testDeletedDuringUpdate(t, on) })
-	ordered := func(y *yard) { y.untilBoot("h", infrav1.OrderInspect) }
-	claimed := func(y *yard) { y.inspect("h"); y.claim("h") }
-	released := func(y *yard) {
+func testDeletion(t *testing.T, on *testEnv) {
+	t.Run("while firmware is written", func(t *testing.T) { testDeletionWaitsForFirmwareUpdate(t, on) })
+	ordered := func(y *fixture) { y.untilBoot("h", infrav1.OrderInspect) }
+	claimed := func(y *fixture) { y.inspect("h"); y.claim("h") }
+	released := func(y *fixture) {
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 		y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
 	}
-	forced := func(y *yard) {
+	forced := func(y *fixture) {
 		y.edit("h", func(h *infrav1.IngotHost) {
 			h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: commandAt(y.clock.Now())}
 		})
 	}
 	for name, tc := range map[string]struct {
-		before []func(*yard)
+		before []func(*fixture)
 		gone   bool
 		writes string
 		reason string
 	}{
 		"new":                   {gone: true},
-		"available":             {before: []func(*yard){func(y *yard) { y.inspect("h") }}, gone: true},
-		"an agent at work":      {before: []func(*yard){ordered}, writes: string(bmc.ActionForceOff), reason: infrav1.ReasonWaiting},
-		"claimed":               {before: []func(*yard){claimed}, reason: infrav1.ReasonDeleting},
-		"released":              {before: []func(*yard){claimed, released}, writes: string(bmc.ActionGracefulOff), reason: infrav1.ReasonFencing},
-		"claimed, by force":     {before: []func(*yard){claimed, forced}, gone: true},
-		"an agent, BMC dead":    {before: []func(*yard){ordered, func(y *yard) { y.bmc.readErr = bmc.ErrUnreachable }}, reason: infrav1.ReasonBMCUnreachable},
-		"BMC dead, by force":    {before: []func(*yard){ordered, func(y *yard) { y.bmc.readErr = bmc.ErrUnreachable }, forced}, gone: true},
-		"new, credentials gone": {before: []func(*yard){func(y *yard) { must(y, y.api.Delete(y.ctx, y.secret("bmc"))) }}, gone: true},
-		"paused":                {before: []func(*yard){func(y *yard) { y.pause("h") }}},
-		"moved by clusterctl": {before: []func(*yard){func(y *yard) {
+		"available":             {before: []func(*fixture){func(y *fixture) { y.inspect("h") }}, gone: true},
+		"an agent at work":      {before: []func(*fixture){ordered}, writes: string(bmc.ActionForceOff), reason: infrav1.ReasonWaiting},
+		"claimed":               {before: []func(*fixture){claimed}, reason: infrav1.ReasonDeleting},
+		"released":              {before: []func(*fixture){claimed, released}, writes: string(bmc.ActionGracefulOff), reason: infrav1.ReasonFencing},
+		"claimed, by force":     {before: []func(*fixture){claimed, forced}, gone: true},
+		"an agent, BMC dead":    {before: []func(*fixture){ordered, func(y *fixture) { y.bmc.readErr = bmc.ErrUnreachable }}, reason: infrav1.ReasonBMCUnreachable},
+		"BMC dead, by force":    {before: []func(*fixture){ordered, func(y *fixture) { y.bmc.readErr = bmc.ErrUnreachable }, forced}, gone: true},
+		"new, credentials gone": {before: []func(*fixture){func(y *fixture) { must(y, y.api.Delete(y.ctx, y.secret("bmc"))) }}, gone: true},
+		"paused":                {before: []func(*fixture){func(y *fixture) { y.pause("h") }}},
+		"moved by clusterctl": {before: []func(*fixture){func(y *fixture) {
 			y.edit("h", func(h *infrav1.IngotHost) {
 				h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 			})
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h")
 			y.step("h") // finalizer
 			for _, f := range tc.before {
@@ -223,7 +223,7 @@ func testDeletion(t *testing.T, on *ground) {
 				y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
 			}
 			if !tc.gone && tc.reason == "" && y.bmc.readsSoFar() != reads {
-				t.Error("a host that is nobody's to touch was touched")
+				t.Error("a host was touched that must not be")
 			}
 			if tc.writes == "" {
 				return
@@ -240,15 +240,15 @@ func testDeletion(t *testing.T, on *ground) {
 	}
 }
 
-func must(y *yard, err error) {
+func must(y *fixture, err error) {
 	y.t.Helper()
 	if err != nil {
 		y.t.Fatal(err)
 	}
 }
 
-// status changes the status as the agent's session does.
-func (y *yard) status(name string, change func(*infrav1.IngotHostStatus)) {
+// status changes the status as the agent server does.
+func (y *fixture) status(name string, change func(*infrav1.IngotHostStatus)) {
 	y.t.Helper()
 	host := y.get(name)
 	base := host.DeepCopy()
@@ -256,16 +256,16 @@ func (y *yard) status(name string, change func(*infrav1.IngotHostStatus)) {
 	must(y, y.api.Status().Patch(y.ctx, host, client.MergeFrom(base)))
 }
 
-func (y *yard) pause(name string) {
+func (y *fixture) pause(name string) {
 	y.t.Helper()
 	y.edit(name, func(h *infrav1.IngotHost) {
 		h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 	})
 }
 
-// M43, M44: a paused host is left alone, says so, and goes on afterwards.
-func testPause(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// M43, M44: Ingot does not act on a paused host, shows the pause, and continues afterwards.
+func testPause(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.step("h")
 	y.pause("h")
@@ -288,10 +288,9 @@ func testPause(t *testing.T, on *ground) {
 	y.inspect("h")
 }
 
-// I13, I18: a Secret that appears is used at once, whoever made it; hosts that
-// share one own it together.
-func testSecret(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// I13, I18: a new Secret is used at once, and hosts that share it are all its owners.
+func testSecret(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.host("a")
 	y.host("b")
 	var waits []time.Duration

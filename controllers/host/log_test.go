@@ -15,10 +15,10 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// testLog: an incident can be reconstructed from the log. Each step and each new decision is
-// one line with the keys of its host, and a poll that changes nothing is none.
-func testLog(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testLog: each step and each new decision is one log line with the keys of its host; an unchanged
+// poll logs nothing.
+func testLog(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	var mu sync.Mutex
 	var lines []string
 	y.ctx = logr.NewContext(y.ctx, funcr.New(func(_, args string) {

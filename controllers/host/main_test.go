@@ -15,16 +15,16 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// ground is what all yards stand on: one API server, and one client of it.
-type ground struct {
+// testEnv is the API server and client that all fixtures share.
+type testEnv struct {
 	cfg    *rest.Config
 	scheme *runtime.Scheme
 	api    *envtest.Indexed
 }
 
-func newGround(t *testing.T) *ground {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	on := &ground{scheme: testscheme.Scheme(t, ipamv1.AddToScheme)}
+	on := &testEnv{scheme: testscheme.Scheme(t, ipamv1.AddToScheme)}
 	on.cfg = envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	on.api = envtest.NewIndexed(t, on.cfg, on.scheme)
 	if err := index.Setup(t.Context(), on.api); err != nil {
@@ -33,94 +33,94 @@ func newGround(t *testing.T) *ground {
 	return on
 }
 
-// TestHost runs all tests that need an API server on one, beside each other: each has a
-// namespace of its own, and names, addresses and BMCs that no other has.
+// TestHost runs all tests that need an API server on one, in parallel. Each has its own namespace,
+// names, addresses and BMCs.
 func TestHost(t *testing.T) {
-	on := newGround(t)
+	on := newTestEnv(t)
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *ground)
+		run  func(*testing.T, *testEnv)
 	}{
 		{"firmware fails", testFirmwareFails},
 		{"firmware", testFirmware},
-		{"rotation killed", testRotationKilled},
-		{"firmware killed", testFirmwareKilled},
-		{"push killed", testFirmwarePushKilled},
-		{"prepared at registration", testPreparedAtRegistration},
+		{"rotation with crashes", testRotationKilled},
+		{"firmware with crashes", testFirmwareKilled},
+		{"upload with crashes", testFirmwarePushKilled},
+		{"prepared at registration", testSettingsAreAppliedWithTheInspection},
 		{"deletion", testDeletion},
 		{"rotation refused", testRotationRefused},
 		{"rotation", testRotation},
 		{"rotation fails", testRotationFails},
-		{"life", testLife},
-		{"held", testHeld},
+		{"lifecycle", testLifecycle},
+		{"restored host is held", testRestoredHostIsHeld},
 		{"bmc errors", testBMCErrors},
 		{"secret", testSecret},
 		{"log", testLog},
-		{"owners", testOwners},
-		{"stale", testStale},
-		{"strangers", testStrangers},
-		{"enrolled twins", testEnrolledTwins},
-		{"moved twin", testMovedTwin},
+		{"owners", testOwnersAreRestored},
+		{"stale view", testStaleViewHasNoEffect},
+		{"untouched hosts", testUntouchedHosts},
+		{"enrolled duplicates", testEnrolledDuplicates},
+		{"moved host is no duplicate", testMovedHostIsNoDuplicate},
 		{"same BMC by name", testSameBMCByName},
 		{"BMC not allowed", testBMCNotAllowed},
 		{"pause", testPause},
-		{"soft off", testSoftOff},
-		{"ask refused", testAskRefused},
-		{"cycle interrupted", testCycleInterrupted},
-		{"off proof", testOffProof},
-		{"unanswered", testUnanswered},
+		{"old shutdown is forgotten", testOldShutdownIsForgotten},
+		{"rejected shutdown", testRejectedShutdownIsRepeated},
+		{"interrupted power cycle", testInterruptedPowerCycleIsDropped},
+		{"off proof", testOffNeedsAcceptedPowerOff},
+		{"unanswered power-offs", testUnansweredPowerOffs},
 		{"move", testMovePause},
-		{"moved order", testMovedOrder},
-		{"late pause", testLatePause},
-		{"standstill", testStandstill},
+		{"moved cleaning", testMovedCleaningStartsAgain},
+		{"pause of the Cluster", testPauseOfClusterStopsCallsAtOnce},
+		{"free host stops with paused Clusters", testFreeHostStopsWithPausedClusters},
 		{"health", testHealth},
-		{"watched", testWatched},
+		{"event stream", testEventStream},
 		{"faults", testFaults},
-		{"breaker", testBreaker},
-		{"unheeded", testUnheeded},
-		{"uncycled", testUncycled},
-		{"refused", testRefused},
-		{"corrected", testCorrected},
-		{"late", testLate},
-		{"network silent", testNetworkSilent},
-		{"prepared later", testPreparedLater},
-		{"prepared securely", testPreparedSecurely},
-		{"prepared securely in use", testPreparedSecurelyInUse},
-		{"preparation contradicted", testPrepareContradicted},
-		{"preparation refused", testPrepareRefused},
-		{"prepared in use", testPrepareInUse},
-		{"settings kept", testPrepareClosed},
-		{"clock set back", testSetBack},
-		{"firmware of the BMC", testFirmwareOfBMC},
-		{"pushed", testFirmwarePush},
-		{"push paused", testFirmwarePushPaused},
-		{"push fails", testFirmwarePushFails},
+		{"unreachable BMC", testBreaker},
+		{"ignored power actions", testIgnoredPowerActions},
+		{"failed power cycle", testFailedPowerCycleQuarantines},
+		{"rejected power-on", testRejectedPowerOn},
+		{"repaired BMC", testRepairedBMCStartsWithACleanRecord},
+		{"first accepted boot", testFirstAcceptedBootGetsItsTime},
+		{"unresponsive network", testUnresponsiveNetwork},
+		{"changed settings", testChangedSettingsBlockClaims},
+		{"settings with Secure Boot", testSettingsAndSecureBootShareABoot},
+		{"Secure Boot in use", testSecureBootIsNotSetOnAHostInUse},
+		{"Secure Boot contradicts a setting", testSecureBootContradictsSetting},
+		{"unsupported settings", testUnsupportedSettings},
+		{"prepared in use", testSettingsOfAHostInUse},
+		{"unreadable settings", testUnreadableSettings},
+		{"clock set back", testClockSetBack},
+		{"firmware of the BMC", testFirmwareOfTheBMCNeedsItsReset},
+		{"upload", testFirmwarePush},
+		{"upload paused", testFirmwarePushPaused},
+		{"upload fails", testFirmwarePushFails},
 		{"claims", testClaims},
 		{"commands", testCommands},
 		{"commands once", testCommandsOnce},
-		{"outage", testOutage},
+		{"agent deadline after an outage", testAgentDeadlineAfterManagerOutage},
 		{"network", testNetwork},
-		{"slow", testSlow},
-		{"pooled", testPooled},
-		{"pool left", testPoolLeft},
+		{"slow BMC", testSlow},
+		{"pool address", testPoolAddress},
+		{"network without a pool", testMoveToNetworkWithoutPool},
 		{"pool closed", testPoolClosed},
-		{"BMC taken away", testBMCTakenAway},
-		{"dual", testDual},
+		{"BMC taken away", testBMCRemovedFromSpec},
+		{"dual stack", testDualStackAddresses},
 		{"network use", testNetworkUse},
 		{"network quota", testNetworkQuota},
-		{"endpoints", testEndpoints},
-		{"enrolled", testEnrolled},
+		{"endpoints are not assigned", testEndpointsAreNotAssigned},
+		{"enrolled host", testEnrolled},
 		{"watches", testWatches},
 		{"first use", testFirstUse},
 		{"first use fails", testFirstUseFails},
 		{"CA in a Secret", testCASecret},
 		{"new credentials", testNewCredentials},
-		{"kept secret", testKeptSecret},
+		{"generated password is kept", testSecretWithGeneratedPasswordIsKept},
 		{"rotation by IPMI", testRotationIPMI},
 		{"virtual media", testVirtualMedia},
 		{"HTTP boot", testHTTPBoot},
 		{"watch filter", testWatchFilter},
-		{"waits of others", testWaitsOfOthers},
+		{"observed generation", testObservedGenerationForKstatus},
 		{"wrong secret", testWrongSecret},
 		{"owners of a CA", testCAOwners},
 		{"replacement", testReplacement},

@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// What Prometheus is told is how the hosts stand now, by numbers and without their names; also
-// that none is free any more.
+// The metrics count the hosts of each phase and condition without naming them, and show 0 Available
+// hosts.
 func TestCensus(t *testing.T) {
 	host := func(namespace, name string, phase infrav1.IngotHostPhase, reachable metav1.ConditionStatus, reason string) *infrav1.IngotHost {
 		return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Status: infrav1.IngotHostStatus{
@@ -73,11 +73,11 @@ ingot_hosts{namespace="dc2",phase="Unmanaged"} 0
 		},
 	})
 	if _, err := testutil.CollectAndLint(leading(t, deaf)); err == nil {
-		t.Error("that hosts cannot be counted is not told")
+		t.Error("a failed list is not reported")
 	}
 }
 
-// leading is a census of a manager that leads until the test ends.
+// leading returns a census of a manager that leads until the test ends.
 func leading(t *testing.T, hosts client.Reader) *Census {
 	t.Helper()
 	census := &Census{hosts: hosts}
@@ -85,7 +85,7 @@ func leading(t *testing.T, hosts client.Reader) *Census {
 	return census
 }
 
-// lead has the census count until what is returned is called.
+// lead lets the census count until the returned function is called.
 func lead(t *testing.T, census *Census) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func lead(t *testing.T, census *Census) (end func()) {
 	}
 }
 
-// Only who leads counts; and who comes after another in its process, not the other's end.
+// Only the leader counts, also after another manager in the same process.
 func TestCensusOfTheLeader(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	hosts := fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithObjects(

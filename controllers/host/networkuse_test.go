@@ -16,11 +16,10 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// testNetworkUse: a host whose network does not allow its namespace is neither given an
-// address nor booted, though admission let it in. Once the network allows it, it is
-// inspected; and when it is taken off the list then, it goes on and says what is missing.
-func testNetworkUse(t *testing.T, on *ground) {
-	label := func(y *yard, value string) {
+// testNetworkUse: a host whose network does not allow its namespace gets no address and no boot. A
+// host that booted there before keeps working and shows the missing permission.
+func testNetworkUse(t *testing.T, on *testEnv) {
+	label := func(y *fixture, value string) {
 		namespace := &corev1.Namespace{}
 		must(y, y.api.Get(y.ctx, client.ObjectKey{Name: y.ns}, namespace))
 		namespace.Labels = map[string]string{infrav1.NetworksLabel: value}
@@ -31,7 +30,7 @@ func testNetworkUse(t *testing.T, on *ground) {
 		"proxy":   {Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			label(y, "none")
 			network := y.ns + "-others"
 			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: spec})
@@ -45,7 +44,7 @@ func testNetworkUse(t *testing.T, on *ground) {
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonNamespaceNotAllowed)
 			y.want("h", infrav1.HostNetworkAllowedCondition, metav1.ConditionFalse, infrav1.ReasonNamespaceNotAllowed)
 			message := conditions.GetMessage(y.get("h"), infrav1.HostNetworkAllowedCondition)
-			if len(message) > maxConditionMessage || !strings.Contains(message, "Ingot boots nothing") || !strings.Contains(message, "label it "+infrav1.NetworksLabel) {
+			if len(message) > maxConditionMessage || !strings.Contains(message, "Ingot does not boot the host") || !strings.Contains(message, "label it "+infrav1.NetworksLabel) {
 				t.Errorf("message of %d characters: %s", len(message), message)
 			}
 			facts := &infrav1.IngotHardware{}
@@ -72,17 +71,17 @@ func testNetworkUse(t *testing.T, on *ground) {
 			y.step("h")
 			y.want("h", infrav1.HostNetworkAllowedCondition, metav1.ConditionFalse, infrav1.ReasonOutsideAllowed)
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
-			if message := conditions.GetMessage(y.get("h"), infrav1.HostNetworkAllowedCondition); !strings.Contains(message, "continues to work") {
+			if message := conditions.GetMessage(y.get("h"), infrav1.HostNetworkAllowedCondition); !strings.Contains(message, "keeps working") {
 				t.Error(message)
 			}
 		})
 	}
 }
 
-// testNetworkQuota: the host that is one too many for its namespace gets no address, and the
-// older ones keep theirs.
-func testNetworkQuota(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testNetworkQuota: the host above the quota of its namespace gets no address; older hosts keep
+// theirs.
+func testNetworkQuota(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	network := y.ns + "-small"
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: infrav1.IngotNetworkSpec{
 		Subnet: "198.51.100.0/24", Range: infrav1.AddressRange{Start: "198.51.100.20", End: "198.51.100.29"},

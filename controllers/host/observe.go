@@ -28,30 +28,30 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// observation is what the decision is made from, and what its execution needs.
+// observation is the input of a decision and of its execution.
 type observation struct {
 	lifecycle.Observation
 	hardware *infrav1.IngotHardware
 	network  *infrav1.IngotNetwork
-	// addressLost: the pool gives the host another address than the recorded one.
+	// addressLost: the pool assigns the host another address than the recorded one.
 	addressLost bool
 	target      bmc.Target
-	// known is what is remembered of the BMC after it was asked.
+	// known is the state of the BMC after it was read.
 	known bmcState
-	// networkAllowed shows whether the network lets the host boot on it; nil: not known.
+	// networkAllowed shows whether the network lets the host boot; nil: unknown.
 	networkAllowed *metav1.Condition
-	// rotated reports on a change of the BMC's password; nil: there is nothing to report.
+	// rotated reports on a change of the BMC's password; nil: nothing to report.
 	rotated *metav1.Condition
 }
 
-// factsGrace is how long after a host its IngotHardware may be restored from a backup.
+// factsGrace is how long after an IngotHost its IngotHardware may be restored from a backup.
 const factsGrace = time.Minute
 
 // maxConditionMessage is in characters.
 const maxConditionMessage = 200
 
-// observe gathers what the decision needs. Only failures of the API server are errors: what
-// is wrong with the host is part of the observation.
+// observe gathers the input of the decision. Only failures of the API server are errors:
+// faults of the host are part of the observation.
 func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*observation, error) {
 	seen := &observation{Observation: lifecycle.Observation{
 		Now:       r.Clock.Now(),
@@ -66,8 +66,8 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 	if paused := conditions.Get(host, infrav1.PausedCondition); paused != nil {
 		seen.UnpausedAt = paused.LastTransitionTime.Time
 	}
-	// Duplicates come before the BMC, whose password is not changed for one (I8), and again
-	// after it: two addresses may lead to one BMC.
+	// Duplicates are found before the BMC is read, since the password of a duplicate is not
+	// changed (I8), and again afterwards: two addresses may lead to one BMC.
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
 		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeDuplicates, r.observeFirmware,
 	} {
@@ -85,15 +85,15 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	facts := &infrav1.IngotHardware{}
 	err := r.Client.Get(ctx, keyOf(host), facts)
 	switch {
-	case err == nil && ofAnother(host, facts):
-		// A deleted host of this name left it behind, to be garbage-collected.
+	case err == nil && belongsToOther(host, facts):
+		// It belongs to a deleted host of this name, and is about to be garbage-collected.
 	case err == nil:
 		if err := r.ownHardware(ctx, host, facts); err != nil {
 			return err
 		}
 		seen.hardware, seen.StorageWithoutDriver = facts, facts.Spec.StorageWithoutDriver
 	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("hardware of the host: %w", err)
+		return fmt.Errorf("read hardware of the host: %w", err)
 	}
 	seen.FactsAwaitedUntil = host.CreationTimestamp.Add(factsGrace)
 	seen.FactsMissing = seen.hardware == nil || !inventory.IsDescribed(seen.hardware.Spec)
@@ -104,18 +104,18 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 		seen.NetworkMissing = true
 		return nil
 	case err != nil:
-		return fmt.Errorf("network %s: %w", host.Spec.NetworkRef.Name, err)
+		return fmt.Errorf("read network %s: %w", host.Spec.NetworkRef.Name, err)
 	}
 	if err := r.observeNetworkUse(ctx, host, network, seen); err != nil || seen.NetworkRefused != "" {
 		return err
 	}
-	held, err := r.addressAllocator().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
-	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = held.Hardware, network, held.Lost, held.Recorded
+	assigned, err := r.addressAllocator().Observe(ctx, ipam.View{Host: host, Hardware: seen.hardware, Network: network})
+	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = assigned.Hardware, network, assigned.Lost, assigned.Recorded
 	return err
 }
 
-// observeNetworkUse finds out whether the network lets the host boot on it. A host that
-// booted there before continues, and its condition shows what is missing.
+// observeNetworkUse checks whether the network lets the host boot. A host that booted there
+// before keeps working; its condition shows the missing permission.
 func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, seen *observation) error {
 	why, err := networkuse.Check(ctx, r.Client, host, network)
 	if err != nil {
@@ -130,28 +130,28 @@ func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotH
 	condition.Status = metav1.ConditionFalse
 	if networkuse.Established(host, seen.hardware) {
 		condition.Reason = infrav1.ReasonOutsideAllowed
-		condition.Message = inventory.Truncate(why.Message+". The host continues to work; "+why.Remedy, maxConditionMessage)
+		condition.Message = inventory.Truncate(why.Message+". The host keeps working; "+why.Remedy, maxConditionMessage)
 		return nil
 	}
 	condition.Reason = why.Reason
-	condition.Message = inventory.Truncate(why.Message+". Ingot boots nothing; "+why.Remedy, maxConditionMessage)
+	condition.Message = inventory.Truncate(why.Message+". Ingot does not boot the host; "+why.Remedy, maxConditionMessage)
 	seen.NetworkRefused, seen.RefusedReason = condition.Message, condition.Reason
 	return nil
 }
 
-// addressAllocator assigns the addresses of boot NICs.
+// addressAllocator returns the allocator of boot NIC addresses.
 func (r *Reconciler) addressAllocator() *ipam.Allocator {
 	return &ipam.Allocator{Client: r.Client, Clock: r.Clock, Warn: r.recordWarning, Memory: r.Addresses}
 }
 
-// ofAnother reports whether hardware facts belong to a deleted host of the same name.
-func ofAnother(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
+// belongsToOther reports whether hardware facts belong to a deleted host of the same name.
+func belongsToOther(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
 	owner := metav1.GetControllerOf(facts)
 	return owner != nil && owner.UID != host.UID
 }
 
-// ownHardware restores the owner and finalizer of the hardware facts, which are kept as long
-// as the host (I23). A backup or a person may have removed them.
+// ownHardware restores the owner and finalizer of the hardware facts, which must exist as long
+// as the host (I23). A backup or an operator may have removed them.
 func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) error {
 	held := !facts.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(facts, infrav1.InUseFinalizer)
 	if !host.DeletionTimestamp.IsZero() || held && hardware.IsOwner(host, facts) && metav1.IsControlledBy(facts, host) {
@@ -166,12 +166,12 @@ func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, f
 		err = r.Client.Patch(ctx, facts, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil && !apierrors.IsConflict(err) { // after a conflict the next reconcile tries again
-		return fmt.Errorf("owner of the hardware: %w", err)
+		return fmt.Errorf("set owner of the hardware: %w", err)
 	}
 	return nil
 }
 
-// observeDuplicates looks for another host that is the same server (I8).
+// observeDuplicates looks for other hosts that are the same server (I8).
 func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	duplicates, err := r.duplicates(ctx, host, seen.hardware)
 	if err != nil {
@@ -179,8 +179,8 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 	}
 	var same []types.NamespacedName
 	for _, other := range duplicates {
-		// A host that is being deleted is no duplicate, but while its firmware is written
-		// no other host may switch the server.
+		// A host that is being deleted is no duplicate, unless its firmware is being written:
+		// then no other host may power-cycle the server.
 		if isDisabledBy(host, other) && (other.DeletionTimestamp.IsZero() || isUpdating(other)) {
 			same = append(same, keyOf(other))
 		}
@@ -198,8 +198,8 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 	return nil
 }
 
-// duplicates finds the other hosts that are the same server: by boot MAC address, by the
-// system at the BMC and, if hardware is known, by UUID and serial number.
+// duplicates finds other hosts that are the same server: by boot MAC address, by the system at
+// the BMC and, if hardware is known, by UUID and serial number.
 func (r *Reconciler) duplicates(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
 	var found []*infrav1.IngotHost
 	for _, by := range []struct {
@@ -214,7 +214,7 @@ func (r *Reconciler) duplicates(ctx context.Context, host *infrav1.IngotHost, ha
 		}
 		hosts := &infrav1.IngotHostList{}
 		if err := r.Client.List(ctx, hosts, client.MatchingFields{by.field: by.value}); err != nil {
-			return nil, fmt.Errorf("hosts with the same %s: %w", by.field, err)
+			return nil, fmt.Errorf("list hosts with the same %s: %w", by.field, err)
 		}
 		for i := range hosts.Items {
 			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && by.isSame(other) && !hasMovedAway(other) {
@@ -229,7 +229,7 @@ func (r *Reconciler) duplicates(ctx context.Context, host *infrav1.IngotHost, ha
 	return append(found, more...), err
 }
 
-// sameSystem finds the other hosts whose firmware reports the same UUID and serial number.
+// sameSystem finds other hosts whose firmware reports the same UUID and serial number.
 func (r *Reconciler) sameSystem(ctx context.Context, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
 	system := index.System(hardware)
 	if system == "" {
@@ -237,7 +237,7 @@ func (r *Reconciler) sameSystem(ctx context.Context, hardware *infrav1.IngotHard
 	}
 	list := &infrav1.IngotHardwareList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{index.HardwareBySystem: system}); err != nil {
-		return nil, fmt.Errorf("hosts with the same UUID and serial number: %w", err)
+		return nil, fmt.Errorf("list hosts with the same UUID and serial number: %w", err)
 	}
 	var hosts []*infrav1.IngotHost
 	for i := range list.Items {
@@ -248,17 +248,17 @@ func (r *Reconciler) sameSystem(ctx context.Context, hardware *infrav1.IngotHard
 		host := &infrav1.IngotHost{}
 		err := r.Client.Get(ctx, key, host)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("host of the same system: %w", err)
+			return nil, fmt.Errorf("read host of the same system: %w", err)
 		}
-		if err == nil && !ofAnother(host, &list.Items[i]) && !hasMovedAway(host) { // else a deleted host left it behind
+		if err == nil && !belongsToOther(host, &list.Items[i]) && !hasMovedAway(host) {
 			hosts = append(hosts, host)
 		}
 	}
 	return hosts, nil
 }
 
-// sameBMCByName finds the other hosts whose BMC addresses lead to the same system by
-// another name. The index finds those with the same name.
+// sameBMCByName finds other hosts whose BMC addresses lead to the same system by a different
+// name. The index finds those with the same name.
 func (r *Reconciler) sameBMCByName(ctx context.Context, host *infrav1.IngotHost) ([]*infrav1.IngotHost, error) {
 	where, known := r.memory.resolvedOf(host)
 	if !known {
@@ -272,7 +272,7 @@ func (r *Reconciler) sameBMCByName(ctx context.Context, host *infrav1.IngotHost)
 	}
 	literal := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, literal, client.MatchingFields{index.HostByBMC: where.Key()}); err != nil {
-		return nil, fmt.Errorf("hosts with the BMC %s: %w", where.Host, err)
+		return nil, fmt.Errorf("list hosts with BMC %s: %w", where.Host, err)
 	}
 	for i := range literal.Items {
 		add(&literal.Items[i])
@@ -281,7 +281,7 @@ func (r *Reconciler) sameBMCByName(ctx context.Context, host *infrav1.IngotHost)
 		other := &infrav1.IngotHost{}
 		err := r.Client.Get(ctx, key, other)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("host with the BMC %s: %w", where.Host, err)
+			return nil, fmt.Errorf("read host with BMC %s: %w", where.Host, err)
 		}
 		if err == nil && other.Spec.BMC != nil && index.BMC(other) != where.Key() { // listed above
 			add(other)
@@ -290,9 +290,9 @@ func (r *Reconciler) sameBMCByName(ctx context.Context, host *infrav1.IngotHost)
 	return found, nil
 }
 
-// precedes reports whether another host keeps a BMC to which this host leads by another
-// name. A name alone must not take a server from its host: the host in use comes first, then
-// the older one.
+// precedes reports whether another host keeps the BMC that both hosts reach by different
+// names. The order is: claimed hosts, approved hosts, older hosts. A DNS name alone must not
+// take a server from its host.
 func precedes(other, host *infrav1.IngotHost) bool {
 	if (other.Spec.Claim != nil) != (host.Spec.Claim != nil) {
 		return other.Spec.Claim != nil
@@ -306,29 +306,28 @@ func precedes(other, host *infrav1.IngotHost) bool {
 	return keyOf(other).String() < keyOf(host).String()
 }
 
-// isDisabledBy reports whether a duplicate keeps the host from being used. What an unknown
-// client reports about itself must not disable a registered server: until it is approved,
-// an enrolled host is only shown as a duplicate.
+// isDisabledBy reports whether a duplicate keeps the host from being used. The self-report of
+// an unknown client must not disable a registered server: until it is approved, an enrolled
+// host is only shown as a duplicate.
 func isDisabledBy(host, duplicate *infrav1.IngotHost) bool {
 	return isEnrolled(host) || !isEnrolled(duplicate)
 }
 
-// isEnrolled reports whether the host waits for approval. A host with persistent state does
-// not, whatever its labels.
+// isEnrolled reports whether the host waits for approval. A host with persistent state is
+// approved whatever its labels.
 func isEnrolled(host *infrav1.IngotHost) bool {
 	_, enrolled := host.Labels[infrav1.EnrolledLabel]
 	return enrolled && host.Spec.Claim == nil && host.Spec.Record == nil && host.Spec.Order == nil
 }
 
-// isUpdating reports whether an update of the host's firmware is under way.
 func isUpdating(host *infrav1.IngotHost) bool {
 	record := host.Spec.Record
 	return record != nil && record.Preparation != nil && record.Preparation.Update != nil
 }
 
-// observeMachine looks for the machine of the claim. The machine must name this host and
-// instance in turn: one that was created again under its name does not. Only a live read may
-// say that there is none (I6).
+// observeMachine looks for the machine of the claim. The machine's provider ID must name this
+// host and instance: a machine that was recreated under the same name does not. Only a live
+// read proves that there is none (I6).
 func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	claim := host.Spec.Claim
 	if claim == nil {
@@ -341,7 +340,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 		machine := &infrav1.IngotMachine{}
 		err := reader.Get(ctx, key, machine)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("machine %s of the claim: %w", key, err)
+			return fmt.Errorf("read machine %s of the claim: %w", key, err)
 		}
 		if err == nil && machine.Spec.ProviderID == id {
 			seen.Machine = lifecycle.MachineExists
@@ -351,9 +350,9 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 	return nil
 }
 
-// observeMachineDeletion finds out whether the machine of a host that is to be released by
+// observeMachineDeletion checks whether the machine of a host that an operator releases by
 // force is being deleted. The Machine may be drained for hours before its IngotMachine is
-// deleted. Reads are live, since people delete the one and annotate the other at once.
+// deleted. Reads are live, since operators delete and annotate at the same time.
 func (r *Reconciler) observeMachineDeletion(ctx context.Context, host *infrav1.IngotHost, machine *infrav1.IngotMachine, seen *observation) error {
 	if _, forced := inventory.PendingCommand(host, infrav1.ForceReleaseAnnotation); !forced {
 		return nil
@@ -379,9 +378,9 @@ func (r *Reconciler) observeMachineDeletion(ctx context.Context, host *infrav1.I
 	return nil
 }
 
-// observeBMC reads power state, health and, at first contact, NICs. It writes nothing to the
-// server (I8). After a failure it leaves the BMC alone until the backoff is over, or
-// spec.bmc, credentials or CA change.
+// observeBMC reads power state, health and, at first contact, NICs. It does not change the
+// server (I8). After a failure it makes no calls until the backoff is over, or spec.bmc,
+// credentials or CA change.
 func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	if host.Spec.BMC == nil {
 		return r.finder().Withdraw(ctx, host)
@@ -409,7 +408,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	case pushing: // one call at a time
 	default:
 		known, err = r.contactBMC(ctx, host, seen, found, known)
-		if ctx.Err() != nil { // the manager stops, which says nothing about the BMC
+		if ctx.Err() != nil { // the manager stops; this is not the BMC's failure
 			return ctx.Err()
 		}
 	}
@@ -425,8 +424,9 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	return err
 }
 
-// contactBMC trusts the BMC at its first use, finishes a change of its password, reads it,
-// and starts a change of its password if an operator asks for one. An error is not the BMC's.
+// contactBMC pins the BMC's certificate at first use, finishes a change of its password, reads
+// it, and starts a change of its password if an operator requested one. Failures of the BMC
+// are in the returned state, not in the error.
 func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, found bmccredentials.Access, known bmcState) (bmcState, error) {
 	if found.Unpinned {
 		refused, err := r.pin(ctx, host, seen)
@@ -461,8 +461,8 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	return known, err
 }
 
-// observeAgentSilence notes when the host's agent was heard. If the host is about to be given
-// up, it counts the hosts of its network that wait for an agent too.
+// observeAgentSilence notes the last contact with the host's agent. Before Ingot gives up on
+// the agent, it counts the other hosts of the network that wait for theirs.
 func (r *Reconciler) observeAgentSilence(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	network := host.Spec.NetworkRef.Name
 	if order := host.Spec.Order; order != nil && order.AgentKey != "" && !seen.LastContact.IsZero() {
@@ -473,7 +473,7 @@ func (r *Reconciler) observeAgentSilence(ctx context.Context, host *infrav1.Ingo
 	}
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: network}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("hosts on network %s: %w", network, err)
+		return fmt.Errorf("list hosts on network %s: %w", network, err)
 	}
 	seen.SilentPeers = lifecycle.SilentPeers(host, hosts.Items, r.memory.lastAgent(network), seen.Now, r.Policy)
 	return nil

@@ -16,26 +16,26 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// I7: a BMC that says off, be it stuck, fences nothing before it took an order to cut the
-// power; and nothing is ordered that is not needed.
-func testOffProof(t *testing.T, on *ground) {
+// I7: a BMC that reports Off fences a host only after it accepted a forced power-off. No
+// unnecessary power action is sent.
+func testOffNeedsAcceptedPowerOff(t *testing.T, on *testEnv) {
 	const asks, cuts = string(bmc.ActionGracefulOff), string(bmc.ActionForceOff)
-	refuses := func(err error) func(*yard) {
-		return func(y *yard) { y.bmc.set(func(f *fakeBMC) { f.power, f.writeErr = bmc.PowerOff, err }) }
+	refuses := func(err error) func(*fixture) {
+		return func(y *fixture) { y.bmc.set(func(f *fakeBMC) { f.power, f.writeErr = bmc.PowerOff, err }) }
 	}
 	for name, tc := range map[string]struct {
-		release func(*yard)
+		release func(*fixture)
 		told    []string
 		within  time.Duration // 0: never
 	}{
-		"says off": {func(y *yard) { y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff }) }, []string{cuts}, time.Minute},
-		"shuts down": {func(y *yard) {
+		"says off": {func(y *fixture) { y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff }) }, []string{cuts}, time.Minute},
+		"shuts down": {func(y *fixture) {
 			y.step("h")
 			y.bmc.mu.Lock()
 			y.bmc.power = bmc.PowerOff
 			y.bmc.mu.Unlock()
 		}, []string{asks}, 5 * time.Second},
-		"shuts down, and another manager looks": {func(y *yard) {
+		"shuts down, and another manager looks": {func(y *fixture) {
 			y.step("h")
 			y.bmc.mu.Lock()
 			y.bmc.power = bmc.PowerOff
@@ -47,7 +47,7 @@ func testOffProof(t *testing.T, on *ground) {
 		"is busy":                         {refuses(fmt.Errorf("503: %w", bmc.ErrBusy)), nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.longInUse()
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 			from := y.clock.Now()
@@ -65,16 +65,16 @@ func testOffProof(t *testing.T, on *ground) {
 				t.Errorf("fenced: %t, after %s", fenced(), y.clock.Since(from))
 			}
 			if tc.told != nil && fmt.Sprint(told) != fmt.Sprint(tc.told) {
-				t.Errorf("the BMC is told %q, want %q", told, tc.told)
+				t.Errorf("the BMC gets %q, want %q", told, tc.told)
 			}
 		})
 	}
 }
 
-// testUnanswered: a BMC that says off, and never answers the order that is to prove it, is
-// told of, and asked ever less often; the host is fenced only once it answers.
-func testUnanswered(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testUnansweredPowerOffs: a BMC that reports Off but never answers the confirming power-off is
+// shown as failing and retried with backoff. The host is fenced only after an answer.
+func testUnansweredPowerOffs(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.longInUse()
 	y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 	y.bmc.set(func(f *fakeBMC) { f.power, f.writeErr = bmc.PowerOff, fmt.Errorf("reset: %w", bmc.ErrUnknownOutcome) })
@@ -83,7 +83,7 @@ func testUnanswered(t *testing.T, on *ground) {
 		t.Errorf("%d orders in two hours, want one in 3 to 6 minutes", took)
 	}
 	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout).Message
-	if !strings.Contains(message, "no answer to 3 orders in a row to switch the server Off") {
+	if !strings.Contains(message, "did not answer 3 power-off requests in a row") {
 		t.Errorf("message %q", message)
 	}
 	if claim := y.get("h").Spec.Claim; claim == nil || !claim.FencedAt.IsZero() {

@@ -17,10 +17,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Whoever takes away what holds a host's objects together, as some backups do, or
-// leaves an old version of the API there, finds it put back, once.
-func testOwners(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// Removed owner references and finalizers, as after some backups, are restored once.
+func testOwnersAreRestored(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	host := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 	for range 5 {
 		y.step("h")
@@ -79,10 +78,9 @@ func testOwners(t *testing.T, on *ground) {
 	}
 }
 
-// A Secret that holds no credentials was named by mistake: it gets no owner with whose
-// end it would be deleted. It is watched, until somebody corrects it or the host.
-func testWrongSecret(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// A Secret without credentials gets no owner and is watched until it or the host is corrected.
+func testWrongSecret(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "precious", Labels: map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}},
 		Data: map[string][]byte{"tls.key": []byte("k"), infrav1.SecretKeyUsername: []byte("root")}}
 	y.create(secret)
@@ -112,9 +110,8 @@ func testWrongSecret(t *testing.T, on *ground) {
 	}
 }
 
-// A CA is nobody's own: no host owns it, so that none takes it along when it is deleted.
-// clusterctl moves it by a label on the object, but for what must stay where it is.
-func testCAOwners(t *testing.T, on *ground) {
+// No host owns a CA, so that none deletes it. clusterctl moves it by a label.
+func testCAOwners(t *testing.T, on *testEnv) {
 	controller := metav1.OwnerReference{APIVersion: "trust.cert-manager.io/v1alpha1", Kind: "Bundle", Name: "all", UID: "1", Controller: ptr.To(true)}
 	person := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "root", UID: "2"}
 	pem := map[string]string{infrav1.CAKey: "pem"}
@@ -143,7 +140,7 @@ func testCAOwners(t *testing.T, on *ground) {
 		"the password's Secret":     {object: inSecret("bmc", "", "username", "password"), earlier: true, moved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			object, ok := tc.object.DeepCopyObject().(client.Object)
 			if !ok {
 				t.Fatal("no object")

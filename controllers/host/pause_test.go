@@ -21,7 +21,6 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Why a host is paused, and what people are told.
 func TestPausedCondition(t *testing.T) {
 	host := func(annotations ...string) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
@@ -44,7 +43,7 @@ func TestPausedCondition(t *testing.T) {
 		"its cluster at work":    {host(), cluster(nil), metav1.ConditionFalse, infrav1.ReasonNotPaused, nil},
 		"its cluster is paused":  {host(), cluster(ptr.To(true)), metav1.ConditionTrue, infrav1.ReasonPaused, []string{"spec.paused"}},
 		"a person paused it":     {host(clusterv1.PausedAnnotation), nil, metav1.ConditionTrue, infrav1.ReasonPaused, []string{clusterv1.PausedAnnotation}},
-		"for a move":             {host(infrav1.MovePausedAnnotation), nil, metav1.ConditionTrue, infrav1.ReasonMovePaused, []string{"clusterctl move", "unpaused", "remove the annotation " + infrav1.MovePausedAnnotation}},
+		"for a move":             {host(infrav1.MovePausedAnnotation), nil, metav1.ConditionTrue, infrav1.ReasonMovePaused, []string{"clusterctl move", "unpaused", "remove annotation " + infrav1.MovePausedAnnotation}},
 		"for a move, with all":   {host(infrav1.MovePausedAnnotation, clusterv1.PausedAnnotation), cluster(ptr.To(true)), metav1.ConditionTrue, infrav1.ReasonMovePaused, []string{"clusterctl move", "spec.paused", clusterv1.PausedAnnotation}},
 		"block-move is no pause": {host(clusterctlv1.BlockMoveAnnotation), nil, metav1.ConditionFalse, infrav1.ReasonNotPaused, nil},
 	} {
@@ -62,21 +61,21 @@ func TestPausedCondition(t *testing.T) {
 	}
 }
 
-func (y *yard) annotate(name string, annotations map[string]string) {
+func (y *fixture) annotate(name string, annotations map[string]string) {
 	y.t.Helper()
 	y.edit(name, func(h *infrav1.IngotHost) { h.Annotations = annotations })
 }
 
-func (y *yard) blocked(name string) bool {
+func (y *fixture) blocked(name string) bool {
 	y.t.Helper()
 	_, blocked := y.get(name).Annotations[clusterctlv1.BlockMoveAnnotation]
 	return blocked
 }
 
-// I10: block-move goes only after the pause was written, by whoever could have been
-// calling the BMC; an agent that may write is given time to hear of it.
-func testMovePause(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// I10: block-move is removed only after the pause was written and an agent that writes had time to
+// stop.
+func testMovePause(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("idle")
 	y.inspect("idle")
 	y.ready("wiped", func(h *infrav1.IngotHost) {
@@ -128,10 +127,10 @@ func testMovePause(t *testing.T, on *ground) {
 	y.until("wiped", "available", func(h *infrav1.IngotHost) bool { return conditions.IsTrue(h, infrav1.HostAvailableCondition) })
 }
 
-// I10: a cleaning that another management cluster had begun starts again from
-// power-off, at once, and is no failure of the host.
-func testMovedOrder(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// I10: a cleaning that another management cluster started begins again with power-off and does not
+// count as a failure.
+func testMovedCleaningStartsAgain(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.bmc.power = bmc.PowerOn
 	y.ready("h", func(h *infrav1.IngotHost) {
 		h.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-01-02T03:04:05Z"}
@@ -153,7 +152,7 @@ func testMovedOrder(t *testing.T, on *ground) {
 		y.step("h")
 	}
 	if writes := y.bmc.took(); writes != string(bmc.ActionForceOff) {
-		t.Fatalf("BMC was told %q, want the power to be cut", writes)
+		t.Fatalf("the BMC gets %q, want a forced power-off", writes)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
 	y.untilBoot("h", infrav1.OrderWipe)
@@ -181,10 +180,9 @@ func (l lateCluster) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	return l.Reader.Get(ctx, key, obj, opts...)
 }
 
-// From the moment of its Cluster's pause on no BMC hears of a host, though the cache
-// does not show it yet (I10).
-func testLatePause(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// I10: no BMC is called after the Cluster's pause, even if the cache does not show it yet.
+func testPauseOfClusterStopsCallsAtOnce(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.inspect("h")
 	y.claim("h")
@@ -200,10 +198,10 @@ func testLatePause(t *testing.T, on *ground) {
 	y.untilBoot("h", infrav1.OrderInstall)
 }
 
-// A free host stands still with the Clusters of its namespace before it carries a
-// pause of its own.
-func testStandstill(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// A free host gets no BMC calls once all Clusters of its namespace are paused, before its own
+// pause.
+func testFreeHostStopsWithPausedClusters(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(true)}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotCluster", Name: "c"}
 	y.create(cluster)
@@ -220,9 +218,8 @@ func testStandstill(t *testing.T, on *ground) {
 	y.untilBoot("h", infrav1.OrderInspect)
 }
 
-// A pause that holds up the deletion of a host says so.
-func TestPauseShowsWhatItHolds(t *testing.T) {
-	const says = "the deletion of the host waits until the pause ends"
+func TestPauseShowsPendingDeletion(t *testing.T) {
+	const says = "the host is deleted when the pause ends"
 	host := &infrav1.IngotHost{}
 	host.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-11-20T12:00:00Z"}
 	if c := pausedCondition(host, nil); c.Status != metav1.ConditionTrue || strings.Contains(c.Message, says) {

@@ -19,17 +19,17 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-func (m *metal) facts() *infrav1.IngotHardware {
+func (m *simHost) facts() *infrav1.IngotHardware {
 	m.t.Helper()
 	facts := &infrav1.IngotHardware{}
-	must(m.yard, client.IgnoreNotFound(m.api.Get(m.ctx, client.ObjectKey{Namespace: m.ns, Name: "h"}, facts)))
+	must(m.fixture, client.IgnoreNotFound(m.api.Get(m.ctx, client.ObjectKey{Namespace: m.ns, Name: "h"}, facts)))
 	return facts
 }
 
-func (m *metal) presents() string {
+func (m *simHost) presents() string {
 	m.t.Helper()
 	fingerprint, err := trust.Probe(m.ctx, bmc.Target{}, strings.TrimPrefix(m.lab.Address(), "redfish://"))
-	must(m.yard, err)
+	must(m.fixture, err)
 	return fingerprint
 }
 
@@ -37,20 +37,20 @@ func isReachable(h *infrav1.IngotHost) bool {
 	return conditions.IsTrue(h, infrav1.HostBMCReachableCondition)
 }
 
-// The pin is written down before the first login, outlives the status, holds against
-// another certificate, and goes when nobody asks for it any more.
-func testFirstUse(t *testing.T, on *ground) {
-	m := newMetal(t, on, "standard", firstUse)
+// The certificate is pinned before the first login, the pin survives a lost status, rejects another
+// certificate, and is removed with the setting.
+func testFirstUse(t *testing.T, on *testEnv) {
+	m := newSimHost(t, on, "standard", firstUse)
 	m.calm()
 	first := m.presents()
 	if pin := m.facts().Spec.BMC; pin == nil || *pin != (infrav1.PinnedBMC{Address: m.lab.Address(), CertificateFingerprint: first}) {
 		t.Fatalf("pin %+v, want %s at %s", pin, first, m.lab.Address())
 	}
-	m.toldOnce(infrav1.ReasonCertificatePinned)
+	m.recordedOnce(infrav1.ReasonCertificatePinned)
 
 	t.Log("another certificate, with the status lost and a new process")
 	other, err := labbmc.NewAuthority()
-	must(m.yard, err)
+	must(m.fixture, err)
 	m.lab.SetAuthority(other)
 	m.status("h", func(s *infrav1.IngotHostStatus) { *s = infrav1.IngotHostStatus{} })
 	m.restart(0)
@@ -82,13 +82,13 @@ func testFirstUse(t *testing.T, on *ground) {
 		t.Errorf("message %q names what is not set", message)
 	}
 
-	t.Log("first use anew, and another address")
+	t.Log("first use again, and another address")
 	m.edit("h", func(h *infrav1.IngotHost) {
 		h.Spec.BMC.CertificateFingerprint, h.Spec.BMC.TrustOnFirstUse = "", ptr.To(true)
 	})
 	m.settled("trusted", isReachable)
 	twin, err := labbmc.Start(labbmc.Config{Authority: other, Machine: &labbmc.Bench{}, Username: "root", Password: canary})
-	must(m.yard, err)
+	must(m.fixture, err)
 	defer func() { _ = twin.Close() }()
 	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = twin.Address() })
 	m.settled("trusted elsewhere", func(h *infrav1.IngotHost) bool { return isReachable(h) && m.facts().Spec.BMC.Address == twin.Address() })
@@ -99,15 +99,15 @@ func testFirstUse(t *testing.T, on *ground) {
 	}
 }
 
-// firstUse is what a person chooses.
+// firstUse sets the trust at first use.
 func firstUse(h *infrav1.IngotHost) {
 	h.Spec.BMC.InsecureSkipVerify, h.Spec.BMC.TrustOnFirstUse = nil, ptr.To(true)
 }
 
-// Nobody to be trusted gets no pin, and no death leads to a login before the pin.
-func testFirstUseFails(t *testing.T, on *ground) {
-	t.Run("nobody there", func(t *testing.T) {
-		m := newMetal(t, on, "standard", firstUse)
+// No certificate is pinned without an answer, and no crash leads to a login before the pin.
+func testFirstUseFails(t *testing.T, on *testEnv) {
+	t.Run("no answer", func(t *testing.T) {
+		m := newSimHost(t, on, "standard", firstUse)
 		_ = m.lab.Close()
 		for range 3 {
 			m.tick()
@@ -119,7 +119,7 @@ func testFirstUseFails(t *testing.T, on *ground) {
 	})
 	t.Run("the process dies", func(t *testing.T) {
 		for at := 1; ; at += deathsApart() {
-			m := newMetal(t, on, "standard", firstUse)
+			m := newSimHost(t, on, "standard", firstUse)
 			m.restart(at)
 			for range 4 {
 				m.tick()
@@ -142,10 +142,9 @@ func testFirstUseFails(t *testing.T, on *ground) {
 	})
 }
 
-// A CA in a Secret is watched, and its change tells at once; the messages tell a
-// missing one, an unknown one and one for another name apart.
-func testCASecret(t *testing.T, on *ground) {
-	m := newMetal(t, on, "standard", func(h *infrav1.IngotHost) {
+// A CA in a Secret is watched. Messages distinguish a missing CA, an unknown CA and a wrong name.
+func testCASecret(t *testing.T, on *testEnv) {
+	m := newSimHost(t, on, "standard", func(h *infrav1.IngotHost) {
 		h.Spec.BMC.InsecureSkipVerify = nil
 		h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}
 	})
@@ -156,7 +155,7 @@ func testCASecret(t *testing.T, on *ground) {
 		t.Errorf("message %q", message)
 	}
 	other, err := labbmc.NewAuthority()
-	must(m.yard, err)
+	must(m.fixture, err)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "ca"}, Data: map[string][]byte{infrav1.CAKey: other.PEM()}}
 	m.create(secret)
 	m.tick()
@@ -166,12 +165,12 @@ func testCASecret(t *testing.T, on *ground) {
 			t.Errorf("message %q does not name %s", message, want)
 		}
 	}
-	must(m.yard, m.api.Get(m.ctx, client.ObjectKeyFromObject(secret), secret))
+	must(m.fixture, m.api.Get(m.ctx, client.ObjectKeyFromObject(secret), secret))
 	if _, labelled := secret.Labels[infrav1.BMCCredentialsLabel]; !labelled {
 		t.Errorf("the Secret is not watched: labels %v", secret.Labels)
 	}
 	secret.Data[infrav1.CAKey] = m.ca.PEM()
-	must(m.yard, m.api.Update(m.ctx, secret))
+	must(m.fixture, m.api.Update(m.ctx, secret))
 	m.tick()
 	m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }

@@ -38,7 +38,6 @@ func (w *fakeWatches) Watched(key string) bool {
 	return w.watched && wanted
 }
 
-// Which hosts are asked how often.
 func TestPollInterval(t *testing.T) {
 	provisioned := func(h *infrav1.IngotHost) { h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned} }
 	well := lifecycle.Observation{Power: infrav1.PowerStateOn, Health: lifecycle.HealthOK}
@@ -54,7 +53,7 @@ func TestPollInterval(t *testing.T) {
 		want    int
 	}{
 		"provisioned and well":   {provisioned, well, false, 3},
-		"health is not told":     {provisioned, with(func(o *lifecycle.Observation) { o.Health = lifecycle.HealthUnknown }), false, 3},
+		"health is unknown":      {provisioned, with(func(o *lifecycle.Observation) { o.Health = lifecycle.HealthUnknown }), false, 3},
 		"watched":                {provisioned, well, true, 10},
 		"watched and free":       {func(*infrav1.IngotHost) {}, well, true, 10},
 		"watched, does not tell": {provisioned, with(func(o *lifecycle.Observation) { o.BMC = lifecycle.BMCTimeout }), true, 1},
@@ -80,8 +79,8 @@ func TestPollInterval(t *testing.T) {
 	}
 }
 
-// TestRequestsPerHost prints what hosts at rest cost their BMCs, and holds it to the
-// budget of the steady state: one request a minute and host, over any ten minutes.
+// TestRequestsPerHost prints the BMC requests of idle hosts and checks the budget: one request a
+// minute and host in any ten minutes.
 func TestRequestsPerHost(t *testing.T) {
 	const hosts, window = 1000, 10 * time.Minute
 	for _, tc := range []struct {
@@ -108,7 +107,7 @@ func TestRequestsPerHost(t *testing.T) {
 	}
 }
 
-// What a BMC tells has its host looked at at once; the end of a watch within a poll.
+// A BMC event triggers a reconcile at once, the end of a stream within a poll interval.
 func TestHeard(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
@@ -132,10 +131,9 @@ func TestHeard(t *testing.T) {
 	}
 }
 
-// A host is watched while it is polled: not in a pause, not twice, and not after it
-// has gone.
-func testWatched(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// A host has one event stream, none during a pause, and none after it is gone.
+func testEventStream(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	watches := &fakeWatches{watched: true}
 	y.Reconciler.Watches = watches
 	y.ready("h")
@@ -178,8 +176,7 @@ func testWatched(t *testing.T, on *ground) {
 	wantWatched("gone", false)
 }
 
-// Hosts that all come up at once are asked at moments of their own from then on,
-// and each exactly once a poll.
+// Hosts that start together get distinct poll times, each exactly once in an interval.
 func TestUntilPoll(t *testing.T) {
 	const hosts, poll = 600, time.Minute
 	start := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)

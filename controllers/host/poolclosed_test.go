@@ -20,9 +20,9 @@ func (closedPool) Do(context.Context, bmc.Target, func(context.Context, bmc.Conn
 
 func (closedPool) Closed() bool { return true }
 
-// A manager that stops tells nothing of hosts whose BMCs it does not ask any more.
-func testPoolClosed(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// A manager that stops records no events about BMCs that it no longer calls.
+func testPoolClosed(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.inspect("h")
 	y.clock.Step(time.Minute)
@@ -35,6 +35,6 @@ func testPoolClosed(t *testing.T, on *ground) {
 		}
 	}
 	if after := y.get("h"); after.ResourceVersion != before.ResourceVersion || len(y.all()) != told {
-		t.Errorf("told: %+v; %q", after.Status.Conditions, y.all()[told:])
+		t.Errorf("recorded: %+v; %q", after.Status.Conditions, y.all()[told:])
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
 )
 
-// provide does what an IPAM provider does with the claim of the host "h".
-func provide(y *yard, network, address string) {
+// provide acts as the IPAM provider for the claim of host "h".
+func provide(y *fixture, network, address string) {
 	y.t.Helper()
 	claim := theClaim(y, network)
 	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, GenerateName: "given-"}}
@@ -28,25 +28,24 @@ func provide(y *yard, network, address string) {
 	must(y, y.api.Status().Update(y.ctx, claim))
 }
 
-func theClaim(y *yard, network string) *ipamv1.IPAddressClaim {
+func theClaim(y *fixture, network string) *ipamv1.IPAddressClaim {
 	y.t.Helper()
 	claim := &ipamv1.IPAddressClaim{}
 	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: pool.ClaimName("h", network)}, claim))
 	return claim
 }
 
-func recordedFor(y *yard) string {
+func recordedFor(y *fixture) string {
 	y.t.Helper()
 	facts := &infrav1.IngotHardware{}
 	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "h"}, facts))
 	return facts.Spec.Address.IP
 }
 
-// testPooled: the address comes from a pool, and is recorded before the host is
-// switched on. A claim that is lost costs a free host its address, and one in use
-// nothing.
-func testPooled(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testPoolAddress: the pool address is recorded before the host is powered on. After its claim is
+// lost, a free host gets a new address and a host in use keeps the old one.
+func testPoolAddress(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	network := y.ns + "-pool"
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: infrav1.IngotNetworkSpec{
 		Subnet: "198.51.100.0/24", Gateway: "198.51.100.1",
@@ -77,28 +76,27 @@ func testPooled(t *testing.T, on *ground) {
 		y.step("h")
 	}
 	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForAddress)
-	y.toldOnce(infrav1.ReasonAddressClaimLost)
+	y.recordedOnce(infrav1.ReasonAddressClaimLost)
 	provide(y, network, "198.51.100.41")
 	for range 3 {
 		y.step("h")
 	}
 	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
 	if got := recordedFor(y); got != "198.51.100.41" {
-		t.Errorf("recorded after the claim was made anew: %s", got)
+		t.Errorf("recorded after the claim was recreated: %s", got)
 	}
 	y.atRest("h")
 }
 
-// testPoolLeft: a host that moves to a network without a pool lets its claim go, as soon
-// as nothing runs with the address, and neither the pool nor the record holds that one. It
-// does not matter how far it had come on the network where it was.
-func testPoolLeft(t *testing.T, on *ground) {
+// testMoveToNetworkWithoutPool: a host that moves to a network without a pool releases its claim as
+// soon as nothing uses the address.
+func testMoveToNetworkWithoutPool(t *testing.T, on *testEnv) {
 	specs := map[string]infrav1.IngotNetworkSpec{
 		"range": {Subnet: "203.0.113.0/24", Range: infrav1.AddressRange{Start: "203.0.113.20", End: "203.0.113.30"}},
 		"proxy": {Subnet: "203.0.113.0/24", Mode: infrav1.DHCPModeProxy},
 	}
-	for stage, move := range map[string]func(y *yard, pooled string, move func()){
-		"inspected": func(y *yard, pooled string, move func()) {
+	for stage, move := range map[string]func(y *fixture, pooled string, move func()){
+		"inspected": func(y *fixture, pooled string, move func()) {
 			provide(y, pooled, "198.51.100.50")
 			y.inspect("h")
 			move()
@@ -106,18 +104,18 @@ func testPoolLeft(t *testing.T, on *ground) {
 				y.step("h")
 			}
 		},
-		"the pool has not answered": func(y *yard, pooled string, move func()) {
+		"the pool has not answered": func(y *fixture, pooled string, move func()) {
 			theClaim(y, pooled)
 			move()
 			y.inspect("h")
 		},
-		"ordered": func(y *yard, pooled string, move func()) {
+		"ordered": func(y *fixture, pooled string, move func()) {
 			provide(y, pooled, "198.51.100.50")
 			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 			move()
 			y.inspect("h")
 		},
-		"booted, and nobody answers there": func(y *yard, pooled string, move func()) {
+		"booted, and no agent answers": func(y *fixture, pooled string, move func()) {
 			provide(y, pooled, "198.51.100.50")
 			y.untilBoot("h", infrav1.OrderInspect)
 			move()
@@ -133,7 +131,7 @@ func testPoolLeft(t *testing.T, on *ground) {
 	} {
 		for kind, spec := range specs {
 			t.Run(stage+"/"+kind, func(t *testing.T) {
-				y := newYard(t, on)
+				y := newFixture(t, on)
 				pooled, other := y.ns+"-pool", y.ns+"-other"
 				y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: pooled}, Spec: infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24",
 					AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}})
@@ -149,8 +147,8 @@ func testPoolLeft(t *testing.T, on *ground) {
 	}
 }
 
-// onlyOn: the host "h" is Available, and holds an address on no network but this.
-func (y *yard) onlyOn(network string) {
+// onlyOn checks that host "h" is Available and has an address on this network only.
+func (y *fixture) onlyOn(network string) {
 	y.t.Helper()
 	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
 	claims := &ipamv1.IPAddressClaimList{}
@@ -166,10 +164,9 @@ func (y *yard) onlyOn(network string) {
 	y.atRest("h")
 }
 
-// testEnrolled: nothing is done to a host that Ingot made itself, whatever is done to
-// it, before it is approved and has a BMC; then it is a host as any other.
-func testEnrolled(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testEnrolled: an enrolled host is not touched before it is approved and has a BMC.
+func testEnrolled(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{infrav1.EnrolledLabel: ""} })
 	for range 4 {
 		y.step("h")

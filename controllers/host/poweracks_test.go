@@ -19,7 +19,6 @@ import (
 	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
-// What counts as an order that was not heeded, and when it is one too many.
 func TestPowerAcks(t *testing.T) {
 	const on, off, unknown = infrav1.PowerStateOn, infrav1.PowerStateOff, infrav1.PowerStateUnknown
 	boot, hard, soft := lifecycle.BootAgent{}, lifecycle.PowerOff{}, lifecycle.PowerOff{Graceful: true}
@@ -29,7 +28,7 @@ func TestPowerAcks(t *testing.T) {
 		fails int
 	}{
 		"none":                  {nil, []infrav1.PowerState{off, on}, 0},
-		"heeded":                {[]lifecycle.Step{boot, boot, boot}, []infrav1.PowerState{on, off, off}, 0},
+		"carried out":           {[]lifecycle.Step{boot, boot, boot}, []infrav1.PowerState{on, off, off}, 0},
 		"two":                   {[]lifecycle.Step{boot, boot}, []infrav1.PowerState{off, off}, 0},
 		"three":                 {[]lifecycle.Step{boot, boot, boot}, []infrav1.PowerState{off}, 1},
 		"three, then one more":  {[]lifecycle.Step{hard, hard, hard}, []infrav1.PowerState{on, on, on}, 1},
@@ -58,8 +57,8 @@ func TestPowerAcks(t *testing.T) {
 	}
 }
 
-// An order that is to prove what the BMC says is not heeded by its saying so again.
-func TestRefusedPowerActions(t *testing.T) {
+// A rejected action that was to confirm the reported state is not confirmed by the same report.
+func TestRejectedPowerActions(t *testing.T) {
 	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
 	for name, tc := range map[string]struct {
 		step          lifecycle.Step
@@ -69,7 +68,7 @@ func TestRefusedPowerActions(t *testing.T) {
 	}{
 		"off, and it goes off":           {lifecycle.PowerOff{}, on, off, true, false},
 		"off, and it stays on":           {lifecycle.PowerOff{}, on, on, true, true},
-		"on, and somebody presses":       {lifecycle.PowerOn{}, off, on, true, false},
+		"on, by the power button":        {lifecycle.PowerOn{}, off, on, true, false},
 		"a proof, and it says off again": {lifecycle.PowerOff{}, off, off, true, true},
 		"a proof that is not needed now": {lifecycle.PowerOff{}, off, off, false, false},
 	} {
@@ -85,8 +84,8 @@ func TestRefusedPowerActions(t *testing.T) {
 	}
 }
 
-// What was refused is none of the orders that were taken; what was not answered is not said
-// to be taken; and nothing is concluded while BMCs lag.
+// Rejected actions do not count as accepted, unanswered ones have their own error, and nothing
+// counts while the BMC's report may lag.
 func TestPowerActionsInARow(t *testing.T) {
 	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
 	boot, cut := lifecycle.BootAgent{}, lifecycle.PowerOff{}
@@ -135,8 +134,7 @@ func TestPowerActionsInARow(t *testing.T) {
 	}
 }
 
-// The time of a boot runs from the first order that the BMC took, of this order, with none
-// refused since.
+// The time of a boot starts with the first accepted boot of the order after the last rejection.
 func TestBootAcks(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }
 	order := &infrav1.HostOrder{ID: "1"}
@@ -147,14 +145,14 @@ func TestBootAcks(t *testing.T) {
 		want time.Time
 	}{
 		"none":                        {bootAcks{}, order, time.Time{}},
-		"taken twice":                 {bootAcks{}.took(order, boot, at(1)).took(order, boot, at(2)), order, at(1)},
-		"one was refused":             {bootAcks{}.took(order, boot, at(1)).refused(boot).took(order, boot, at(2)), order, at(2)},
-		"the last one was refused":    {bootAcks{}.took(order, boot, at(1)).refused(boot), order, time.Time{}},
-		"a cut was refused":           {bootAcks{}.took(order, boot, at(1)).refused(lifecycle.PowerOff{}), order, at(1)},
-		"a cut was taken":             {bootAcks{}.took(order, lifecycle.PowerOff{}, at(1)), order, time.Time{}},
-		"of another order":            {bootAcks{}.took(order, boot, at(1)), &infrav1.HostOrder{ID: "2"}, time.Time{}},
-		"of another order, and again": {bootAcks{}.took(&infrav1.HostOrder{ID: "2"}, boot, at(1)).took(order, boot, at(2)), order, at(2)},
-		"without an order":            {bootAcks{}.took(nil, boot, at(1)), nil, time.Time{}},
+		"taken twice":                 {bootAcks{}.accepted(order, boot, at(1)).accepted(order, boot, at(2)), order, at(1)},
+		"one was refused":             {bootAcks{}.accepted(order, boot, at(1)).refused(boot).accepted(order, boot, at(2)), order, at(2)},
+		"the last one was refused":    {bootAcks{}.accepted(order, boot, at(1)).refused(boot), order, time.Time{}},
+		"a cut was refused":           {bootAcks{}.accepted(order, boot, at(1)).refused(lifecycle.PowerOff{}), order, at(1)},
+		"a cut was taken":             {bootAcks{}.accepted(order, lifecycle.PowerOff{}, at(1)), order, time.Time{}},
+		"of another order":            {bootAcks{}.accepted(order, boot, at(1)), &infrav1.HostOrder{ID: "2"}, time.Time{}},
+		"of another order, and again": {bootAcks{}.accepted(&infrav1.HostOrder{ID: "2"}, boot, at(1)).accepted(order, boot, at(2)), order, at(2)},
+		"without an order":            {bootAcks{}.accepted(nil, boot, at(1)), nil, time.Time{}},
 	} {
 		if got := tc.b.of(tc.of); !got.Equal(tc.want) {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -162,10 +160,9 @@ func TestBootAcks(t *testing.T) {
 	}
 }
 
-// ignoredFor lets reset intervals pass and returns how many orders the BMC was given. Once
-// it is said to fail it goes on failing, however the tries and the reads between them fall,
-// and people are told once.
-func (y *yard) ignoredFor(intervals int, reason string) (took int) {
+// ignoredFor steps through reset intervals and returns the number of power actions. It checks that
+// the failure is shown continuously and recorded once.
+func (y *fixture) ignoredFor(intervals int, reason string) (took int) {
 	y.t.Helper()
 	var first *metav1.Condition
 	for i := range intervals {
@@ -184,14 +181,14 @@ func (y *yard) ignoredFor(intervals int, reason string) (took int) {
 			y.t.Fatalf("taken back at interval %d, after %d orders: %+v, %+v", i, took, now, ready)
 		}
 	}
-	y.toldOnce(reason)
+	y.recordedOnce(reason)
 	return took
 }
 
-// testRefused: a BMC that answers, and takes no order to switch on, keeps a host from
-// its work, and is told so; the host is not quarantined for it.
-func testRefused(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testRejectedPowerOn: a BMC that rejects power-on blocks the host and is shown as failing. The
+// host is not quarantined.
+func testRejectedPowerOn(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) })
@@ -209,10 +206,10 @@ func testRefused(t *testing.T, on *ground) {
 	y.untilBoot("h", infrav1.OrderInspect)
 }
 
-// testUnheeded: a BMC that takes every order and shows the server as it was is told so
-// in its condition, and asked ever less often; what it does in the end counts.
-func testUnheeded(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testIgnoredPowerActions: a BMC that accepts power actions without effect is shown as failing and
+// retried with backoff until one has an effect.
+func testIgnoredPowerActions(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	took := y.ignoredFor(60, infrav1.ReasonBMCDisobeys)
@@ -220,7 +217,7 @@ func testUnheeded(t *testing.T, on *ground) {
 		t.Errorf("%d orders in 60 reset intervals", took)
 	}
 	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCDisobeys).Message
-	if !strings.Contains(message, "3 orders in a row to switch the server On, and shows it Off") {
+	if !strings.Contains(message, "accepted 3 power-on requests but still reports Off") {
 		t.Errorf("message %q", message)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.power = "On" })
@@ -229,17 +226,17 @@ func testUnheeded(t *testing.T, on *ground) {
 	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }
 
-// testCorrected: what a BMC refused until somebody put it right is not held against the host,
-// and the first boot that it takes has its time.
-func testCorrected(t *testing.T, on *ground) {
-	for name, correct := range map[string]func(*yard){
-		"and it is to be tried": func(y *yard) {
+// testRepairedBMCStartsWithACleanRecord: failures before a repair of the BMC do not count, and the
+// first accepted boot gets its full time.
+func testRepairedBMCStartsWithACleanRecord(t *testing.T, on *testEnv) {
+	for name, correct := range map[string]func(*fixture){
+		"and it is to be tried": func(y *fixture) {
 			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: commandAt(y.clock.Now())})
 		},
-		"and nothing says so": func(y *yard) { y.clock.Step(2 * timing.Default().BMCBackoffMax) },
+		"and nothing says so": func(y *fixture) { y.clock.Step(2 * timing.Default().BMCBackoffMax) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h")
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{Failures: 2} })
 			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
@@ -267,11 +264,11 @@ func testCorrected(t *testing.T, on *ground) {
 	}
 }
 
-// testLate: the first order that a BMC takes after refusals has the time that servers need,
-// and somebody looks then.
-func testLate(t *testing.T, on *ground) {
+// testFirstAcceptedBootGetsItsTime: the first accepted action after rejections gets the time that
+// servers need.
+func testFirstAcceptedBootGetsItsTime(t *testing.T, on *testEnv) {
 	const lag = 10 * time.Second
-	y := newYard(t, on)
+	y := newFixture(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) })
@@ -305,20 +302,20 @@ func testLate(t *testing.T, on *ground) {
 	}
 }
 
-// testUncycled: a server that does not come on for its power cycle is out of service,
-// whether its BMC takes the orders or refuses them; one whose BMC is silent is not.
-func testUncycled(t *testing.T, on *ground) {
+// testFailedPowerCycleQuarantines: a server that stays off after its power cycle is taken out of
+// service, whether its BMC accepts or rejects the action, but not if the BMC does not answer.
+func testFailedPowerCycleQuarantines(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
 		change func(*fakeBMC)
 		rule   string
 	}{
-		"unheeded": {func(*fakeBMC) {}, "cycling/failed"},
-		"refused":  {func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) }, "cycling/failed"},
-		"busy":     {func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) }, "cycling/untried"},
-		"silent":   {func(f *fakeBMC) { f.readErr = bmc.ErrUnreachable }, "cycling/untried"},
+		"ignored": {func(*fakeBMC) {}, "cycling/failed"},
+		"refused": {func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) }, "cycling/failed"},
+		"busy":    {func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) }, "cycling/untried"},
+		"silent":  {func(f *fakeBMC) { f.readErr = bmc.ErrUnreachable }, "cycling/untried"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h")
 			y.inspect("h")
 			y.claim("h")

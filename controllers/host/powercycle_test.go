@@ -14,28 +14,28 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// A power cycle is done when it is asked for, and not at the end of a pause or at the
-// start of a manager: the server may be well by then, or booting.
-func testCycleInterrupted(t *testing.T, on *ground) {
+// A power cycle is made when it is requested, not after a pause or a restart of the manager: the
+// server may be healthy by then.
+func testInterruptedPowerCycleIsDropped(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
-		between func(*yard)
+		between func(*fixture)
 		told    string
 	}{
-		"nothing between": {func(*yard) {}, string(bmc.ActionForceOff)},
-		"a pause": {func(y *yard) {
+		"nothing between": {func(*fixture) {}, string(bmc.ActionForceOff)},
+		"a pause": {func(y *fixture) {
 			y.annotate("h", map[string]string{clusterv1.PausedAnnotation: ""})
 			y.step("h")
 			y.clock.Step(3 * time.Hour)
 			y.annotate("h", nil)
 			y.step("h")
 		}, ""},
-		"another manager": {func(y *yard) {
+		"another manager": {func(y *fixture) {
 			y.clock.Step(3 * time.Hour)
 			y.Reconciler.memory = hostMemory{}
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.longInUse()
 			y.edit("h", func(h *infrav1.IngotHost) {
 				h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.NewTime(y.clock.Now())}
@@ -43,7 +43,7 @@ func testCycleInterrupted(t *testing.T, on *ground) {
 			tc.between(y)
 			y.step("h")
 			if told := y.bmc.took(); told != tc.told {
-				t.Errorf("the BMC is told %q, want %q", told, tc.told)
+				t.Errorf("the BMC gets %q, want %q", told, tc.told)
 			}
 			if cycle := y.get("h").Spec.Claim.PowerCycle; (cycle == nil) != (tc.told == "") {
 				t.Errorf("power cycle %+v", cycle)

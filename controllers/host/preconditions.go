@@ -26,13 +26,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// agentStopTime is how long after the start of a pause an agent may still write: it asks
-// every few seconds whether to continue, and is then told to stop.
+// agentStopTime is how long an agent may still write after the start of a pause: it polls every
+// few seconds and is then told to stop.
 const agentStopTime = 10 * time.Second
 
-// preconditions reports whether the host may be acted on now: it is not paused, its state can
-// be trusted, and no time in its status lies in the future. If not, retryAfter is when to
-// check again.
+// preconditions reports whether Ingot may act on the host now: it is not paused, its state can
+// be trusted, and no time in its status is in the future. If not, it returns when to check
+// again.
 func (r *Reconciler) preconditions(ctx context.Context, host *infrav1.IngotHost) (ok bool, retryAfter time.Duration, _ error) {
 	cluster, err := r.clusterOf(ctx, host)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Reconciler) preconditions(ctx context.Context, host *infrav1.IngotHost)
 		r.unwatch(keyOf(host)) // another manager may use the BMC now (I10)
 		r.memory.jobs.Cancel(keyOf(host))
 		if wait == 0 {
-			wait = r.Poll // the Cluster may be deleted without a reconcile
+			wait = r.Poll // the deletion of the Cluster does not trigger a reconcile
 		}
 	}
 	if wait > 0 {
@@ -56,37 +56,36 @@ func (r *Reconciler) preconditions(ctx context.Context, host *infrav1.IngotHost)
 		return false, r.timing().Conflict, nil
 	}
 	if wrote, err := r.correctFutureTimes(ctx, host); err != nil || wrote {
-		// The status is now newer than the one whose pause was checked (I10).
+		// The status is newer than the one whose pause was checked (I10).
 		return false, r.timing().Conflict, client.IgnoreNotFound(err)
 	}
 	return true, 0, nil
 }
 
-// isMovingAway reports whether clusterctl moves the host to another management cluster.
 func isMovingAway(host *infrav1.IngotHost) bool {
 	_, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
 	return moved
 }
 
-// hasMovedAway reports whether a host is no duplicate because clusterctl moved it. One in use
-// still counts: it has not been deleted yet, or the annotation is not clusterctl's.
+// hasMovedAway reports whether a host cannot be a duplicate because clusterctl moved it. A
+// claimed host still counts: it is not deleted yet, or the annotation is not clusterctl's.
 func hasMovedAway(host *infrav1.IngotHost) bool { return isMovingAway(host) && host.Spec.Claim == nil }
 
-// clusterOf returns the Cluster of the host's claim, which pauses the host (I10); nil: none.
+// clusterOf returns the Cluster of the host's claim, which can pause the host (I10); nil: none.
 func (r *Reconciler) clusterOf(ctx context.Context, host *infrav1.IngotHost) (*clusterv1.Cluster, error) {
 	if host.Spec.Claim == nil {
 		return nil, nil
 	}
 	cluster, err := util.GetClusterByName(ctx, r.Client, host.Namespace, host.Spec.Claim.ClusterName)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("cluster %s of the claim: %w", host.Spec.Claim.ClusterName, err)
+		return nil, fmt.Errorf("read Cluster %s of the claim: %w", host.Spec.Claim.ClusterName, err)
 	}
 	return cluster, nil
 }
 
-// reconcilePause shows whether the host is paused (I10). For a move, it unblocks clusterctl
-// once nothing of Ingot is under way. after is when to reconcile again; 0 leaves that to the
-// caller.
+// reconcilePause shows whether the host is paused (I10). During a move it unblocks clusterctl
+// once no action of Ingot is in progress. after is when to reconcile again; 0: the caller
+// decides.
 func (r *Reconciler) reconcilePause(ctx context.Context, host *infrav1.IngotHost, cluster *clusterv1.Cluster) (isPaused bool, after time.Duration, _ error) {
 	now := pausedCondition(host, cluster)
 	isPaused = now.Status == metav1.ConditionTrue
@@ -108,7 +107,7 @@ func (r *Reconciler) reconcilePause(ctx context.Context, host *infrav1.IngotHost
 	return true, after, err
 }
 
-// pausedCondition shows why the host is paused, and how that ends.
+// pausedCondition shows why the host is paused and how the pause ends.
 func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1.Condition {
 	out := metav1.Condition{
 		Type: infrav1.PausedCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonNotPaused, ObservedGeneration: host.Generation,
@@ -116,7 +115,8 @@ func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1
 	var why []string
 	if _, moving := host.Annotations[infrav1.MovePausedAnnotation]; moving {
 		out.Reason = infrav1.ReasonMovePaused
-		why = append(why, "every Cluster of the namespace was paused, as by clusterctl move: Ingot does nothing to the host until one of them is unpaused and, where the host is claimed, its IngotMachine is here and names it; a host that arrived with work to do rests some minutes first (--move-rest); if that will never be, remove the annotation "+infrav1.MovePausedAnnotation)
+		why = append(why, "All Clusters here were paused (clusterctl move). Ingot resumes when one is unpaused and the claimed machine exists. "+
+			"To resume now, remove annotation "+infrav1.MovePausedAnnotation)
 	}
 	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
 		why = append(why, "Cluster spec.paused is set to true")
@@ -128,7 +128,7 @@ func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1
 		return out
 	}
 	if !host.DeletionTimestamp.IsZero() {
-		why = append(why, "the deletion of the host waits until the pause ends")
+		why = append(why, "the host is deleted when the pause ends")
 	}
 	out.Status, out.Message = metav1.ConditionTrue, strings.Join(why, ", ")
 	if out.Reason != infrav1.ReasonMovePaused {
@@ -137,9 +137,9 @@ func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1
 	return out
 }
 
-// isSamePause reports whether there is nothing to write. A new generation is written with
-// the rest of the status, and during a pause at once: it shows that a change of the spec was
-// seen and is not acted on.
+// isSamePause reports whether the condition need not be written now. During a pause a new
+// generation is written at once, to show that Ingot saw a change of the spec and does not
+// act on it.
 func isSamePause(was, now metav1.Condition) bool {
 	if was.Status != now.Status || was.Reason != now.Reason || was.Message != now.Message {
 		return false
@@ -148,8 +148,8 @@ func isSamePause(was, now metav1.Condition) bool {
 }
 
 // savePause writes the condition and, at the start of a pause, the phase, which a host that
-// just arrived by a move does not have. At the end of a pause the deadline of its agent
-// starts again: the agent was silent because it was told to stop.
+// arrived by a move does not have yet. The end of a pause restarts the deadline of the
+// agent, which was told to stop.
 func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now metav1.Condition) error {
 	base := host.DeepCopy()
 	ended := now.Status == metav1.ConditionFalse && conditions.IsTrue(host, infrav1.PausedCondition)
@@ -166,15 +166,15 @@ func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now
 }
 
 // unblockMove removes clusterctl's block-move annotation from a host that is paused for a
-// move. That this reconcile runs shows that no call to the BMC is under way, and the
-// condition shows that none will start. An agent that writes gets time to stop. The
-// optimistic lock keeps the annotation on a host whose pause was lifted meanwhile.
+// move. No BMC call is in progress while this reconcile runs, and the Paused condition
+// prevents new ones. An agent that writes gets time to stop. The optimistic lock keeps the
+// annotation if the pause ended in between.
 func (r *Reconciler) unblockMove(ctx context.Context, host *infrav1.IngotHost) (after time.Duration, _ error) {
 	since, moving := host.Annotations[infrav1.MovePausedAnnotation]
 	if _, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]; !moving || !blocked {
 		return 0, nil
 	}
-	if r.memory.jobs.Cancel(keyOf(host)) { // a push runs next to the reconcile
+	if r.memory.jobs.Cancel(keyOf(host)) { // an upload runs in the background
 		return r.timing().Conflict, nil
 	}
 	if wait := r.agentMayWrite(host, since); wait > 0 {
@@ -189,46 +189,45 @@ func (r *Reconciler) unblockMove(ctx context.Context, host *infrav1.IngotHost) (
 	return 0, client.IgnoreNotFound(err)
 }
 
-// agentMayWrite is how long an agent of the host may still write; 0: there is none, or it
-// had time to stop.
+// agentMayWrite returns how long an agent of the host may still write; 0: it has stopped, or
+// there is none.
 func (r *Reconciler) agentMayWrite(host *infrav1.IngotHost, since string) time.Duration {
 	order := host.Spec.Order
 	if order == nil || order.AgentKey == "" || order.Result != nil || order.Kind == infrav1.OrderInspect {
 		return 0
 	}
 	start, err := time.Parse(time.RFC3339, since)
-	if err != nil { // set by hand
+	if err != nil { // the annotation was set by hand
 		start = conditions.Get(host, infrav1.PausedCondition).LastTransitionTime.Time
 	}
 	return max(start.Add(agentStopTime).Sub(r.Clock.Now()), 0)
 }
 
-// mustBeCurrent reads the host live: Ingot does nothing to a server on an old view (I2).
+// mustBeCurrent returns errStale if a live read shows that the host changed (I2).
 func (r *Reconciler) mustBeCurrent(ctx context.Context, host *infrav1.IngotHost) error {
 	live := &infrav1.IngotHost{}
 	if err := r.Live.Get(ctx, keyOf(host), live); err != nil {
 		if apierrors.IsNotFound(err) {
 			return errStale
 		}
-		return fmt.Errorf("live read before a switch: %w", err)
+		return fmt.Errorf("read host live before a power action: %w", err)
 	}
-	if !isSameForSwitch(live, host) {
+	if !isSameForPowerAction(live, host) {
 		return errStale
 	}
 	return r.mustNotBePaused(ctx, host)
 }
 
-// mustNotBePaused checks the Clusters. From the moment that they are paused Ingot calls no
-// BMC (I10), though the hosts of a large namespace get their own pause over some seconds.
-// The Cluster of a claim is read live; for a free host all Clusters are read from the cache.
-// A pause of the host itself is in its annotations.
+// mustNotBePaused returns errStale if the Clusters are paused. Ingot then calls no BMC (I10),
+// although the hosts of a large namespace get their own pause seconds later. The Cluster of a
+// claim is read live; for a free host, all Clusters are read from the cache.
 func (r *Reconciler) mustNotBePaused(ctx context.Context, host *infrav1.IngotHost) error {
 	if host.Spec.Claim == nil {
 		clusters := &clusterv1.ClusterList{}
 		if err := r.Client.List(ctx, clusters, client.InNamespace(host.Namespace)); err != nil {
-			return fmt.Errorf("clusters of the namespace before a switch: %w", err)
+			return fmt.Errorf("list Clusters before a power action: %w", err)
 		}
-		if move.StateOf(clusters.Items) == move.Standstill {
+		if move.StateOf(clusters.Items) == move.AllPaused {
 			return errStale
 		}
 		return nil
@@ -236,7 +235,7 @@ func (r *Reconciler) mustNotBePaused(ctx context.Context, host *infrav1.IngotHos
 	cluster := &clusterv1.Cluster{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("live read of the Cluster before a switch: %w", err)
+		return fmt.Errorf("read Cluster live before a power action: %w", err)
 	}
 	if ptr.Deref(cluster.Spec.Paused, false) {
 		return errStale
@@ -244,10 +243,10 @@ func (r *Reconciler) mustNotBePaused(ctx context.Context, host *infrav1.IngotHos
 	return nil
 }
 
-// isSameForSwitch reports whether two versions of a host are the same in all that a power
-// action depends on: spec, deletion, annotations (commands and pause, I10), and when it was
-// last switched. The progress of the agent does not count.
-func isSameForSwitch(live, host *infrav1.IngotHost) bool {
+// isSameForPowerAction reports whether two versions of a host have the same spec, deletion,
+// annotations (commands and pause, I10) and times of the last power actions. The progress of
+// the agent does not matter.
+func isSameForPowerAction(live, host *infrav1.IngotHost) bool {
 	return live.UID == host.UID && live.Generation == host.Generation &&
 		live.DeletionTimestamp.IsZero() == host.DeletionTimestamp.IsZero() &&
 		maps.Equal(live.Annotations, host.Annotations) &&
@@ -255,17 +254,17 @@ func isSameForSwitch(live, host *infrav1.IngotHost) bool {
 		live.Status.SoftPowerOffTime.Equal(&host.Status.SoftPowerOffTime)
 }
 
-// noticeRestore notices that the API server was restored while this process ran.
+// noticeRestore breaks the continuity if the API server was restored while this process ran.
 func (r *Reconciler) noticeRestore(ctx context.Context, host *infrav1.IngotHost) {
-	if back := r.memory.wentBack(host); back && r.Continuity != nil {
-		ctrl.LoggerFrom(ctx).Info("Confirming the state of all hosts: this host went back to an earlier generation, as after a restored backup",
+	if restored := r.memory.isRestored(host); restored && r.Continuity != nil {
+		ctrl.LoggerFrom(ctx).Info("Confirming the state of all hosts: the generation of this host decreased, as after a restored backup",
 			"generation", host.Generation)
 		r.Continuity.Break()
 	}
 }
 
-// observeContinuity notes since when the host's state can be trusted, and looks for its Node
-// if that matters.
+// observeContinuity sets since when the host's state can be trusted, and looks for its Node if
+// the decision needs it.
 func (r *Reconciler) observeContinuity(ctx context.Context, host *infrav1.IngotHost, seen *observation) {
 	if r.Continuity == nil {
 		return
@@ -274,22 +273,21 @@ func (r *Reconciler) observeContinuity(ctx context.Context, host *infrav1.IngotH
 	if r.Nodes == nil || !lifecycle.NodeMatters(host, seen.Observation) {
 		return
 	}
-	heard, err := r.Nodes.Heard(ctx, host)
-	if err != nil { // the host waits, as if there were no Node
-		ctrl.LoggerFrom(ctx).Error(err, "Could not look for the Node of a claim")
+	heard, err := r.Nodes.LastReport(ctx, host)
+	if err != nil { // the host waits as if it had no Node
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to find the Node of a claim")
 	}
 	seen.NodeHeard = heard
 }
 
-// maxDrift is how far the wall clock may move against the monotonic clock between two looks.
-// A slewed clock moves by milliseconds; one that is set, or a virtual machine that slept, by
-// more. It is also how far the clocks of two managers may be apart.
+// maxDrift is the largest difference between the progress of wall clock and monotonic clock in
+// two successive reconciles. A slewed clock differs by milliseconds; a clock that was set, or
+// a suspended virtual machine, by more. It also bounds the offset between two managers.
 const maxDrift = 10 * time.Second
 
-// clockStart is when the reconciler looked at its first host: after the manager was elected,
-// which may be long after its start. Before that, agents could not report. It starts again
-// when the clock is set, since the times in status are by the old clock. After a restart
-// agents get their deadline again.
+// clockStart is when the reconciler observed its first host, which may be long after the
+// manager's start. Before that, agents could not report. It restarts when the clock is set,
+// since the times in status are by the old clock.
 type clockStart struct {
 	at, lastLook time.Time
 }
@@ -299,8 +297,8 @@ func (c *clockStart) since(now time.Time) time.Time {
 	return c.withDrift(now, now.Round(0).Sub(c.lastLook.Round(0))-now.Sub(c.lastLook))
 }
 
-// withDrift is since, where drift is how much further the wall clock moved than the
-// monotonic clock since the last look.
+// withDrift implements since. drift is the progress of the wall clock minus that of the
+// monotonic clock since the last call.
 func (c *clockStart) withDrift(now time.Time, drift time.Duration) time.Time {
 	if c.at.IsZero() || drift.Abs() > maxDrift {
 		c.at = now
@@ -309,9 +307,9 @@ func (c *clockStart) withDrift(now time.Time, drift time.Duration) time.Time {
 	return c.at
 }
 
-// correctFutureTimes sets times of status that lie in the future, since the clock was set
-// back, to now. Otherwise the host would not be switched, and its agent not be given up,
-// until the clock gets there. It reports whether it wrote any.
+// correctFutureTimes sets times of status that are in the future to now. After the clock was
+// set back, they would delay power actions and the agent's deadline. It reports whether it
+// wrote the status.
 func (r *Reconciler) correctFutureTimes(ctx context.Context, host *infrav1.IngotHost) (wrote bool, err error) {
 	now, base := metav1.NewTime(r.Clock.Now()), host.DeepCopy()
 	times := []*metav1.Time{&host.Status.LastResetTime, &host.Status.SoftPowerOffTime}
@@ -327,7 +325,7 @@ func (r *Reconciler) correctFutureTimes(ctx context.Context, host *infrav1.Ingot
 		return false, nil
 	}
 	if err := r.Client.Status().Patch(ctx, host, client.MergeFrom(base)); err != nil {
-		return false, fmt.Errorf("times of %s that lie ahead: %w", keyOf(host), err)
+		return false, fmt.Errorf("correct future times of %s: %w", keyOf(host), err)
 	}
 	return true, nil
 }

@@ -15,10 +15,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc/redfish"
 )
 
-// A manager that dies before or after any of its writes loses nothing: one update, the
-// right version, one boot for it, and the settings. An update of which nobody knows whether
-// the BMC was asked for it, and that does not show, is tried by the other way.
-func testFirmwareKilled(t *testing.T, on *ground) {
+// A manager that crashes before or after any write loses nothing: one update, one boot for it, and
+// the settings. An update with an unknown outcome that does not show is tried by the other method.
+func testFirmwareKilled(t *testing.T, on *testEnv) {
 	url, deaths, every := images(t), 0, deathsApart()
 	for at := 1; ; at += every {
 		m := prepared(t, on, "standard")
@@ -47,17 +46,17 @@ func testFirmwareKilled(t *testing.T, on *ground) {
 	t.Logf("%d deaths", deaths)
 }
 
-// livesUntilDeath lets a process live that dies at its n-th write.
-func (m *metal) livesUntilDeath(n int) bool {
+// livesUntilDeath runs a process that crashes at its n-th write.
+func (m *simHost) livesUntilDeath(n int) bool {
 	m.t.Helper()
 	m.restart(0)
-	m.mort = &mortal{at: n}
+	m.mort = &crashing{at: n}
 	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		conn, err := redfish.Dial(ctx, target)
-		return &mortalWrites{Conn: conn, mortal: m.mort}, err
+		return &crashingWrites{Conn: conn, crashing: m.mort}, err
 	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
 	m.t.Cleanup(func() { _ = pool.Close(context.Background()) })
-	m.Reconciler.BMC, m.Reconciler.Client = pool, &writingClient{Client: m.api, mortal: m.mort}
+	m.Reconciler.BMC, m.Reconciler.Client = pool, &writingClient{Client: m.api, crashing: m.mort}
 	for range 60 {
 		m.tick()
 		if m.mort.dead() || isAvailable(m.get("h")) {
@@ -72,7 +71,7 @@ func (m *metal) livesUntilDeath(n int) bool {
 // writingClient is a process's way to the API server, of which only writes count.
 type writingClient struct {
 	client.Client
-	*mortal
+	*crashing
 }
 
 func (c *writingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -80,24 +79,24 @@ func (c *writingClient) Patch(ctx context.Context, obj client.Object, patch clie
 }
 
 func (c *writingClient) Status() client.SubResourceWriter {
-	return &mortalStatus{c.Client.Status(), c.mortal}
+	return &crashingStatus{c.Client.Status(), c.crashing}
 }
 
-// mortalWrites is a process's session with a BMC, of which only writes count.
-type mortalWrites struct {
+// crashingWrites is a process's session with a BMC, of which only writes count.
+type crashingWrites struct {
 	bmc.Conn
-	*mortal
+	*crashing
 }
 
-func (c *mortalWrites) SetPower(ctx context.Context, action bmc.PowerAction) error {
+func (c *crashingWrites) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	return c.call(func() error { return c.Conn.SetPower(ctx, action) })
 }
 
-func (c *mortalWrites) SetSettings(ctx context.Context, values map[string]string) error {
+func (c *crashingWrites) SetSettings(ctx context.Context, values map[string]string) error {
 	return c.call(func() error { return c.Conn.SetSettings(ctx, values) })
 }
 
-func (c *mortalWrites) UpdateFirmware(ctx context.Context, what bmc.Update) (task bmc.Task, err error) {
+func (c *crashingWrites) UpdateFirmware(ctx context.Context, what bmc.Update) (task bmc.Task, err error) {
 	err = c.call(func() (err error) {
 		task, err = c.Conn.UpdateFirmware(ctx, what)
 		return err

@@ -15,14 +15,14 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Settings and Secure Boot are for the same boot. An iDRAC has both wait for one job, and
-// takes no other until that boot (SYS011), which is not to be without Secure Boot.
-func testPreparedSecurely(t *testing.T, on *ground) {
+// Settings and Secure Boot use the same boot. An iDRAC puts both in one job and rejects another
+// (SYS011).
+func testSettingsAndSecureBootShareABoot(t *testing.T, on *testEnv) {
 	for _, maker := range []string{"dell-idrac9", "hpe-ilo6"} {
 		t.Run(maker, func(t *testing.T) {
 			m := prepared(t, on, maker, wantSetting("LogicalProc", "Disabled"), func(h *infrav1.IngotHost) { h.Spec.BootMode = infrav1.BootModeUEFISecureBoot })
 			m.lives("Available", isAvailable)
-			m.toldOnce(infrav1.ReasonSecureBootOff)
+			m.recordedOnce(infrav1.ReasonSecureBootOff)
 			if got := m.setting("LogicalProc"); got != "Disabled" {
 				t.Errorf("LogicalProc is %s", got)
 			}
@@ -37,8 +37,7 @@ func testPreparedSecurely(t *testing.T, on *ground) {
 	}
 }
 
-// Who asks for Secure Boot and for a setting that ends it is told so.
-func testPrepareContradicted(t *testing.T, on *ground) {
+func testSecureBootContradictsSetting(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "dell-idrac9", wantSetting("SecureBoot", "Disabled"), func(h *infrav1.IngotHost) { h.Spec.BootMode = infrav1.BootModeUEFISecureBoot })
 	m.direct(func(ctx context.Context, conn bmc.Conn) error {
 		return errors.Join(conn.SetSecureBoot(ctx, true), conn.SetPower(ctx, bmc.ActionOn), conn.SetPower(ctx, bmc.ActionForceOff))
@@ -49,15 +48,15 @@ func testPrepareContradicted(t *testing.T, on *ground) {
 	}
 }
 
-// What runs on a host in use may not start with Secure Boot (I2).
-func testPreparedSecurelyInUse(t *testing.T, on *ground) {
+// The system on a host in use may not boot with Secure Boot (I2).
+func testSecureBootIsNotSetOnAHostInUse(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "dell-idrac9")
 	m.installed()
 	m.edit("h", func(h *infrav1.IngotHost) {
 		wantSetting("LogicalProc", "Disabled")(h)
 		h.Spec.BIOS.Apply, h.Spec.BootMode = infrav1.BIOSAtNextReboot, infrav1.BootModeUEFISecureBoot
 	})
-	m.lives("told", func(h *infrav1.IngotHost) bool {
+	m.lives("shown", func(h *infrav1.IngotHost) bool {
 		return strings.Contains(conditions.GetMessage(h, infrav1.HostPreparedCondition), "Secure Boot is off")
 	})
 	if n := m.count("Bios"); n != 0 {

@@ -27,7 +27,6 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// The wishes of these tests: what no maker's emulated server has at the factory.
 func wantSetting(name, value string) func(*infrav1.IngotHost) {
 	return func(h *infrav1.IngotHost) {
 		h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{name: value}, Apply: infrav1.BIOSWhilePrepared}
@@ -40,14 +39,14 @@ func wantFirmware(component, version, url string) func(*infrav1.IngotHost) {
 	}
 }
 
-// prepared is a server of a maker, with an agent that always succeeds.
-func prepared(t *testing.T, on *ground, maker string, wishes ...func(*infrav1.IngotHost)) *metal {
+// prepared returns a server of a vendor with an agent that always succeeds.
+func prepared(t *testing.T, on *testEnv, maker string, settings ...func(*infrav1.IngotHost)) *simHost {
 	t.Helper()
-	return newMetal(t, on, maker, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil }}, wishes...)...)
+	return newSimHost(t, on, maker, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil }}, settings...)...)
 }
 
-// agent reports success for whatever order the server was booted for.
-func (m *metal) agent() {
+// agent reports success for the current order.
+func (m *simHost) agent() {
 	m.t.Helper()
 	host := m.get("h")
 	if host.Spec.Order == nil || host.Spec.Order.Result != nil || host.Status.Power != infrav1.PowerStateOn {
@@ -60,8 +59,8 @@ func (m *metal) agent() {
 	})
 }
 
-// lives lets time pass until done; each sees the host after each reconcile.
-func (m *metal) lives(what string, done func(*infrav1.IngotHost) bool, each ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
+// lives reconciles and steps the clock until done; each is called after each reconcile.
+func (m *simHost) lives(what string, done func(*infrav1.IngotHost) bool, each ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	m.t.Helper()
 	for range 150 {
 		m.tick()
@@ -79,8 +78,8 @@ func (m *metal) lives(what string, done func(*infrav1.IngotHost) bool, each ...f
 	return nil
 }
 
-// installed lives until the host is in use: claimed, ordered and installed.
-func (m *metal) installed() {
+// installed runs until the host is claimed and installed.
+func (m *simHost) installed() {
 	m.t.Helper()
 	m.lives("available", isAvailable)
 	m.claim("h")
@@ -100,8 +99,8 @@ func isReason(reason string) func(*infrav1.IngotHost) bool {
 	}
 }
 
-// count is how often the BMC was asked for an action.
-func (m *metal) count(action string) (n int) {
+// count returns how often the BMC got an action.
+func (m *simHost) count(action string) (n int) {
 	for _, done := range m.lab.Actions() {
 		if strings.HasPrefix(done, action) {
 			n++
@@ -110,8 +109,8 @@ func (m *metal) count(action string) (n int) {
 	return n
 }
 
-// setting is the value in force, read past all of Ingot.
-func (m *metal) setting(name string) string {
+// setting returns the value in force, read without Ingot.
+func (m *simHost) setting(name string) string {
 	m.t.Helper()
 	var value string
 	m.direct(func(ctx context.Context, conn bmc.Conn) error {
@@ -122,18 +121,18 @@ func (m *metal) setting(name string) string {
 	return value
 }
 
-func (m *metal) direct(do func(context.Context, bmc.Conn) error) {
+func (m *simHost) direct(do func(context.Context, bmc.Conn) error) {
 	m.t.Helper()
 	ctx := context.Background()
 	conn, err := redfish.Dial(ctx, bmc.Target{Address: m.lab.Address(), Username: "root", Password: canary, InsecureSkipVerify: true})
-	must(m.yard, err)
+	must(m.fixture, err)
 	defer func() { _ = conn.Close(ctx) }()
-	must(m.yard, do(ctx, conn))
+	must(m.fixture, do(ctx, conn))
 }
 
-// A new host's settings come with the boot of its inspection, and cost no other; at
-// rest nothing is read or written for them. Makers differ in how settings are written.
-func testPreparedAtRegistration(t *testing.T, on *ground) {
+// The settings of a new host are applied with the boot of its inspection. At rest nothing is read
+// or written for them.
+func testSettingsAreAppliedWithTheInspection(t *testing.T, on *testEnv) {
 	for _, maker := range []string{"standard", "dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami"} {
 		t.Run(maker, func(t *testing.T) {
 			m := prepared(t, on, maker, wantSetting("SriovGlobalEnable", "Enabled"))
@@ -155,15 +154,15 @@ func testPreparedAtRegistration(t *testing.T, on *ground) {
 	}
 }
 
-// A free host whose wishes change cannot be claimed from that moment until the boot
-// that brings them; what changes behind Ingot's back is noticed at the next reading.
-func testPreparedLater(t *testing.T, on *ground) {
+// A free host whose settings change cannot be claimed until the boot that applies them. Changes
+// behind Ingot's back are noticed at the next reading.
+func testChangedSettingsBlockClaims(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "standard")
 	m.lives("available", isAvailable)
 	m.want("h", infrav1.HostPreparedCondition, metav1.ConditionUnknown, infrav1.ReasonNotApplicable)
 	m.edit("h", wantSetting("QuietBoot", "False"))
 	if ok, _ := lifecycle.Claimable(m.get("h")); ok {
-		t.Error("claimable with wishes that nobody has looked at")
+		t.Error("claimable before its settings were read")
 	}
 	preparing := false
 	m.lives("available again", isAvailable, func(h *infrav1.IngotHost) {
@@ -180,15 +179,15 @@ func testPreparedLater(t *testing.T, on *ground) {
 		return conn.SetSettings(ctx, map[string]string{"QuietBoot": "true"})
 	})
 	m.clock.Step(m.Policy.ReadingAge)
-	m.tick() // somebody's pending value would be in force at the next boot
+	m.tick() // a pending value of another client would apply at the next boot
 	m.lives("as wanted at the next boot", func(h *infrav1.IngotHost) bool { return isAvailable(h) })
 	if boots := m.count("Reset On"); boots != 2 || m.setting("QuietBoot") != "false" {
 		t.Errorf("%d boots, the setting is %q", boots, m.setting("QuietBoot"))
 	}
 }
 
-// What the BMC cannot be given is told at once, and nothing is written or booted for it.
-func testPrepareRefused(t *testing.T, on *ground) {
+// Settings that the BMC does not support are reported at once, without write or boot.
+func testUnsupportedSettings(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
 		maker  string
 		wish   func(*infrav1.IngotHost)
@@ -212,7 +211,7 @@ func testPrepareRefused(t *testing.T, on *ground) {
 				t.Error("given up by the first reading, which a BMC that starts may give")
 			}
 			message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, tc.reason).Message
-			m.lives("told", func(h *infrav1.IngotHost) bool {
+			m.lives("shown", func(h *infrav1.IngotHost) bool {
 				return conditions.GetReason(h, infrav1.ReadyCondition) == tc.reason
 			})
 			if !strings.Contains(message, tc.says) || !strings.Contains(message, infrav1.InspectAnnotation) {
@@ -227,9 +226,8 @@ func testPrepareRefused(t *testing.T, on *ground) {
 	}
 }
 
-// I2: a host in use is looked at, and written to only where a person asks for it; it
-// is never switched for it.
-func testPrepareInUse(t *testing.T, on *ground) {
+// I2: settings of a host in use are read, written only by command, and never cause a power action.
+func testSettingsOfAHostInUse(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "standard")
 	m.installed()
 	m.clock.Step(m.Policy.AgentDeadline)
@@ -237,7 +235,7 @@ func testPrepareInUse(t *testing.T, on *ground) {
 	switched := m.count("Reset")
 
 	m.edit("h", wantSetting("SriovGlobalEnable", "Enabled"))
-	m.lives("told", isReason(infrav1.ReasonSettingsNotInForce))
+	m.lives("shown", isReason(infrav1.ReasonSettingsNotInForce))
 	message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce).Message
 	for _, part := range []string{"SriovGlobalEnable", `"Disabled"`, `"Enabled"`, "AtNextReboot"} {
 		if !strings.Contains(message, part) {
@@ -246,7 +244,7 @@ func testPrepareInUse(t *testing.T, on *ground) {
 	}
 	m.want("h", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
 	if m.count("Bios") != 0 {
-		t.Error("settings are written to a host in use, which nobody asked for")
+		t.Error("settings are written to a host in use without a command")
 	}
 	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot })
 	m.lives("pending", isReason(infrav1.ReasonRebootPending))
@@ -266,7 +264,7 @@ func testPrepareInUse(t *testing.T, on *ground) {
 	}
 }
 
-// images serves firmware; what it does not have is a 404.
+// images serves firmware; other paths are 404.
 func images(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -281,13 +279,12 @@ func images(t *testing.T) string {
 	return server.URL
 }
 
-// Firmware is installed with progress, proven by its version, and needs one boot. Makers
-// whose tasks are as the standard's are for the full run.
-func testFirmware(t *testing.T, on *ground) {
+// Firmware is installed with progress, verified by its version, in one boot.
+func testFirmware(t *testing.T, on *testEnv) {
 	url := images(t)
 	makers := map[string]string{
 		"standard": "BIOS", "dell-idrac9": "bios",
-		"supermicro-x11": "BIOS", // it tells no task
+		"supermicro-x11": "BIOS", // it reports no task
 	}
 	if needs.IsFull() {
 		makers["hpe-ilo6"], makers["lenovo-xcc"], makers["ami"] = "BIOS", "BIOS", "BIOS"
@@ -322,9 +319,9 @@ func testFirmware(t *testing.T, on *ground) {
 	}
 }
 
-// An update that fails is tried three times, and told in the BMC's words; another
-// spec, or a person's inspect, tries again.
-func testFirmwareFails(t *testing.T, on *ground) {
+// A failed update is tried three times and reported with the BMC's text. A changed spec or an
+// inspect command tries again.
+func testFirmwareFails(t *testing.T, on *testEnv) {
 	t.Run("busy", func(t *testing.T) { testFirmwareBusy(t, on) })
 	if needs.IsFull() {
 		t.Run("image", func(t *testing.T) { testFirmwareImage(t, on) })
@@ -378,10 +375,9 @@ func testFirmwareFails(t *testing.T, on *ground) {
 	}
 }
 
-// A BMC that is well, and takes no update for now, is asked at growing intervals, and
-// nothing is counted against the host: neither BMC nor API server hears of it at each
-// reconcile (I13).
-func testFirmwareBusy(t *testing.T, on *ground) {
+// A healthy BMC that rejects updates for now is retried at growing intervals, without counting
+// against the host and without writes at each reconcile (I13).
+func testFirmwareBusy(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "standard")
 	m.lives("available", isAvailable)
 	m.lab.SetFaults(labbmc.Faults{Match: func(_, path string) bool { return strings.HasSuffix(path, "SimpleUpdate") }, Status: http.StatusServiceUnavailable})
@@ -403,7 +399,7 @@ func testFirmwareBusy(t *testing.T, on *ground) {
 		m.tick()
 	}
 	if more := m.lab.Reads() - reads; more > 5 {
-		t.Errorf("%d reads in 5 reconciles: firmware is read that nobody needs yet", more)
+		t.Errorf("%d reads in 5 reconciles: firmware is read before it is needed", more)
 	}
 	if told := m.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonPreparing).Message; !strings.Contains(told, "put off") || !strings.Contains(told, "503") {
 		t.Errorf("message %q does not say what the BMC answers", told)
@@ -422,9 +418,9 @@ func testFirmwareBusy(t *testing.T, on *ground) {
 	m.lives("available again", isAvailable)
 }
 
-// An image whose server fails is nobody's fault here: it is read again, and the host is
-// not given up. While it is read no worker waits, and it is read once.
-func testFirmwareImage(t *testing.T, on *ground) {
+// An image whose server fails is downloaded again, without counting against the host. The download
+// blocks no worker and runs once.
+func testFirmwareImage(t *testing.T, on *testEnv) {
 	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
 	var reads, broken atomic.Int64
 	broken.Store(1)

@@ -37,9 +37,9 @@ func (b *behind) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return b.Indexed.Get(ctx, key, obj, opts...)
 }
 
-// Each class of failure has its condition and remedy, is told once, and is not
-// tried again before its time, unless somebody corrects the spec.
-func testBMCErrors(t *testing.T, on *ground) {
+// Each class of failure has its condition and remedy, one event, and a backoff that a corrected
+// spec ends.
+func testBMCErrors(t *testing.T, on *testEnv) {
 	for err, tc := range map[error]struct {
 		kind   string
 		status metav1.ConditionStatus
@@ -56,7 +56,7 @@ func testBMCErrors(t *testing.T, on *ground) {
 		bmc.ErrProtocol:       {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's log"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.bmc.readErr = fmt.Errorf("power state: %w", err)
 			y.ready("h")
 			for range 3 {
@@ -84,18 +84,18 @@ func testBMCErrors(t *testing.T, on *ground) {
 			if y.bmc.forgiven != 1 {
 				t.Errorf("for one correction the pool was asked %d times to try at once", y.bmc.forgiven)
 			}
-			y.toldOnce(tc.reason)
+			y.recordedOnce(tc.reason)
 		})
 	}
 	t.Run("a switch that fails", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.ready("h")
 		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 		y.bmc.overrideErr, y.bmc.writeErr = bmc.ErrNotApplied, fmt.Errorf("reset: %w", bmc.ErrBusy)
 		y.clock.Step(time.Minute)
 		y.step("h")
 		y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy)
-		y.toldOnce(infrav1.ReasonBootOverrideNotApplied)
+		y.recordedOnce(infrav1.ReasonBootOverrideNotApplied)
 	})
 	// I17: the override is read back once, and never set a second time before the
 	// host was switched.
@@ -103,14 +103,14 @@ func testBMCErrors(t *testing.T, on *ground) {
 		shown   bmc.BootOverride
 		readErr error
 		writes  string
-		told    string
+		events  string
 	}{
 		"an override without an answer, applied":     {bmc.BootOverride{Target: bmc.BootPXE}, nil, "boot PXE UEFI, On", infrav1.ReasonInspecting},
 		"an override without an answer, not applied": {bmc.BootOverride{Target: bmc.BootNone}, nil, "boot PXE UEFI, On", infrav1.ReasonBootOverrideNotApplied},
 		"an override without an answer, unreadable":  {bmc.BootOverride{}, fmt.Errorf("read: %w", bmc.ErrTimeout), "boot PXE UEFI", infrav1.ReasonBMCTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h")
 			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 			y.bmc.set(func(f *fakeBMC) {
@@ -121,11 +121,11 @@ func testBMCErrors(t *testing.T, on *ground) {
 			if writes := y.bmc.took(); writes != tc.writes {
 				t.Errorf("writes = %q, want %q", writes, tc.writes)
 			}
-			y.toldOnce(tc.told)
+			y.recordedOnce(tc.events)
 		})
 	}
 	t.Run("a switch without an answer", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.ready("h")
 		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 		y.bmc.writeErr = bmc.ErrUnknownOutcome
@@ -138,43 +138,43 @@ func testBMCErrors(t *testing.T, on *ground) {
 	})
 }
 
-// I8: strangers, twins and hosts without a BMC are not touched.
-func testStrangers(t *testing.T, on *ground) {
-	found := func(y *yard, host *infrav1.IngotHost, uuid string) {
+// I8: enrolled hosts, duplicates and hosts without a BMC are not touched.
+func testUntouchedHosts(t *testing.T, on *testEnv) {
+	found := func(y *fixture, host *infrav1.IngotHost, uuid string) {
 		facts, err := hardware.New(host, on.scheme)
 		must(y, err)
 		facts.Spec.System = infrav1.HardwareSystem{UUID: uuid, SerialNumber: "s"}
 		y.create(facts)
 	}
 	for name, tc := range map[string]struct {
-		make   func(*yard)
+		make   func(*fixture)
 		reason string
 	}{
-		"unmanaged":           {func(y *yard) { y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BMC = nil }) }, infrav1.ReasonUnmanaged},
-		"on without an order": {func(y *yard) { y.bmc.power = bmc.PowerOn; y.ready("h") }, infrav1.ReasonUnexpectedlyOn},
-		"a boot MAC that the BMC does not list": {func(y *yard) { y.bmc.macs = []string{"02:00:00:00:00:01"}; y.ready("h") },
+		"unmanaged":           {func(y *fixture) { y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BMC = nil }) }, infrav1.ReasonUnmanaged},
+		"on without an order": {func(y *fixture) { y.bmc.power = bmc.PowerOn; y.ready("h") }, infrav1.ReasonUnexpectedlyOn},
+		"a boot MAC that the BMC does not list": {func(y *fixture) { y.bmc.macs = []string{"02:00:00:00:00:01"}; y.ready("h") },
 			infrav1.ReasonMACNotFound},
-		"the same boot MAC": {func(y *yard) {
+		"the same boot MAC": {func(y *fixture) {
 			other := y.ready("other")
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
 		}, infrav1.ReasonDuplicate},
-		"the same BMC in another spelling": {func(y *yard) {
+		"the same BMC in another spelling": {func(y *fixture) {
 			other := y.ready("other")
 			y.ready("h", func(h *infrav1.IngotHost) {
 				h.Spec.BMC.Address = strings.ToUpper(strings.TrimPrefix(other.Spec.BMC.Address, "redfish://"))
 				h.Spec.BMC.Address = "redfish://" + h.Spec.BMC.Address + ":443/redfish/v1/Systems/1"
 			})
 		}, infrav1.ReasonDuplicate},
-		"the same UUID and serial number": {func(y *yard) {
+		"the same UUID and serial number": {func(y *fixture) {
 			id := uuid.NewString()
 			found(y, y.ready("other"), id)
 			found(y, y.ready("h"), id)
 		}, infrav1.ReasonDuplicate},
-		"the same boot MAC as another tenant's": {func(y *yard) {
-			other := newYard(y.t, on).ready("hidden")
+		"the same boot MAC as another tenant's": {func(y *fixture) {
+			other := newFixture(y.t, on).ready("hidden")
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
 		}, infrav1.ReasonDuplicate},
-		"a twin that is deleted while its firmware is written": {func(y *yard) {
+		"a duplicate that is deleted during its firmware update": {func(y *fixture) {
 			other := y.ready("other", func(h *infrav1.IngotHost) {
 				h.Finalizers = []string{infrav1.HostFinalizer}
 				h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now(), Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
@@ -185,7 +185,7 @@ func testStrangers(t *testing.T, on *ground) {
 		}, infrav1.ReasonDuplicate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			tc.make(y)
 			for range 4 {
 				y.step("h")
@@ -200,7 +200,7 @@ func testStrangers(t *testing.T, on *ground) {
 		})
 	}
 	t.Run("what a deleted host of the same name left behind", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		old := y.ready("h")
 		found(y, old, uuid.NewString())
 		y.untilBoot("h", infrav1.OrderInspect)
@@ -222,21 +222,21 @@ func testStrangers(t *testing.T, on *ground) {
 	})
 }
 
-// I6: only a machine that names this host and this instance stands for the claim.
-func testClaims(t *testing.T, on *ground) {
-	for name, change := range map[string]func(y *yard, machine *infrav1.IngotMachine){
-		"machine gone": func(y *yard, machine *infrav1.IngotMachine) { must(y, y.api.Delete(y.ctx, machine)) },
-		"machine made anew under its name": func(y *yard, machine *infrav1.IngotMachine) {
+// I6: only a machine with this host and instance in its provider ID keeps the claim.
+func testClaims(t *testing.T, on *testEnv) {
+	for name, change := range map[string]func(y *fixture, machine *infrav1.IngotMachine){
+		"machine gone": func(y *fixture, machine *infrav1.IngotMachine) { must(y, y.api.Delete(y.ctx, machine)) },
+		"machine recreated with its name": func(y *fixture, machine *infrav1.IngotMachine) {
 			must(y, y.api.Delete(y.ctx, machine))
 			y.machine("h", "")
 		},
-		"machine names another instance": func(y *yard, machine *infrav1.IngotMachine) {
+		"machine names another instance": func(y *fixture, machine *infrav1.IngotMachine) {
 			machine.Spec.ProviderID = infrav1.ProviderID{Namespace: y.ns, Host: "h", InstanceID: uuid.NewString()}.String()
 			must(y, y.api.Update(y.ctx, machine))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.ready("h")
 			y.inspect("h")
 			y.claim("h")
@@ -248,7 +248,7 @@ func testClaims(t *testing.T, on *ground) {
 				y.step("h")
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonClaimDangling)
-			y.toldOnce(infrav1.ReasonClaimDangling)
+			y.recordedOnce(infrav1.ReasonClaimDangling)
 			y.atRest("h")
 			y.edit("h", func(h *infrav1.IngotHost) {
 				h.Annotations = map[string]string{infrav1.ReleaseDanglingAnnotation: commandAt(y.clock.Now())}
@@ -258,9 +258,9 @@ func testClaims(t *testing.T, on *ground) {
 	}
 }
 
-// Networks that are missing or full are said, and serve as soon as they do.
-func testNetwork(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// Missing and full networks are shown, and used as soon as that changes.
+func testNetwork(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns + "-later" })
 	for range 3 {
 		y.step("h")
@@ -288,7 +288,7 @@ func testNetwork(t *testing.T, on *ground) {
 	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 
 	// Where another server gives the addresses, none is recorded, and hosts boot.
-	p := newYard(t, on)
+	p := newFixture(t, on)
 	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: p.ns + "-proxy"},
 		Spec: infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"}})
 	p.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = p.ns + "-proxy" })

@@ -27,7 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// slowImage is an image that is pushed in several parts, and its server.
+// slowImage serves an image that is uploaded in several parts.
 func slowImage(t *testing.T) (url, checksum string) {
 	t.Helper()
 	image := append(update.Image("BIOS", "9.9"), make([]byte, 1<<20)...)
@@ -37,8 +37,8 @@ func slowImage(t *testing.T) (url, checksum string) {
 	return server.URL + "/BIOS-9.9.bin?signature=secret", "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// worksEnd waits for the works beside the worker, in real time.
-func (m *metal) worksEnd() {
+// worksEnd waits for background work, in real time.
+func (m *simHost) worksEnd() {
 	m.t.Helper()
 	eventually.Wait{Interval: time.Millisecond}.Until(m.t, "the end of a push", eventually.Holds(func() bool {
 		_, pushing := m.memory.jobs.Pushing(keyOf(m.get("h")))
@@ -71,8 +71,8 @@ func (c *heldPush) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.T
 	return c.Conn.UpdateFirmware(ctx, update)
 }
 
-// holdsPush has the process hold its first push.
-func (m *metal) holdsPush() (half, goOn chan struct{}) {
+// holdsPush makes the process hold its first upload.
+func (m *simHost) holdsPush() (half, goOn chan struct{}) {
 	m.t.Helper()
 	half, goOn = make(chan struct{}), make(chan struct{})
 	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
@@ -84,8 +84,8 @@ func (m *metal) holdsPush() (half, goOn chan struct{}) {
 	return half, goOn
 }
 
-// begins lets time pass until half of the image is with the BMC.
-func (m *metal) begins(half chan struct{}) {
+// begins steps until half of the image is uploaded.
+func (m *simHost) begins(half chan struct{}) {
 	m.t.Helper()
 	m.lives("pushing", func(*infrav1.IngotHost) bool {
 		select {
@@ -97,10 +97,9 @@ func (m *metal) begins(half chan struct{}) {
 	})
 }
 
-// Firmware is pushed to a BMC that fetches none: the image is fetched once and checked;
-// while it is on its way the BMC is asked nothing, people see how far it is, and no
-// worker waits.
-func testFirmwarePush(t *testing.T, on *ground) {
+// Firmware is uploaded to a BMC that cannot download: the image is downloaded and verified once.
+// During the upload the BMC gets no other calls, progress is shown, and no worker waits.
+func testFirmwarePush(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "openbmc")
 	m.lives("available", isAvailable)
 	half, goOn := m.holdsPush()
@@ -114,10 +113,10 @@ func testFirmwarePush(t *testing.T, on *ground) {
 	reads := m.lab.Reads()
 	for range 10 {
 		m.clock.Step(31 * time.Second)
-		m.tick() // a worker that waited for the push would hang here, or cut it off: it goes on only below
+		m.tick() // a worker that waited for the push would hang here, or cancel it: it continues only below
 	}
 	if n := m.lab.Reads() - reads; n != 0 {
-		t.Errorf("the BMC was asked %d times beside the push", n)
+		t.Errorf("the BMC got %d other calls during the upload", n)
 	}
 	told := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware).Message
 	host := m.get("h")
@@ -142,10 +141,9 @@ func testFirmwarePush(t *testing.T, on *ground) {
 	}
 }
 
-// A push that a pause or a deletion breaks off is not gone on with behind their backs,
-// and clusterctl waits for its end; the image is pushed again only once it is known that
-// the BMC did not take it.
-func testFirmwarePushPaused(t *testing.T, on *ground) {
+// An upload that a pause or a deletion cancels does not continue, and clusterctl waits for its end.
+// It is repeated only once it is certain that the BMC did not accept the image.
+func testFirmwarePushPaused(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "openbmc")
 	m.lives("available", isAvailable)
 	half, _ := m.holdsPush()
@@ -161,7 +159,7 @@ func testFirmwarePushPaused(t *testing.T, on *ground) {
 	m.lives("let go", func(h *infrav1.IngotHost) bool {
 		_, blocked := h.Annotations[clusterctlv1.BlockMoveAnnotation]
 		if _, pushing := m.memory.jobs.Pushing(keyOf(h)); pushing && !blocked {
-			t.Error("the move is let go on while an image is pushed")
+			t.Error("the move continues during an upload")
 		}
 		return !blocked
 	})
@@ -188,8 +186,7 @@ func testFirmwarePushPaused(t *testing.T, on *ground) {
 	}
 }
 
-// What is wrong with an image that is to be pushed, and a BMC that takes none for now.
-func testFirmwarePushFails(t *testing.T, on *ground) {
+func testFirmwarePushFails(t *testing.T, on *testEnv) {
 	good, checksum := slowImage(t)
 	other := images(t)
 	toaster := sha256.Sum256(update.Image("Toaster", "9.9"))
@@ -218,9 +215,9 @@ func testFirmwarePushFails(t *testing.T, on *ground) {
 	}
 }
 
-// A manager that dies before or after any of its writes, the push among them, has the
-// image taken by the BMC once, and the right version in the end.
-func testFirmwarePushKilled(t *testing.T, on *ground) {
+// A manager that crashes before or after any write uploads the image once and reaches the right
+// version.
+func testFirmwarePushKilled(t *testing.T, on *testEnv) {
 	url, checksum := slowImage(t)
 	deaths, every := 0, deathsApart()
 	for at := 1; ; at += every {
@@ -250,8 +247,7 @@ func testFirmwarePushKilled(t *testing.T, on *ground) {
 	t.Logf("%d deaths", deaths)
 }
 
-// Firmware of the BMC waits for the BMC's restart.
-func testFirmwareOfBMC(t *testing.T, on *ground) {
+func testFirmwareOfTheBMCNeedsItsReset(t *testing.T, on *testEnv) {
 	m := prepared(t, on, "standard", wantFirmware("BMC", "7.7", images(t)+"/BMC-7.7"))
 	m.lives("restarted", func(*infrav1.IngotHost) bool { return restarts(m) > 0 })
 	deadline := time.Now().Add(time.Minute) // the emulated BMC is gone for a real second
@@ -266,8 +262,8 @@ func testFirmwareOfBMC(t *testing.T, on *ground) {
 	}
 }
 
-// restarts counts those of the BMC itself.
-func restarts(m *metal) (n int) {
+// restarts counts the resets of the BMC.
+func restarts(m *simHost) (n int) {
 	for _, w := range m.lab.Writes() {
 		if strings.HasSuffix(w.Path, "Manager.Reset") {
 			n++

@@ -62,32 +62,32 @@ func (a *accounts) SetPassword(context.Context, bmc.Password) error {
 	return bmc.ErrNotApplied
 }
 
-// No other server's BMC gets a new password (I8), whatever tells that it is another's,
-// and neither does one to which a rotation comes that began elsewhere.
-func testRotationElsewhere(t *testing.T, on *ground) {
+// I8: no BMC of another server gets a new password, and neither does a BMC in the middle of
+// another's rotation.
+func testRotationAtAnotherServer(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
-		wrong func(*yard, *accounts, *infrav1.IngotHost)
+		wrong func(*fixture, *accounts, *infrav1.IngotHost)
 		begun bool
 		says  string
 	}{
-		"another server": {wrong: func(_ *yard, a *accounts, _ *infrav1.IngotHost) {
+		"another server": {wrong: func(_ *fixture, a *accounts, _ *infrav1.IngotHost) {
 			a.identity = bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
 		}, says: "another server"},
-		"no NIC of the host": {wrong: func(_ *yard, a *accounts, _ *infrav1.IngotHost) {
+		"no NIC of the host": {wrong: func(_ *fixture, a *accounts, _ *infrav1.IngotHost) {
 			a.macs = []string{"52:54:00:ff:ff:ff"}
 		}, says: "52:54:00:ff:ff:ff"},
-		"two hosts that are one server": {wrong: func(y *yard, _ *accounts, h *infrav1.IngotHost) {
+		"two hosts that are one server": {wrong: func(y *fixture, _ *accounts, h *infrav1.IngotHost) {
 			y.create(y.secret("other"))
 			y.host("twin", func(twin *infrav1.IngotHost) {
 				twin.Spec.BootMACAddress, twin.Spec.BMC.CredentialsRef.Name = h.Spec.BootMACAddress, "other"
 			})
 		}, says: "/twin"},
-		"a rotation under way": {begun: true, wrong: func(_ *yard, a *accounts, _ *infrav1.IngotHost) {
+		"a rotation under way": {begun: true, wrong: func(_ *fixture, a *accounts, _ *infrav1.IngotHost) {
 			a.identity = bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
 		}, says: "another server"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			server := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "A1"}
 			metal := &accounts{identified: &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: server.UUID, Serial: server.SerialNumber}}}
 			y.BMC = metal
@@ -126,19 +126,18 @@ func testRotationElsewhere(t *testing.T, on *ground) {
 	}
 }
 
-// testSlowAfterTimeout: a BMC that answers every request in time, and not as many as its
-// NICs take, is usable again after one timeout; one that tells no identity is asked for its
-// NICs after each, since nothing else says whose it is.
-func testSlowAfterTimeout(t *testing.T, on *ground) {
+// testSlowAfterTimeout: a slow BMC is usable again after one timeout. A BMC without an identity
+// lists its NICs after each timeout.
+func testSlowAfterTimeout(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
 		identity bmc.Identity
 		listed   int
 	}{
-		"tells who it is": {bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}, 1},
-		"tells only NICs": {bmc.Identity{}, 2},
+		"with an identity": {bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}, 1},
+		"NICs only":        {bmc.Identity{}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			metal := &identified{fakeBMC: y.bmc, identity: tc.identity}
 			y.BMC = metal
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr.To(true) })
@@ -163,32 +162,31 @@ func testSlowAfterTimeout(t *testing.T, on *ground) {
 	}
 }
 
-// testNewCard: a NIC that the BMC did not list at first is found without a restart of the
-// manager, since most list a card only after the server was on with it; and at once where a
-// person corrects the boot MAC address, or asks for a try. Nothing is listed twice otherwise.
-func testNewCard(t *testing.T, on *ground) {
+// testMissingNICAppears: a NIC that the BMC lists late is found without a restart, and at once
+// after a corrected boot MAC address or a retry command. Nothing is listed twice otherwise.
+func testMissingNICAppears(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
-		then   func(y *yard, mac string)
+		then   func(y *fixture, mac string)
 		after  time.Duration
 		listed int
 		still  bool
 	}{
-		"none for once": {then: func(y *yard, _ string) { y.bmc.set(func(f *fakeBMC) { f.macs = nil }) }, after: relistAfter, listed: 2, still: true},
-		"listed later":  {then: func(y *yard, mac string) { y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) }) }, after: relistAfter, listed: 2},
-		"corrected": {then: func(y *yard, _ string) {
+		"none for once": {then: func(y *fixture, _ string) { y.bmc.set(func(f *fakeBMC) { f.macs = nil }) }, after: relistAfter, listed: 2, still: true},
+		"listed later":  {then: func(y *fixture, mac string) { y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) }) }, after: relistAfter, listed: 2},
+		"corrected": {then: func(y *fixture, _ string) {
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = "52:54:00:ff:ff:01" })
 		}, after: time.Minute, listed: 1},
-		"asked for": {then: func(y *yard, mac string) {
+		"asked for": {then: func(y *fixture, mac string) {
 			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) })
 			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: commandAt(y.clock.Now())})
 		}, after: time.Minute, listed: 2},
-		"put in with the address of the host": {then: func(y *yard, _ string) {
+		"put in with the address of the host": {then: func(y *fixture, _ string) {
 			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, "52:54:00:ff:ff:02") })
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = "52:54:00:ff:ff:02" })
 		}, after: time.Minute, listed: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.bmc.set(func(f *fakeBMC) { f.macs = []string{"52:54:00:ff:ff:01"} })
 			metal := &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}}
 			y.BMC = metal
@@ -213,12 +211,12 @@ func testNewCard(t *testing.T, on *ground) {
 	}
 }
 
-// A BMC that was away may be another's when it is back, at the same address: BMCs that
-// get theirs by DHCP, or a chassis whose blades were swapped.
-func testSwapped(t *testing.T, on *ground) {
+// A BMC that was unreachable may belong to another server at the same address: after DHCP or
+// swapped blades.
+func testBMCOfAnotherServerAfterOutage(t *testing.T, on *testEnv) {
 	for name, away := range map[string]error{"unreachable": bmc.ErrUnreachable, "timeout": bmc.ErrTimeout} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 			metal := &identified{fakeBMC: y.bmc, identity: server}
 			y.BMC = metal
@@ -246,7 +244,7 @@ func testSwapped(t *testing.T, on *ground) {
 	}
 }
 
-// sessioned is a BMC of a pool that tells its sessions apart. next, where set, happens
+// sessioned is a BMC with numbered sessions. next, if set, happens
 // after the next read of its power state.
 type sessioned struct {
 	*identified
@@ -305,10 +303,9 @@ func (s *sessioned) SetPassword(ctx context.Context, _ bmc.Password) error {
 	return nil
 }
 
-// testRotationSwapped: the server is another between the look at it and the sending of
-// its new password.
-func testRotationSwapped(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// testServerSwapBeforeNewPassword: the server is swapped between the read and the new password.
+func testServerSwapBeforeNewPassword(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 	metal := &sessioned{identified: &identified{fakeBMC: y.bmc, identity: server}, session: 7}
 	swap := func() { metal.session, metal.identity = 8, bmc.Identity{UUID: uuid.NewString(), Serial: "B2"} }
@@ -339,9 +336,9 @@ func testRotationSwapped(t *testing.T, on *ground) {
 	}
 }
 
-// testSwappedUnseen: another server's BMC takes the place of the host's, and no call
-// fails. The new session gives it away, be it opened by a poll or by the order itself.
-func testSwappedUnseen(t *testing.T, on *ground) {
+// testServerSwapWithoutFailedCall: another server's BMC takes over without a failed call. The new
+// session reveals it, in a poll or in the power action itself.
+func testServerSwapWithoutFailedCall(t *testing.T, on *testEnv) {
 	other := bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
 	for name, tc := range map[string]struct {
 		swap  func(*sessioned)
@@ -353,7 +350,7 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 		"one with the order":          {func(s *sessioned) { s.next = func() { s.session++ } }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 			metal := &sessioned{identified: &identified{fakeBMC: y.bmc, identity: server}, session: 7}
 			y.BMC = metal
@@ -367,7 +364,7 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 				t.Errorf("asked who it is %d times by one session", metal.asked)
 			}
 			y.clock.Step(time.Minute)
-			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn }) // somebody's; a free host is switched off
+			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn }) // a free host is powered off
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
 			tc.swap(metal)
 			for range 4 {
@@ -376,7 +373,7 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 			}
 			writes := y.bmc.took()
 			if tc.wrong != (writes == "") {
-				t.Errorf("the server was told %q", writes)
+				t.Errorf("the server got %q", writes)
 			}
 			if metal.asked == 0 || metal.asked > 2 {
 				t.Errorf("asked who it is %d times", metal.asked)
@@ -388,16 +385,16 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 	}
 }
 
-// testReplacement: an address that leads to the BMC of another server, which is on,
-// must not have that one switched off; a replaced BMC of the same server goes on.
-func testReplacement(t *testing.T, on *ground) {
-	t.Run("swapped", func(t *testing.T) { testSwapped(t, on) })
-	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, on) })
-	t.Run("its password, unseen", func(t *testing.T) { testRotationSwapped(t, on) })
+// testReplacement: a changed address must not power off another server, and a replaced BMC of the
+// same server works.
+func testReplacement(t *testing.T, on *testEnv) {
+	t.Run("swapped", func(t *testing.T) { testBMCOfAnotherServerAfterOutage(t, on) })
+	t.Run("swapped unseen", func(t *testing.T) { testServerSwapWithoutFailedCall(t, on) })
+	t.Run("its password, unseen", func(t *testing.T) { testServerSwapBeforeNewPassword(t, on) })
 	t.Run("slow after a timeout", func(t *testing.T) { testSlowAfterTimeout(t, on) })
-	t.Run("a new card", func(t *testing.T) { testNewCard(t, on) })
-	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, on) })
-	y := newYard(t, on)
+	t.Run("a new card", func(t *testing.T) { testMissingNICAppears(t, on) })
+	t.Run("its password", func(t *testing.T) { testRotationAtAnotherServer(t, on) })
+	y := newFixture(t, on)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
 	metal := &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}}

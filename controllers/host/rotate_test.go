@@ -29,12 +29,12 @@ func isAccount(method, path string) bool {
 	return method == http.MethodPatch && strings.Contains(path, "/Accounts/")
 }
 
-// A rotation in one go: a new password that only the Secret and the BMC know, proven
-// by a login of its own; the host is then as it was, and at rest.
-func testRotation(t *testing.T, on *ground) {
+// A rotation sets a new password that only the Secret and the BMC have, verified by a login; the
+// host is then idle.
+func testRotation(t *testing.T, on *testEnv) {
 	for _, maker := range []string{"standard", "dell-idrac9", "hpe-ilo6", "openbmc", "ami"} {
 		t.Run(maker, func(t *testing.T) {
-			m := newMetal(t, on, maker)
+			m := newSimHost(t, on, maker)
 			m.calm()
 			m.ask()
 			m.tick()
@@ -48,8 +48,8 @@ func testRotation(t *testing.T, on *ground) {
 			}
 			m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
 			m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
-			m.toldOnce(infrav1.ReasonCredentialsRotating)
-			m.toldOnce(infrav1.ReasonCredentialsRotated)
+			m.recordedOnce(infrav1.ReasonCredentialsRotating)
+			m.recordedOnce(infrav1.ReasonCredentialsRotated)
 			m.tick() // it observes the generation that the rotation wrote
 			before := m.get("h").ResourceVersion
 			m.tick()
@@ -65,7 +65,7 @@ func testRotation(t *testing.T, on *ground) {
 		})
 	}
 	t.Run("a factory password", func(t *testing.T) {
-		m := newMetal(t, on, "openbmc-factory")
+		m := newSimHost(t, on, "openbmc-factory")
 		m.settled("refused", func(h *infrav1.IngotHost) bool {
 			return conditions.GetReason(h, infrav1.HostCredentialsValidCondition) == infrav1.ReasonPasswordChangeRequired
 		})
@@ -87,7 +87,7 @@ func testRotation(t *testing.T, on *ground) {
 		})
 	})
 	t.Run("a provisioned host", func(t *testing.T) {
-		m := newMetal(t, on, "standard", func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
+		m := newSimHost(t, on, "standard", func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
 		m.claim("h")
 		m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioned, 1 })
 		m.settled("seen", func(h *infrav1.IngotHost) bool {
@@ -102,13 +102,11 @@ func testRotation(t *testing.T, on *ground) {
 	})
 }
 
-// The process dies at each of its calls, to the BMC and to the API server, before it
-// is made and after it was done, and another takes over: at no moment is the password
-// lost, and in the end the rotation is done.
-func testRotationKilled(t *testing.T, on *ground) {
+// A crash at any call, before or after it, never loses the password, and the rotation completes.
+func testRotationKilled(t *testing.T, on *testEnv) {
 	deaths, every := 0, deathsApart()
 	for at := 1; ; at += every {
-		m := newMetal(t, on, "standard")
+		m := newSimHost(t, on, "standard")
 		m.calm()
 		m.ask()
 		m.restart(at)
@@ -138,14 +136,14 @@ func testRotationKilled(t *testing.T, on *ground) {
 	t.Logf("%d deaths", deaths)
 }
 
-// What must not be begun is refused, before anything is written, and says why.
-func testRotationRefused(t *testing.T, on *ground) {
+// Rotations that must not start are rejected with a reason before any write.
+func testRotationRefused(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
-		make func(*metal)
+		make func(*simHost)
 		says string
 	}{
-		"a Secret of several hosts": {func(m *metal) { m.ready("other") }, "/other"},
-		"a BMC of several hosts": {func(m *metal) {
+		"a Secret of several hosts": {func(m *simHost) { m.ready("other") }, "/other"},
+		"a BMC of several hosts": {func(m *simHost) {
 			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address += m.lab.SystemPath() })
 			secret := m.secret("second")
 			m.create(secret)
@@ -153,32 +151,32 @@ func testRotationRefused(t *testing.T, on *ground) {
 				h.Spec.BMC.Address, h.Spec.BMC.CredentialsRef.Name = m.lab.Address()+"/redfish/v1/Systems/other", "second"
 			})
 		}, "/blade"},
-		"a BMC of another tenant": {func(m *metal) {
+		"a BMC of another tenant": {func(m *simHost) {
 			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address += m.lab.SystemPath() })
-			other := newYard(m.t, on)
+			other := newFixture(m.t, on)
 			other.ready("hidden", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = m.lab.Address() + "/redfish/v1/Systems/other" })
 		}, "a host of another namespace"},
-		"a Secret that another controller keeps": {func(m *metal) {
+		"a Secret that another controller keeps": {func(m *simHost) {
 			secret := m.credentials()
 			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{
 				APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "vault", UID: "1", Controller: ptr.To(true)})
-			must(m.yard, m.api.Update(m.ctx, secret))
+			must(m.fixture, m.api.Update(m.ctx, secret))
 		}, "ExternalSecret vault"},
-		"an update of firmware": {func(m *metal) {
+		"an update of firmware": {func(m *simHost) {
 			m.edit("h", func(h *infrav1.IngotHost) {
 				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
 					Component: "BMC", Version: "2", StartedAt: metav1.NewTime(m.clock.Now()), State: infrav1.UpdateAccepted}}}
 			})
 		}, "update of BMC"},
-		"an immutable Secret": {func(m *metal) {
+		"an immutable Secret": {func(m *simHost) {
 			secret := m.credentials()
 			secret.Immutable = ptr.To(true)
-			must(m.yard, m.api.Update(m.ctx, secret))
+			must(m.fixture, m.api.Update(m.ctx, secret))
 		}, "immutable"},
-		"a Secret that is being deleted": {func(m *metal) { must(m.yard, m.api.Delete(m.ctx, m.credentials())) }, "is being deleted"},
+		"a Secret that is being deleted": {func(m *simHost) { must(m.fixture, m.api.Delete(m.ctx, m.credentials())) }, "is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMetal(t, on, "standard")
+			m := newSimHost(t, on, "standard")
 			m.calm()
 			tc.make(m)
 			m.ask()
@@ -186,20 +184,20 @@ func testRotationRefused(t *testing.T, on *ground) {
 			if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRefused); !strings.Contains(message, tc.says) {
 				t.Errorf("message %q does not name %q", message, tc.says)
 			}
-			m.toldOnce(infrav1.ReasonRotationRefused)
+			m.recordedOnce(infrav1.ReasonRotationRefused)
 			m.namesNoTenant("h")
 			if m.lab.Password() != canary || len(m.credentials().Data) != 2 {
 				t.Error("something was changed")
 			}
 		})
 	}
-	propose := func(m *metal) {
+	propose := func(m *simHost) {
 		secret := m.credentials()
 		secret.Data[infrav1.SecretKeyNextPassword] = []byte("chosen-by-hand")
-		must(m.yard, m.api.Update(m.ctx, secret))
+		must(m.fixture, m.api.Update(m.ctx, secret))
 	}
 	t.Run("a password of one's own, before it is asked for", func(t *testing.T) {
-		m := newMetal(t, on, "standard")
+		m := newSimHost(t, on, "standard")
 		m.calm()
 		propose(m)
 		for range 4 {
@@ -217,7 +215,7 @@ func testRotationRefused(t *testing.T, on *ground) {
 		}
 	})
 	t.Run("a password of one's own for several hosts", func(t *testing.T) {
-		m := newMetal(t, on, "standard")
+		m := newSimHost(t, on, "standard")
 		m.calm()
 		m.ready("other")
 		propose(m)
@@ -229,7 +227,7 @@ func testRotationRefused(t *testing.T, on *ground) {
 		}
 	})
 	t.Run("a pause", func(t *testing.T) { // I10
-		m := newMetal(t, on, "standard")
+		m := newSimHost(t, on, "standard")
 		m.calm()
 		m.edit("h", func(h *infrav1.IngotHost) {
 			h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(m.clock.Now()), clusterv1.PausedAnnotation: ""}
@@ -245,8 +243,8 @@ func testRotationRefused(t *testing.T, on *ground) {
 	})
 }
 
-// What a BMC may answer: the condition says it, and the password that holds is known.
-func testRotationFails(t *testing.T, on *ground) {
+// The condition shows the BMC's failure, and the valid password is known.
+func testRotationFails(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
 		faults labbmc.Faults
 		new    bool // the new password holds in the end
@@ -259,7 +257,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		"it says yes and does not": {faults: labbmc.Faults{Match: isAccount, Body: "{}"}, says: "a login with the new password failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMetal(t, on, "standard")
+			m := newSimHost(t, on, "standard")
 			m.calm()
 			m.lab.SetFaults(tc.faults)
 			m.ask()
@@ -275,12 +273,12 @@ func testRotationFails(t *testing.T, on *ground) {
 			if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationFailed); !strings.Contains(message, tc.says) {
 				t.Errorf("message %q does not say %q", message, tc.says)
 			}
-			m.toldOnce(infrav1.ReasonRotationFailed)
+			m.recordedOnce(infrav1.ReasonRotationFailed)
 			m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
 		})
 	}
-	t.Run("both are refused, until somebody helps", func(t *testing.T) {
-		m := newMetal(t, on, "standard")
+	t.Run("both are rejected until an operator acts", func(t *testing.T) {
+		m := newSimHost(t, on, "standard")
 		m.calm()
 		m.lab.SetFaults(labbmc.Faults{Match: isLogin, Status: http.StatusUnauthorized}, labbmc.Faults{Match: isAccount, LoseReply: true})
 		m.ask()
@@ -302,7 +300,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
 	})
 	t.Run("called off", func(t *testing.T) {
-		m := newMetal(t, on, "standard")
+		m := newSimHost(t, on, "standard")
 		m.calm()
 		m.lab.SetFaults(labbmc.Faults{Match: isAccount, Status: http.StatusServiceUnavailable})
 		m.ask()
@@ -327,10 +325,9 @@ func isLogin(method, path string) bool {
 	return method == http.MethodPost && strings.HasSuffix(path, "/Sessions")
 }
 
-// I18: a Secret that changes is used at once, and the session that was opened with
-// what it held before is replaced: one is open all the time.
-func testNewCredentials(t *testing.T, on *ground) {
-	m := newMetal(t, on, "standard")
+// I18: a changed Secret is used at once, and its session replaces the old one.
+func testNewCredentials(t *testing.T, on *testEnv) {
+	m := newSimHost(t, on, "standard")
 	m.calm()
 	opened := m.lab.OpenedSessions()
 	m.tick()
@@ -341,7 +338,7 @@ func testNewCredentials(t *testing.T, on *ground) {
 	m.lab.SetPassword(other) // a person has changed it at the BMC
 	secret := m.credentials()
 	secret.Data[infrav1.SecretKeyPassword] = []byte(other)
-	must(m.yard, m.api.Update(m.ctx, secret))
+	must(m.fixture, m.api.Update(m.ctx, secret))
 	m.tick()
 	if m.lab.OpenedSessions() != opened+1 || m.lab.Sessions() != 1 || m.lab.PeakSessions() != 1 {
 		t.Errorf("%d sessions opened, %d open, %d at most, want one more, one and one",
@@ -350,11 +347,11 @@ func testNewCredentials(t *testing.T, on *ground) {
 	m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
 }
 
-// A Secret whose password nobody else knows is not deleted with its host; another is.
-func testKeptSecret(t *testing.T, on *ground) {
+// A Secret with a generated password is not deleted with its host.
+func testSecretWithGeneratedPasswordIsKept(t *testing.T, on *testEnv) {
 	for name, rotated := range map[string]bool{"as a person made it": false, "rotated": true} {
 		t.Run(name, func(t *testing.T) {
-			m := newMetal(t, on, "standard")
+			m := newSimHost(t, on, "standard")
 			m.calm()
 			if rotated {
 				m.ask()
@@ -363,7 +360,7 @@ func testKeptSecret(t *testing.T, on *ground) {
 			if owned := len(m.credentials().OwnerReferences) == 1; owned == rotated {
 				t.Fatalf("the Secret is the host's: %t", owned)
 			}
-			must(m.yard, m.api.Delete(m.ctx, m.get("h")))
+			must(m.fixture, m.api.Delete(m.ctx, m.get("h")))
 			for range 5 {
 				m.tick()
 			}
@@ -377,10 +374,10 @@ func testKeptSecret(t *testing.T, on *ground) {
 	}
 }
 
-// By IPMI a password of 16 bytes is set, which every BMC has room for, and proven.
-func testRotationIPMI(t *testing.T, on *ground) {
+// IPMI passwords have 16 bytes, which every BMC supports, and are verified.
+func testRotationIPMI(t *testing.T, on *testEnv) {
 	const old = "CANARY-0817"
-	y := newYard(t, on)
+	y := newFixture(t, on)
 	lab, err := labipmi.Start(labipmi.Config{Machine: &labbmc.Bench{}, Username: "root", Password: old})
 	must(y, err)
 	t.Cleanup(func() { _ = lab.Close() })

@@ -17,9 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// A BMC that answers but keeps its settings to itself holds up no work, is asked for them
-// at growing intervals, and what it never heard of is not counted (I13).
-func testPrepareClosed(t *testing.T, on *ground) {
+// A BMC that does not expose settings blocks no work and is retried at growing intervals (I13).
+func testUnreadableSettings(t *testing.T, on *testEnv) {
 	reads := func(method, path string) bool {
 		return method == http.MethodGet && strings.Contains(path, "/Bios")
 	}

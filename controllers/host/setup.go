@@ -32,6 +32,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/internal/networkuse"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 	"github.com/ingot-metal/ingot/pxe/collect"
@@ -57,38 +58,32 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(source.Func(r.setQueue)).
 		WithOptions(options)
-	if pool.Installed(mgr.GetRESTMapper()) { // if it is installed later, polls notice claims
+	if pool.Installed(mgr.GetRESTMapper()) { // if the IPAM CRDs are installed later, polls notice claims
 		b = b.Owns(&ipamv1.IPAddressClaim{})
 	}
 	return b.Complete(r)
 }
 
-// specChanged passes changes of spec, labels, annotations and deletion. It holds back the
-// agent's progress in status, which changes no decision.
+// specChanged passes changes of spec, labels, annotations and deletion. It blocks the agent's
+// progress in status, which changes no decision.
 func specChanged() predicate.Predicate {
 	return predicate.Or(
 		predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{},
 		predicate.LabelChangedPredicate{},
-		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // a status that was lost is filled again at once
-			host, ok := e.ObjectNew.(*infrav1.IngotHost)
-			return ok && host.Status.Phase == ""
-		}},
+		kubeutil.OnUpdate(func(_, host *infrav1.IngotHost) bool { return host.Status.Phase == "" }), // refill a lost status at once
 	)
 }
 
-// claimAnswered passes changes of whether a claim's machine exists and names its host.
+// claimAnswered passes machines whose provider ID or deletion changed.
 func claimAnswered() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotMachine)
-		after, both := e.ObjectNew.(*infrav1.IngotMachine)
-		return ok && both && (before.Spec.ProviderID != after.Spec.ProviderID ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
-	}}
+	return kubeutil.OnUpdate(func(before, after *infrav1.IngotMachine) bool {
+		return before.Spec.ProviderID != after.Spec.ProviderID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	})
 }
 
-// dataChanged holds back changes of labels and owners: hundreds of hosts may share a Secret,
-// and each of them becomes an owner.
+// dataChanged blocks changes of labels and owners: hundreds of hosts may share a Secret, and
+// each of them becomes an owner.
 func dataChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		switch after := e.ObjectNew.(type) {
@@ -103,25 +98,21 @@ func dataChanged() predicate.Predicate {
 	}}
 }
 
-// identityChanged passes changes that make a host a duplicate, or end that.
+// identityChanged passes changes after which a host may start or stop being a duplicate.
 func identityChanged() predicate.Predicate {
-	address := func(host *infrav1.IngotHost) string { // whole: the systems of one BMC differ
+	address := func(host *infrav1.IngotHost) string { // with the path: one BMC may manage several systems
 		if host.Spec.BMC == nil {
 			return ""
 		}
 		return host.Spec.BMC.Address
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotHost)
-		after, both := e.ObjectNew.(*infrav1.IngotHost)
-		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || address(before) != address(after) ||
+	return kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool {
+		return before.Spec.BootMACAddress != after.Spec.BootMACAddress || address(before) != address(after) ||
 			isEnrolled(before) != isEnrolled(after) || isMovingAway(before) != isMovingAway(after) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
-	}}
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	})
 }
 
-// duplicatesOfHost maps a host to its duplicates: none is used from now on, and none waits
-// after the other is gone.
 func (r *Reconciler) duplicatesOfHost() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		host, ok := o.(*infrav1.IngotHost)
@@ -144,7 +135,6 @@ func (r *Reconciler) duplicatesOfHost() handler.EventHandler {
 	})
 }
 
-// duplicatesOfHardware maps hardware facts to the hosts that have the same system.
 func (r *Reconciler) duplicatesOfHardware() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		hardware, ok := o.(*infrav1.IngotHardware)
@@ -158,7 +148,7 @@ func (r *Reconciler) duplicatesOfHardware() handler.EventHandler {
 
 func requestsFor(ctx context.Context, hosts []*infrav1.IngotHost, err error) []reconcile.Request {
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not look for hosts that are the same server")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to find duplicates of a host")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(hosts))
@@ -168,7 +158,7 @@ func requestsFor(ctx context.Context, hosts []*infrav1.IngotHost, err error) []r
 	return requests
 }
 
-// hostsBy maps an object to the hosts that name it, by index.
+// hostsBy maps an object to the hosts that refer to it, by index.
 func (r *Reconciler) hostsBy(field string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.MatchingFields{field: o.GetNamespace() + "/" + o.GetName()})
@@ -181,7 +171,7 @@ func (r *Reconciler) hostsByNetwork() handler.EventHandler {
 	})
 }
 
-// hostsOfNamespace maps a namespace to its hosts: its labels allow them their networks.
+// hostsOfNamespace maps a namespace to its hosts: networks allow namespaces by label.
 func (r *Reconciler) hostsOfNamespace() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.InNamespace(o.GetName()))
@@ -199,15 +189,15 @@ func (r *Reconciler) hostsOfCluster() handler.EventHandler {
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// setQueue is a source of the controller that gives Heard its queue.
+// setQueue is a source of the controller that stores the queue for Heard.
 func (r *Reconciler) setQueue(_ context.Context, queue requestQueue) error {
 	r.queue.Store(&queue)
 	return nil
 }
 
-// Heard takes a report of a BMC's event stream. An event triggers a reconcile at once. The
-// end of a stream triggers one within a poll, at random: when a network breaks, all streams
-// end at the same moment.
+// Heard handles a report of a BMC's event stream. An event triggers a reconcile at once. The
+// end of a stream triggers one at a random time within a poll interval: when a network
+// breaks, all streams end at the same moment.
 func (r *Reconciler) Heard(key string, kind bmc.NewsKind) {
 	queue := r.queue.Load()
 	namespace, name, ok := strings.Cut(key, string(types.Separator))
@@ -220,12 +210,12 @@ func (r *Reconciler) Heard(key string, kind bmc.NewsKind) {
 		(*queue).Add(request)
 	case bmc.NewsEnded:
 		(*queue).AddAfter(request, rand.N(max(r.Poll, 1)))
-	case bmc.NewsBegun: // the next poll finds the host watched
+	case bmc.NewsBegun:
 	}
 }
 
-// watch opens the event stream of a BMC that may be polled. Two hosts that are the same
-// server get none: they would take the one stream from each other.
+// watch opens the event stream of the host's BMC. Duplicates get no stream: they would take
+// the single stream from each other.
 func (r *Reconciler) watch(host *infrav1.IngotHost, seen *observation) {
 	switch {
 	case host.Spec.BMC == nil, seen.Deleting, seen.DuplicateOf != "", seen.BMC == lifecycle.BMCCredentialsMissing, seen.BMC == lifecycle.BMCCAMissing:
@@ -241,7 +231,6 @@ func (r *Reconciler) unwatch(host types.NamespacedName) {
 	}
 }
 
-// The gauges count the hosts of each phase, and of each state of each condition.
 var (
 	hostsOfPhase = prometheus.NewDesc("ingot_hosts",
 		"Hosts, by namespace and phase.", []string{"namespace", "phase"}, nil)
@@ -249,15 +238,15 @@ var (
 		"Hosts that have a condition, by namespace, type, status and reason.", []string{"namespace", "type", "status", "reason"}, nil)
 )
 
-// Census counts hosts at each scrape of Prometheus. It names no host: the number of series
-// does not grow with the number of hosts.
+// Census counts hosts at each Prometheus scrape: by phase, and by state of each condition.
+// The number of series does not grow with the number of hosts.
 type Census struct {
 	hosts client.Reader
 	leads atomic.Bool
 }
 
-// NewCensus registers the gauges, and replaces those of an earlier manager in this process.
-// hosts is read at each scrape: a cache.
+// NewCensus registers the gauges and replaces those of an earlier manager in this process.
+// hosts should be a cache: it is read at each scrape.
 func NewCensus(hosts client.Reader, registry prometheus.Registerer) (*Census, error) {
 	c := &Census{hosts: hosts}
 	if err := collect.Replace(registry, c); err != nil {
@@ -266,8 +255,8 @@ func NewCensus(hosts client.Reader, registry prometheus.Registerer) (*Census, er
 	return c, nil
 }
 
-// Start implements manager.Runnable. The manager runs it while it leads, and hosts are
-// counted only then: otherwise each replica would count all of them.
+// Start implements manager.Runnable. The manager runs it while it leads. Otherwise each
+// replica would count all hosts.
 func (c *Census) Start(ctx context.Context) error {
 	c.leads.Store(true)
 	<-ctx.Done()
@@ -287,15 +276,14 @@ func (c *Census) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	hosts := &infrav1.IngotHostList{}
-	if err := c.hosts.List(context.Background(), hosts, client.UnsafeDisableDeepCopy); err != nil { // nothing in them is changed
+	if err := c.hosts.List(context.Background(), hosts, client.UnsafeDisableDeepCopy); err != nil { // read-only
 		out <- prometheus.NewInvalidMetric(hostsOfPhase, err)
 		return
 	}
 	phases, states := map[[2]string]int{}, map[[4]string]int{}
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
-		// A namespace with a host reports 0 for the other phases: an alert that no host is
-		// free must not end when the last one goes.
+		// Other phases report 0: an alert on "no host Available" needs a series.
 		for _, phase := range infrav1.HostPhases {
 			phases[[2]string{host.Namespace, string(phase)}] += 0
 		}

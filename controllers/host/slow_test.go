@@ -17,17 +17,17 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// testSlow: the parts of a server that ails are read beside.
-func testSlow(t *testing.T, on *ground) {
+// testSlow: the components of an unhealthy server are read over several polls.
+func testSlow(t *testing.T, on *testEnv) {
 	for name, psu := range map[string]string{"well": "OK", "ailing": "Critical"} {
 		t.Run(name, func(t *testing.T) { isKnownSlowly(t, on, psu) })
 	}
 }
 
-// isKnownSlowly: a BMC that tells little within the time of a call is known after some, each
-// soon after the one before. Meanwhile people read that it is slow, and how much it told.
-func isKnownSlowly(t *testing.T, on *ground, psu string) {
-	m := newMetal(t, on, "dell-idrac9")
+// isKnownSlowly checks that a slow BMC is read over several calls, each soon after the last, and
+// that its condition shows progress.
+func isKnownSlowly(t *testing.T, on *testEnv, psu string) {
+	m := newSimHost(t, on, "dell-idrac9")
 	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{CallTimeout: time.Second, Rest: bmc.RestOptions{After: 1}})
 	t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	m.Reconciler.BMC = m.pool

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// A request counts as refused for long only by tries that lie so far apart.
+// Rejections count by the time between tries.
 func TestSoftPowerOff(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
 	for name, tc := range map[string]struct {
@@ -38,8 +38,8 @@ func TestSoftPowerOff(t *testing.T) {
 	}
 }
 
-// longInUse is a host whose machine's system has run on it for an hour.
-func (y *yard) longInUse() {
+// longInUse creates a host whose system has run for an hour.
+func (y *fixture) longInUse() {
 	y.t.Helper()
 	y.inUse("h")
 	y.clock.Step(time.Hour)
@@ -47,8 +47,8 @@ func (y *yard) longInUse() {
 	y.bmc.took()
 }
 
-// orders lets time pass and returns what the BMC was told, and when, in seconds.
-func (y *yard) orders(while time.Duration) (told []string) {
+// orders steps the clock and returns the BMC's power actions with their times in seconds.
+func (y *fixture) orders(while time.Duration) (told []string) {
 	y.t.Helper()
 	for passed := time.Duration(0); passed <= while; passed += 5 * time.Second {
 		y.step("h")
@@ -60,9 +60,9 @@ func (y *yard) orders(while time.Duration) (told []string) {
 	return told
 }
 
-// I7: a request to shut down that the BMC refused was not made. The system is asked again,
-// and loses its power only after the time that it would have had.
-func testAskRefused(t *testing.T, on *ground) {
+// I7: a rejected graceful shutdown is repeated, and the system loses power only after its full
+// time.
+func testRejectedShutdownIsRepeated(t *testing.T, on *testEnv) {
 	off := func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }
 	release := func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }
 	busy := func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) }
@@ -70,7 +70,7 @@ func testAskRefused(t *testing.T, on *ground) {
 	const asks, cuts = string(bmc.ActionGracefulOff), string(bmc.ActionForceOff)
 	for name, wish := range map[string]func(*infrav1.IngotHost){"wanted off": off, "released": release} {
 		t.Run(name+", refused once", func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.longInUse()
 			y.bmc.set(busy)
 			y.edit("h", wish)
@@ -91,7 +91,7 @@ func testAskRefused(t *testing.T, on *ground) {
 			}
 		})
 		t.Run(name+", always refused", func(t *testing.T) {
-			y := newYard(t, on)
+			y := newFixture(t, on)
 			y.longInUse()
 			y.bmc.set(busy)
 			y.edit("h", wish)
@@ -108,7 +108,7 @@ func testAskRefused(t *testing.T, on *ground) {
 		})
 	}
 	t.Run("refused and withdrawn", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.longInUse()
 		y.bmc.set(busy)
 		y.edit("h", off)
@@ -117,7 +117,7 @@ func testAskRefused(t *testing.T, on *ground) {
 		y.lastWeeksWish(asks)
 	})
 	t.Run("asked and withdrawn", func(t *testing.T) {
-		y := newYard(t, on)
+		y := newFixture(t, on)
 		y.longInUse()
 		y.edit("h", off)
 		y.step("h")
@@ -125,8 +125,8 @@ func testAskRefused(t *testing.T, on *ground) {
 	})
 }
 
-// lastWeeksWish has a wish withdrawn, and the machine released a week later.
-func (y *yard) lastWeeksWish(asks string) {
+// lastWeeksWish withdraws a desired power state and releases the machine a week later.
+func (y *fixture) lastWeeksWish(asks string) {
 	y.t.Helper()
 	y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = "" })
 	y.orders(10 * time.Minute)
@@ -134,6 +134,6 @@ func (y *yard) lastWeeksWish(asks string) {
 	y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 	y.step("h")
 	if told := y.bmc.took(); told != asks {
-		y.t.Errorf("the BMC is told %q at the release", told)
+		y.t.Errorf("the BMC gets %q at the release", told)
 	}
 }

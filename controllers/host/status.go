@@ -29,8 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// action is in the events of this package.
-const action = "ReconcileHost"
+const action = "ReconcileHost" // of all events
 
 // Steps of an operation that the agent does not report.
 const (
@@ -38,10 +37,10 @@ const (
 	stepPoweringOff = "PoweringOff"
 )
 
-// displayDecision returns the decision as conditions and events show it. If the BMC did not
-// carry out power actions, the next one is still sent, since it may have its effect. Until
-// one has, the failure of the BMC is shown, or it would be shown and taken back at every
-// try. A host that is ready needs nothing from its BMC, and an idle host shows its own reason.
+// displayDecision returns the decision for conditions and events. While the BMC does not carry
+// out power actions, Ingot keeps sending them, and the conditions show the failure until one
+// has an effect. Otherwise the failure would be shown and withdrawn at every try. A ready
+// host needs nothing from its BMC. An idle host shows its own reason.
 func (r *Reconciler) displayDecision(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) lifecycle.Decision {
 	known := r.memory.bmcOf(host)
 	if host.Spec.BMC == nil || seen.BMC != lifecycle.BMCOK || known.acks.problem == lifecycle.BMCOK ||
@@ -60,7 +59,7 @@ func (r *Reconciler) displayDecision(host *infrav1.IngotHost, seen *observation,
 	return shown
 }
 
-// summarize computes the whole status from what was observed and decided.
+// summarize computes the status from the observation and the decision.
 func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decision lifecycle.Decision) {
 	status := &host.Status
 	status.Phase = decision.Phase
@@ -77,12 +76,12 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if seen.rotated != nil {
 		conditions.Set(host, *seen.rotated)
 	}
-	conditions.Set(host, pausedCondition(host, nil)) // a paused host does not get here; of this generation
+	conditions.Set(host, pausedCondition(host, nil)) // a paused host is not summarized
 	if seen.hardware != nil {
 		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))
 	}
 	if seen.Power == infrav1.PowerStateOff || seen.Power == infrav1.PowerStateOn && !decision.ShutsDown {
-		// The shutdown is done, or not wanted any more: it must not shorten the next one.
+		// The shutdown is done or canceled and must not shorten the next one.
 		status.SoftPowerOffTime = metav1.Time{}
 		r.memory.changeBMC(keyOf(host), func(s *bmcState) { s.softOff = softPowerOff{} })
 	}
@@ -95,8 +94,8 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	showBooted(host, seen.hardware)
 }
 
-// showBooted shows the report of the system that the claim installed, and no other. A system
-// reports once: after the status was lost, IngotHardware brings the report back.
+// showBooted shows the first-boot report of the system that the claim installed. A system
+// reports once; IngotHardware restores the report if the status was lost.
 func showBooted(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) {
 	claim, status := host.Spec.Claim, &host.Status
 	if claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {
@@ -111,7 +110,7 @@ func showBooted(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) {
 	}
 }
 
-// operationOf shows the order under way, with the progress that its agent reported.
+// operationOf returns the current operation with the progress that its agent reported.
 func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
 	order := host.Spec.Order
 	if order == nil {
@@ -130,7 +129,7 @@ func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
 	return operation
 }
 
-// saveStatus writes the status if it changed, and records the event of a new reason.
+// saveStatus writes the status if it changed, and records an event if the reason is new.
 func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision lifecycle.Decision) error {
 	changed := isReadyChanged(base, host)
 	host.Status.ObservedGeneration = base.Generation
@@ -160,17 +159,14 @@ func (r *Reconciler) recordDecision(host *infrav1.IngotHost, decision lifecycle.
 	r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
 }
 
-// recordNormal records an event of something that succeeded.
 func (r *Reconciler) recordNormal(host *infrav1.IngotHost, reason, message string) {
 	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, reason, action, "%s", message)
 }
 
-// recordWarning records an event of something that the decision did not foresee.
 func (r *Reconciler) recordWarning(host *infrav1.IngotHost, reason, message string) {
 	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 }
 
-// withLogKeys adds the keys of the host to all log lines of a reconcile.
 func withLogKeys(ctx context.Context, host *infrav1.IngotHost) context.Context {
 	keys := []any{"host", keyOf(host).String()}
 	if host.Spec.BMC != nil {
@@ -187,14 +183,14 @@ func withLogKeys(ctx context.Context, host *infrav1.IngotHost) context.Context {
 
 // logStep logs a step that changes the server or the spec.
 func (r *Reconciler) logStep(ctx context.Context, host *infrav1.IngotHost, decision lifecycle.Decision) {
-	r.memory.isNews(host, decision)
+	r.memory.isNewDecision(host, decision)
 	logWith(ctx, stepPhrase(decision.Step), decision)
 }
 
-// logDecision logs a decision whose rule or reason differs from those logged last: one line
-// for each decision, and none for each poll.
+// logDecision logs a decision whose rule or reason changed: one line for each decision, not for
+// each poll.
 func (r *Reconciler) logDecision(ctx context.Context, host *infrav1.IngotHost, decision lifecycle.Decision) {
-	if !r.memory.isNews(host, decision) {
+	if !r.memory.isNewDecision(host, decision) {
 		return
 	}
 	phrase := "Leaving the host unchanged"
@@ -243,25 +239,24 @@ func stepPhrase(step lifecycle.Step) string {
 	return fmt.Sprintf("Executing %T", step)
 }
 
-// maxUnhealthy is how many components a message names.
 const maxUnhealthy = 8
 
-// healthState is the health of a server as it is shown, which lags behind an improvement.
+// healthState is the displayed health of a server. It follows an improvement with a delay.
 type healthState struct {
-	// state that is shown; empty: none yet.
+	// state is the displayed state; empty: none yet.
 	state lifecycle.Health
-	// betterSince is since when the BMC reports a better state; zero: it does not.
+	// betterSince is since when the BMC reports a better state; zero: not now.
 	betterSince time.Time
-	// detail names the unhealthy components; readings names them with their readings, which
-	// change each time. Both were read at detailAt, for the state detailOf.
+	// detail names the unhealthy components; readings adds their readings, which change each
+	// time. Both were read at detailAt for the state detailOf.
 	detail, readings string
 	detailAt         time.Time
 	detailOf         lifecycle.Health
-	// recorded is the state that the last event reported.
+	// recorded is the state of the last event.
 	recorded lifecycle.Health
 }
 
-// healthOf is what is known of the host's health; after a restart, what its status shows.
+// healthOf returns the known health of the host; after a restart, the one in its status.
 func (s bmcState) healthOf(host *infrav1.IngotHost) healthState {
 	if s.health.state == "" {
 		shown := lifecycle.HealthOf(host)
@@ -270,8 +265,8 @@ func (s bmcState) healthOf(host *infrav1.IngotHost) healthState {
 	return s.health
 }
 
-// reported takes over what the BMC reports: a worse state at once, a better one once it has
-// lasted.
+// reported applies the state that the BMC reports: a worse one at once, a better one after
+// HealthSettle.
 func (h healthState) reported(now lifecycle.Health, at time.Time, delays timing.Timing) healthState {
 	switch {
 	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.Ails():
@@ -287,7 +282,7 @@ func (h healthState) reported(now lifecycle.Health, at time.Time, delays timing.
 	return h
 }
 
-// isDetailDue reports whether the components are to be read.
+// isDetailDue reports whether the health of the components must be read.
 func (h healthState) isDetailDue(at time.Time, delays timing.Timing) bool {
 	if !h.state.Ails() {
 		return false
@@ -296,8 +291,8 @@ func (h healthState) isDetailDue(at time.Time, delays timing.Timing) bool {
 	return h.detailAt.IsZero() || age >= delays.HealthDetail || (h.detailOf != h.state && age >= delays.HealthDetailMin)
 }
 
-// readHealth reads the components if they are due. A failure is not the BMC's, which has
-// just answered.
+// readHealth updates the health and reads the components if that is due. A failure to read
+// them has no consequences: the BMC has just answered.
 func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h healthState, now lifecycle.Health) healthState {
 	at := r.Clock.Now()
 	h = h.reported(now, at, r.timing())
@@ -314,8 +309,7 @@ func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h healthStat
 	return h
 }
 
-// unhealthy names the components that are not healthy, the worst first, without and with
-// their readings.
+// unhealthy lists the unhealthy components, the worst first, without and with their readings.
 func unhealthy(components []bmc.ComponentHealth) (names, readings string) {
 	ill := slices.DeleteFunc(slices.Clone(components), func(c bmc.ComponentHealth) bool { return !lifecycle.Health(c.State).Ails() })
 	slices.SortFunc(ill, func(a, b bmc.ComponentHealth) int {
@@ -345,8 +339,8 @@ func unhealthy(components []bmc.ComponentHealth) (names, readings string) {
 	return strings.Join(without, ", "), strings.Join(with, ", ")
 }
 
-// recordHealth records an event of a changed health. It follows the write of the status, so
-// that a manager that starts does not record the event again.
+// recordHealth records an event if the health changed. It runs after the status was written,
+// so that a restarted manager does not record the event again.
 func (r *Reconciler) recordHealth(host *infrav1.IngotHost, seen *observation) {
 	h := seen.known.health
 	if h.state == "" || h.state == lifecycle.HealthUnknown || h.state == h.recorded || seen.BMC != lifecycle.BMCOK {
@@ -354,7 +348,7 @@ func (r *Reconciler) recordHealth(host *infrav1.IngotHost, seen *observation) {
 	}
 	was := h.recorded
 	h.recorded = h.state
-	r.memory.changeBMC(keyOf(host), func(s *bmcState) { s.health = h }) // nothing else: acks were counted since
+	r.memory.changeBMC(keyOf(host), func(s *bmcState) { s.health = h }) // nothing else: acks changed since
 	message := fmt.Sprintf("The BMC reports %s", h.state)
 	if h.readings != "" {
 		message += ": " + h.readings
@@ -365,6 +359,6 @@ func (r *Reconciler) recordHealth(host *infrav1.IngotHost, seen *observation) {
 	case h.state == lifecycle.HealthWarning:
 		r.recordWarning(host, infrav1.ReasonHealthWarning, message)
 	case was.Ails():
-		r.recordNormal(host, infrav1.ReasonHealthOK, "The BMC reports no fault any more")
+		r.recordNormal(host, infrav1.ReasonHealthOK, "The BMC no longer reports a fault.")
 	}
 }

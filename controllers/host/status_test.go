@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What the agent has told of a step, its bytes too, stands until the step is over.
+// The agent's progress stays until the step ends.
 func TestOperationOf(t *testing.T) {
 	began, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	order := func(change func(*infrav1.HostOrder)) *infrav1.HostOrder {
@@ -49,8 +49,7 @@ func TestOperationOf(t *testing.T) {
 	}
 }
 
-// I3: a system reports once, and a lost status is rebuilt from what was kept of it;
-// a report of an earlier claim is nobody's.
+// I3: a lost report is restored from IngotHardware, and reports of earlier claims are ignored.
 func TestShowBooted(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
 	shown := func(instance, address string) infrav1.IngotHostStatus {

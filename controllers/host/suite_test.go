@@ -164,17 +164,17 @@ func (f *fakeBMC) readsSoFar() int {
 	return f.reads
 }
 
-// yard is a namespace of its own with a reconciler that a test steps.
-type yard struct {
+// fixture is a test namespace with a reconciler.
+type fixture struct {
 	*Reconciler
-	t      *testing.T
-	ctx    context.Context
-	ns     string
-	api    *envtest.Indexed
-	bmc    *fakeBMC
-	clock  *testclock.FakeClock
-	events *events.FakeRecorder
-	told   []string
+	t        *testing.T
+	ctx      context.Context
+	ns       string
+	api      *envtest.Indexed
+	bmc      *fakeBMC
+	clock    *testclock.FakeClock
+	events   *events.FakeRecorder
+	recorded []string
 }
 
 // number makes names and MAC addresses that no other test uses.
@@ -190,10 +190,10 @@ func number() int {
 	return numbers.n
 }
 
-func newYard(t *testing.T, on *ground) *yard {
+func newFixture(t *testing.T, on *testEnv) *fixture {
 	t.Helper()
 	api := on.api
-	y := &yard{t: t, ctx: t.Context(), ns: fmt.Sprintf("yard-%d", number()), api: api, bmc: &fakeBMC{power: bmc.PowerOff},
+	y := &fixture{t: t, ctx: t.Context(), ns: fmt.Sprintf("fixture-%d", number()), api: api, bmc: &fakeBMC{power: bmc.PowerOff},
 		clock: testclock.NewFakeClock(time.Now().Truncate(time.Second)), events: events.NewFakeRecorder(1000)}
 	y.Reconciler = &Reconciler{Client: api, Live: api, BMC: y.bmc, Recorder: y.events, Clock: y.clock,
 		Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString, Addresses: &ipam.Memory{}}
@@ -211,9 +211,9 @@ func newYard(t *testing.T, on *ground) *yard {
 	return y
 }
 
-// clear takes the hosts away, and what is kept of them: others list them all, and the port
-// of a BMC may be another's next. Whoever starts a BMC has the yard cleared before it ends.
-func (y *yard) clear() {
+// clear deletes the hosts and their facts: other tests list all hosts and may reuse the port of a
+// BMC.
+func (y *fixture) clear() {
 	y.t.Helper()
 	ctx, in := context.WithoutCancel(y.ctx), client.InNamespace(y.ns)
 	hosts := &infrav1.IngotHostList{}
@@ -233,20 +233,20 @@ func (y *yard) clear() {
 	}
 }
 
-func (y *yard) create(obj client.Object) {
+func (y *fixture) create(obj client.Object) {
 	y.t.Helper()
 	if err := y.api.Create(y.ctx, obj); err != nil {
 		y.t.Fatal(err)
 	}
 }
 
-func (y *yard) secret(name string) *corev1.Secret {
+func (y *fixture) secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: name, Labels: map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}},
 		Data: map[string][]byte{"username": []byte("root"), "password": []byte(canary)}}
 }
 
 // host registers a server; changes come before it is created.
-func (y *yard) host(name string, changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
+func (y *fixture) host(name string, changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	y.t.Helper()
 	n := number()
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: name}, Spec: infrav1.IngotHostSpec{
@@ -263,8 +263,8 @@ func (y *yard) host(name string, changes ...func(*infrav1.IngotHost)) *infrav1.I
 	return host
 }
 
-// ready is a host in a yard whose Secret exists.
-func (y *yard) ready(name string, changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
+// ready creates a host and its Secret.
+func (y *fixture) ready(name string, changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	y.t.Helper()
 	if err := y.api.Create(y.ctx, y.secret("bmc")); err != nil && !apierrors.IsAlreadyExists(err) {
 		y.t.Fatal(err)
@@ -272,8 +272,8 @@ func (y *yard) ready(name string, changes ...func(*infrav1.IngotHost)) *infrav1.
 	return y.host(name, changes...)
 }
 
-// get reads a host; nil when it is gone.
-func (y *yard) get(name string) *infrav1.IngotHost {
+// get reads a host; nil: it is gone.
+func (y *fixture) get(name string) *infrav1.IngotHost {
 	y.t.Helper()
 	host := &infrav1.IngotHost{}
 	err := y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: name}, host)
@@ -286,8 +286,8 @@ func (y *yard) get(name string) *infrav1.IngotHost {
 	return host
 }
 
-// edit changes a host as a person, an agent or a machine would.
-func (y *yard) edit(name string, change func(*infrav1.IngotHost)) {
+// edit changes a host as another client.
+func (y *fixture) edit(name string, change func(*infrav1.IngotHost)) {
 	y.t.Helper()
 	host := y.get(name)
 	base := host.DeepCopy()
@@ -298,7 +298,7 @@ func (y *yard) edit(name string, change func(*infrav1.IngotHost)) {
 }
 
 // step reconciles once.
-func (y *yard) step(name string) ctrl.Result {
+func (y *fixture) step(name string) ctrl.Result {
 	y.t.Helper()
 	result, err := y.Reconcile(y.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: y.ns, Name: name}})
 	if err != nil {
@@ -307,8 +307,8 @@ func (y *yard) step(name string) ctrl.Result {
 	return result
 }
 
-// until reconciles, letting time pass, until the host is as wanted.
-func (y *yard) until(name, what string, done func(*infrav1.IngotHost) bool) *infrav1.IngotHost {
+// until reconciles and steps the clock until done.
+func (y *fixture) until(name, what string, done func(*infrav1.IngotHost) bool) *infrav1.IngotHost {
 	y.t.Helper()
 	for range 15 {
 		y.step(name)
@@ -322,8 +322,8 @@ func (y *yard) until(name, what string, done func(*infrav1.IngotHost) bool) *inf
 	return nil
 }
 
-// untilBoot waits for the agent's boot, which the BMC then shows.
-func (y *yard) untilBoot(name string, kind infrav1.OrderKind) {
+// untilBoot waits for the boot of the agent.
+func (y *fixture) untilBoot(name string, kind infrav1.OrderKind) {
 	y.t.Helper()
 	for range 15 {
 		y.step(name)
@@ -339,8 +339,8 @@ func (y *yard) untilBoot(name string, kind infrav1.OrderKind) {
 	y.t.Fatalf("never booted to %s: %+v", kind, y.get(name).Status.Conditions)
 }
 
-// finish is the agent's report, and the power-off that follows it.
-func (y *yard) finish(name string) {
+// finish reports success of the agent and powers the host off.
+func (y *fixture) finish(name string) {
 	y.t.Helper()
 	y.describe(y.get(name))
 	y.edit(name, func(h *infrav1.IngotHost) {
@@ -360,7 +360,7 @@ func (y *yard) finish(name string) {
 }
 
 // inspect takes a new host to Available.
-func (y *yard) inspect(name string) {
+func (y *fixture) inspect(name string) {
 	y.t.Helper()
 	y.untilBoot(name, infrav1.OrderInspect)
 	y.finish(name)
@@ -369,8 +369,8 @@ func (y *yard) inspect(name string) {
 	})
 }
 
-// atRest sees that nothing is written, whatever time passes.
-func (y *yard) atRest(name string) {
+// atRest checks that nothing is written while time passes.
+func (y *fixture) atRest(name string) {
 	y.t.Helper()
 	y.step(name)
 	before := y.get(name)
@@ -390,7 +390,7 @@ func (y *yard) atRest(name string) {
 }
 
 // want checks one condition.
-func (y *yard) want(name, kind string, status metav1.ConditionStatus, reason string) *metav1.Condition {
+func (y *fixture) want(name, kind string, status metav1.ConditionStatus, reason string) *metav1.Condition {
 	y.t.Helper()
 	c := conditions.Get(y.get(name), kind)
 	if c == nil || c.Status != status || c.Reason != reason {
@@ -403,30 +403,30 @@ func (y *yard) want(name, kind string, status metav1.ConditionStatus, reason str
 	return c
 }
 
-// all returns every event so far.
-func (y *yard) all() []string {
+// all returns all events so far.
+func (y *fixture) all() []string {
 	for {
 		select {
 		case event := <-y.events.Events:
-			y.told = append(y.told, event)
+			y.recorded = append(y.recorded, event)
 		default:
-			return y.told
+			return y.recorded
 		}
 	}
 }
 
-// toldOnce says whether there was exactly one event with the reason.
-func (y *yard) toldOnce(reason string) {
+// recordedOnce checks that exactly one event has the reason.
+func (y *fixture) recordedOnce(reason string) {
 	y.t.Helper()
 	matching := slices.DeleteFunc(slices.Clone(y.all()), func(event string) bool { return !strings.Contains(event, " "+reason+" ") })
 	if len(matching) != 1 {
-		y.t.Errorf("%d events %s, want 1: %q", len(matching), reason, y.told)
+		y.t.Errorf("%d events %s, want 1: %q", len(matching), reason, y.recorded)
 	}
 }
 
-// namesNoTenant sees that neither events nor conditions name a host of another yard, all
-// of which are called hidden.
-func (y *yard) namesNoTenant(name string) {
+// namesNoTenant checks that no event or condition names a host of another fixture (all are called
+// hidden).
+func (y *fixture) namesNoTenant(name string) {
 	y.t.Helper()
 	texts := slices.Clone(y.all())
 	for _, c := range y.get(name).Status.Conditions {
@@ -439,8 +439,8 @@ func (y *yard) namesNoTenant(name string) {
 	}
 }
 
-// claim bonds the host to a machine that names it.
-func (y *yard) claim(host string) string {
+// claim creates a claim and its machine.
+func (y *fixture) claim(host string) string {
 	y.t.Helper()
 	id := uuid.NewString()
 	y.machine(host, id)
@@ -451,7 +451,7 @@ func (y *yard) claim(host string) string {
 	return id
 }
 
-func (y *yard) machine(host, instanceID string) {
+func (y *fixture) machine(host, instanceID string) {
 	y.t.Helper()
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "m-" + host}}
 	machine.Spec.Image = image()

@@ -14,10 +14,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A host that has no BMC any more is no owner of the Secret that it named, which would go
-// with it.
-func testBMCTakenAway(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// A host without a BMC no longer owns the Secret that it used.
+func testBMCRemovedFromSpec(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.ready("h")
 	owners := func() int {
 		secret := &corev1.Secret{}

@@ -26,10 +26,9 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// Nothing waits for a poll: it is an hour away here, and every change is seen by
-// a watch.
-func testWatches(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// Every change is seen by a watch: the poll interval is an hour.
+func testWatches(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	mgr, err := ctrl.NewManager(on.cfg, ctrl.Options{Scheme: on.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{y.ns: {}}}}) // the other hosts are other tests'
 	must(y, err)
@@ -61,7 +60,7 @@ func testWatches(t *testing.T, on *ground) {
 	y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Power = "" })
 	available("a", metav1.ConditionTrue, infrav1.ReasonAvailable)
 
-	t.Log("a twin takes the host out, and gives it back when it goes")
+	t.Log("a duplicate disables the host until it is deleted")
 	y.ready("twin", inspected, func(h *infrav1.IngotHost) { h.Spec.BMC.Address = first.Spec.BMC.Address })
 	available("a", metav1.ConditionFalse, infrav1.ReasonDuplicate)
 	must(y, y.api.Delete(y.ctx, y.get("twin")))
@@ -105,7 +104,7 @@ func testWatches(t *testing.T, on *ground) {
 }
 
 // eventually waits for a condition.
-func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
+func (y *fixture) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
 	y.t.Helper()
 	explain := func() string { return fmt.Sprintf("%+v", y.get(name).Status.Conditions) }
 	eventually.Wait{Explain: explain}.Until(y.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), eventually.Holds(func() bool {
@@ -114,10 +113,9 @@ func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reas
 	}))
 }
 
-// M41: the hosts of another manager are left alone, whoever leads here: two managers
-// would switch one server against each other.
-func testWatchFilter(t *testing.T, on *ground) {
-	y := newYard(t, on)
+// M41: hosts of another manager are not touched.
+func testWatchFilter(t *testing.T, on *testEnv) {
+	y := newFixture(t, on)
 	y.WatchFilterValue = "mine"
 	for _, value := range []string{"mine", "theirs"} {
 		y.ready(value, func(h *infrav1.IngotHost) { h.Labels = map[string]string{clusterv1.WatchLabel: value} })

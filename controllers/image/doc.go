@@ -1,14 +1,12 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image looks whether the images of the catalogue can be fetched: it asks the
-// URL of every IngotImage for its head, when it changes and about every hour, and shows
-// the answer as the condition Reachable.
+// Package image checks whether images can be fetched. It sends a HEAD request to the URL of every
+// IngotImage when it changes and about every hour, and shows the result as condition Reachable.
 //
-// Nothing depends on the answer: the boot servers fetch an image from where they are,
-// when a server needs it, and the checksum decides. The client that is given must be one
-// that connects only to sources which the operator allows (httpd.NewClient): the author
-// of an IngotImage chooses the URL.
+// Nothing depends on the result: boot servers fetch an image when a server needs it, and verify its
+// checksum. The HTTP client must connect only to sources that the operator allows
+// (httpd.NewClient), since the author of an IngotImage chooses the URL.
 //
 //	err := (&image.Reconciler{Client: mgr.GetClient(), HTTP: client, Recorder: recorder, Clock: clock.RealClock{}}).SetupWithManager(mgr, options)
 package image

@@ -31,28 +31,26 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotimages/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// action of the events of this package: what the controller was doing.
-const action = "CheckImage"
+const action = "CheckImage" // of all events
 
-// jitter spreads the checks of a catalogue that was applied at once.
+// jitter is the random part added to the check interval.
 const jitter = 0.2
 
-// Reconciler checks IngotImages. All exported fields are needed but Timing and
-// Patience.
+// Reconciler checks IngotImages. Client, HTTP, Recorder and Clock are required.
 type Reconciler struct {
 	Client client.Client
-	// HTTP connects only to what the operator allows.
-	HTTP     Doer
+	// HTTP connects only to sources that the operator allows.
+	HTTP     HTTPDoer
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Timing   timing.Timing
-	// Patience is how long a server may take for one answer; zero: five seconds.
-	Patience time.Duration
+	// Timeout is the time limit of one request; zero: defaultTimeout.
+	Timeout time.Duration
 	// WatchFilterValue selects the images to check by label (M41); empty: all.
 	WatchFilterValue string
 }
 
-// Reconcile asks the image's server if it is time to.
+// Reconcile checks an image if a check is due.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	image := &infrav1.IngotImage{}
 	if err := r.Client.Get(ctx, req.NamespacedName, image); err != nil {
@@ -69,28 +67,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: due}, nil
 	}
 	base := image.DeepCopy()
-	found := r.ask(ctx, image.Spec)
+	result := r.probe(ctx, image.Spec)
 	if ctx.Err() != nil {
-		return ctrl.Result{}, ctx.Err() // the manager stops: that is no fault of the image's
+		return ctrl.Result{}, ctx.Err() // the manager stops; this is not the image's failure
 	}
 	image.Status.ObservedGeneration = image.Generation
 	image.Status.LastCheckTime, image.Status.CheckedURL = metav1.NewTime(r.Clock.Now()), image.Spec.URL
 	was := conditions.Get(image, infrav1.ImageReachableCondition)
-	conditions.Set(image, metav1.Condition{Type: infrav1.ImageReachableCondition, Status: found.status(), Reason: found.reason,
-		Message: found.message, ObservedGeneration: image.Generation})
-	if found.status() != metav1.ConditionTrue && (was == nil || was.Reason != found.reason) {
-		r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, found.reason, action, "%s", found.message)
+	conditions.Set(image, metav1.Condition{Type: infrav1.ImageReachableCondition, Status: result.status(), Reason: result.reason,
+		Message: result.message, ObservedGeneration: image.Generation})
+	if result.status() != metav1.ConditionTrue && (was == nil || was.Reason != result.reason) {
+		r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, result.reason, action, "%s", result.message)
 	}
 	if !equality.Semantic.DeepEqual(base.Status, image.Status) {
 		if err := r.Client.Status().Patch(ctx, image, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(r.pause(image), jitter)}, nil
+	return ctrl.Result{RequeueAfter: wait.Jitter(r.interval(image), jitter)}, nil
 }
 
-// due is how long there is to wait before the next look; 0: now. A restart of the
-// manager is no reason for one, nor is a move of the leader.
 func (r *Reconciler) due(image *infrav1.IngotImage) time.Duration {
 	c := conditions.Get(image, infrav1.ImageReachableCondition)
 	if c == nil || c.ObservedGeneration != image.Generation || image.Status.CheckedURL != image.Spec.URL {
@@ -98,12 +94,12 @@ func (r *Reconciler) due(image *infrav1.IngotImage) time.Duration {
 	}
 	since := r.Clock.Since(image.Status.LastCheckTime.Time)
 	if since < 0 {
-		return 0 // the last look was by a clock that was ahead
+		return 0 // the clock was set back
 	}
-	return max(0, r.pause(image)-since)
+	return max(0, r.interval(image)-since)
 }
 
-func (r *Reconciler) pause(image *infrav1.IngotImage) time.Duration {
+func (r *Reconciler) interval(image *infrav1.IngotImage) time.Duration {
 	if conditions.IsTrue(image, infrav1.ImageReachableCondition) {
 		return r.Timing.WithDefaults().ImageCheck
 	}

@@ -28,15 +28,15 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// desk is a catalogue of one image, "os", with the reconciler at it.
-type desk struct {
+// fixture is one image, "os", with a reconciler.
+type fixture struct {
 	*Reconciler
 	t      *testing.T
 	clock  *testclock.FakeClock
 	events *events.FakeRecorder
 }
 
-func newDesk(t *testing.T, http Doer, url string, change ...func(*infrav1.IngotImage)) *desk {
+func newFixture(t *testing.T, http HTTPDoer, url string, change ...func(*infrav1.IngotImage)) *fixture {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	image := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1}}
@@ -44,7 +44,7 @@ func newDesk(t *testing.T, http Doer, url string, change ...func(*infrav1.IngotI
 	for _, c := range change {
 		c(image)
 	}
-	d := &desk{t: t, clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), events: events.NewFakeRecorder(10)}
+	d := &fixture{t: t, clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), events: events.NewFakeRecorder(10)}
 	d.Reconciler = &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(image).WithObjects(image).Build(),
 		HTTP:   http, Recorder: d.events, Clock: d.clock,
@@ -52,7 +52,7 @@ func newDesk(t *testing.T, http Doer, url string, change ...func(*infrav1.IngotI
 	return d
 }
 
-func (d *desk) look() (*infrav1.IngotImage, time.Duration) {
+func (d *fixture) look() (*infrav1.IngotImage, time.Duration) {
 	d.t.Helper()
 	result, err := d.Reconcile(d.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "os"}})
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *desk) look() (*infrav1.IngotImage, time.Duration) {
 	return image, result.RequeueAfter
 }
 
-// allowed is a client that the operator allows loopback, or nothing private.
+// allowed returns a client for which the operator allows loopback or no private address.
 func allowed(t *testing.T, sources ...string) *http.Client {
 	t.Helper()
 	parsed, err := httpd.ParseSources(sources)
@@ -109,21 +109,21 @@ func TestReachability(t *testing.T) {
 	inside := netip.MustParseAddr("127.0.0.1")
 	for _, tc := range []struct {
 		name   string
-		http   Doer
+		http   HTTPDoer
 		url    string
 		change func(*infrav1.IngotImage)
 		reason string
 		says   string
-		// patience; zero: as shipped.
-		patience time.Duration
+		// timeout; zero: the default.
+		timeout time.Duration
 	}{
 		{name: "there", http: loopback, url: serve(file), change: sized(12), reason: infrav1.ReasonImageReachable},
 		{name: "without a size", http: loopback, url: serve(file), reason: infrav1.ReasonImageReachable},
-		{name: "another size", http: loopback, url: serve(file), change: sized(13), reason: infrav1.ReasonImageChanged, says: "has 12 bytes, and spec.sizeBytes says 13"},
+		{name: "another size", http: loopback, url: serve(file), change: sized(13), reason: infrav1.ReasonImageChanged, says: "has 12 bytes, but spec.sizeBytes is 13"},
 		{name: "no HEAD", http: loopback, url: serve(headless), change: sized(12), reason: infrav1.ReasonImageReachable},
 		{name: "no HEAD, another size", http: loopback, url: serve(headless), change: sized(13), reason: infrav1.ReasonImageChanged},
 		{name: "HEAD is never answered", http: loopback, url: serve(silent), change: sized(12), reason: infrav1.ReasonImageReachable},
-		{name: "nothing is", patience: time.Millisecond, http: loopback, url: serve(deaf), reason: infrav1.ReasonImageUnreachable, says: "no answer in time"},
+		{name: "nothing is", timeout: time.Millisecond, http: loopback, url: serve(deaf), reason: infrav1.ReasonImageUnreachable, says: "no answer in time"},
 		{name: "gone", http: loopback, url: serve(http.NotFound), reason: infrav1.ReasonImageUnreachable, says: "answers 404 Not Found"},
 		{name: "redirected", http: loopback, url: serve(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/there" {
@@ -135,20 +135,20 @@ func TestReachability(t *testing.T) {
 		{name: "not allowed", http: allowed(t), url: serve(file), reason: infrav1.ReasonImageNotAllowed, says: "--image-sources"},
 		{name: "redirected to where it is not allowed", http: loopback, url: serve(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
-		}), reason: infrav1.ReasonImageNotAllowed, says: "where it leads to"},
-		{name: "nobody listens", http: loopback, url: "http://" + netip.AddrPortFrom(inside, closedPort(t)).String() + "/", reason: infrav1.ReasonImageUnreachable, says: "no connection"},
-		{name: "no URL", http: loopback, url: "http://\x00", reason: infrav1.ReasonImageUnreachable, says: "spec.url is no URL"},
-		{name: "no name", http: doer{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "inside.example", Server: "10.1.2.3:53"}}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "its name is not known"},
-		{name: "too slow", http: doer{&net.DNSError{Err: "i/o timeout", IsTimeout: true}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "its name is not known"},
-		{name: "TLS", http: doer{errors.New("x509: certificate signed by unknown authority of 10.1.2.3")}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "its certificate is not trusted"},
+		}), reason: infrav1.ReasonImageNotAllowed, says: "its redirect"},
+		{name: "no listener", http: loopback, url: "http://" + netip.AddrPortFrom(inside, closedPort(t)).String() + "/", reason: infrav1.ReasonImageUnreachable, says: "connection failed"},
+		{name: "no URL", http: loopback, url: "http://\x00", reason: infrav1.ReasonImageUnreachable, says: "spec.url is not a URL"},
+		{name: "no name", http: doer{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "inside.example", Server: "10.1.2.3:53"}}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "unknown host name"},
+		{name: "too slow", http: doer{&net.DNSError{Err: "i/o timeout", IsTimeout: true}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "unknown host name"},
+		{name: "TLS", http: doer{errors.New("x509: certificate signed by unknown authority of 10.1.2.3")}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "certificate not trusted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			change := tc.change
 			if change == nil {
 				change = func(*infrav1.IngotImage) {}
 			}
-			d := newDesk(t, tc.http, tc.url, change)
-			d.Patience = tc.patience
+			d := newFixture(t, tc.http, tc.url, change)
+			d.Timeout = tc.timeout
 			image, after := d.look()
 			c := conditions.Get(image, infrav1.ImageReachableCondition)
 			if c == nil || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) || (c.Status == metav1.ConditionTrue) != (tc.reason == infrav1.ReasonImageReachable) {
@@ -156,7 +156,7 @@ func TestReachability(t *testing.T) {
 			}
 			for _, secret := range []string{"secret", "10.1.2.3", "169.254"} {
 				if strings.Contains(c.Message, secret) {
-					t.Errorf("%q tells %s", c.Message, secret)
+					t.Errorf("%q contains %s", c.Message, secret)
 				}
 			}
 			pause := timing.Default().ImageRetry
@@ -172,12 +172,12 @@ func TestReachability(t *testing.T) {
 	}
 }
 
-// doer fails.
+// doer fails every request.
 type doer struct{ err error }
 
 func (d doer) Do(*http.Request) (*http.Response, error) { return nil, d.err }
 
-// closedPort is one at which nobody listens.
+// closedPort returns a port without a listener.
 func closedPort(t *testing.T) uint16 {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -194,21 +194,21 @@ func closedPort(t *testing.T) uint16 {
 
 // counter counts the requests.
 type counter struct {
-	Doer
+	HTTPDoer
 	n int
 }
 
 func (c *counter) Do(r *http.Request) (*http.Response, error) {
 	c.n++
-	return c.Doer.Do(r)
+	return c.HTTPDoer.Do(r)
 }
 
-// An image is asked for about every hour and when it changes, not at each restart.
-func TestHowOften(t *testing.T) {
+// An image is checked about every hour and when it changes, not at each restart.
+func TestCheckInterval(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
-	asked := &counter{Doer: allowed(t, "127.0.0.0/8")}
-	d := newDesk(t, asked, server.URL)
+	asked := &counter{HTTPDoer: allowed(t, "127.0.0.0/8")}
+	d := newFixture(t, asked, server.URL)
 	d.look()
 	if _, after := d.look(); asked.n != 1 || after != time.Hour {
 		t.Errorf("asked %d times, again after %s", asked.n, after)
@@ -246,11 +246,11 @@ func TestHowOften(t *testing.T) {
 	}
 }
 
-// M41: an image of another manager is left alone.
+// M41: an image of another manager is not touched.
 func TestImageOfAnotherManager(t *testing.T) {
 	for label, want := range map[string]bool{"": false, "theirs": false, "ours": true} {
-		asked := &counter{Doer: doer{errors.New("no")}}
-		d := newDesk(t, asked, "http://images.example/os", func(i *infrav1.IngotImage) {
+		asked := &counter{HTTPDoer: doer{errors.New("no")}}
+		d := newFixture(t, asked, "http://images.example/os", func(i *infrav1.IngotImage) {
 			i.Labels = map[string]string{clusterv1.WatchLabel: label}
 		})
 		d.WatchFilterValue = "ours"

@@ -20,57 +20,53 @@ import (
 	"github.com/ingot-metal/ingot/pxe/oci"
 )
 
-// Doer sends requests: *http.Client does.
-type Doer interface {
+// HTTPDoer sends requests. *http.Client implements it.
+type HTTPDoer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// patience is how long a server may take for one answer about a file: of two, ten seconds
-// of a worker's time, of which there are few because nothing else needs them.
-const patience = 5 * time.Second
+// defaultTimeout is the time limit of one request. A check sends at most two.
+const defaultTimeout = 5 * time.Second
 
-// finding is what came of a look at an image.
-type finding struct{ reason, message string }
+type probeResult struct{ reason, message string }
 
-func (f finding) status() metav1.ConditionStatus {
-	if f.reason == infrav1.ReasonImageReachable {
+func (p probeResult) status() metav1.ConditionStatus {
+	if p.reason == infrav1.ReasonImageReachable {
 		return metav1.ConditionTrue
 	}
 	return metav1.ConditionFalse
 }
 
-// ask looks at the head of the file, with HEAD (RFC 9110, section 9.3.2); of servers
-// that do not know it, or sign URLs for GET only, with a GET of the first byte
-// (section 14.2). The message is the same for the same fault, and holds nothing of what
-// an error of the network tells of addresses inside.
-func (r *Reconciler) ask(ctx context.Context, spec infrav1.IngotImageSpec) finding {
+// probe sends a HEAD request (RFC 9110 section 9.3.2). For servers that do not support HEAD or sign URLs
+// for GET only, it gets the first byte (section 14.2). The message is stable, and contains no
+// internal addresses from network errors.
+func (r *Reconciler) probe(ctx context.Context, spec infrav1.IngotImageSpec) probeResult {
 	response, err := r.request(ctx, http.MethodHead, spec.URL)
-	if err == nil && response.status != http.StatusOK || err != nil && slow(err) {
+	if err == nil && response.status != http.StatusOK || err != nil && isTimeout(err) {
 		if again, errAgain := r.request(ctx, http.MethodGet, spec.URL); errAgain == nil {
 			response, err = again, nil
 		}
 	}
 	switch {
 	case errors.Is(err, httpd.ErrSourceNotAllowed):
-		return finding{infrav1.ReasonImageNotAllowed, "--image-sources does not allow this URL, or where it leads to; allow it (INGOT_IMAGE_SOURCES), or serve the image elsewhere"}
+		return probeResult{infrav1.ReasonImageNotAllowed, "--image-sources does not allow spec.url or its redirect. Allow the source (INGOT_IMAGE_SOURCES), or serve the image elsewhere."}
 	case err != nil:
-		return finding{infrav1.ReasonImageUnreachable, "The server of the image could not be asked: " + plainly(err)}
+		return probeResult{infrav1.ReasonImageUnreachable, "Cannot reach the image server: " + summarize(err) + "."}
 	case response.status != http.StatusOK && response.status != http.StatusPartialContent:
-		return finding{infrav1.ReasonImageUnreachable, fmt.Sprintf("The server of the image answers %d %s", response.status, http.StatusText(response.status))}
+		return probeResult{infrav1.ReasonImageUnreachable, fmt.Sprintf("The image server answers %d %s.", response.status, http.StatusText(response.status))}
 	case spec.SizeBytes != nil && response.size >= 0 && response.size != *spec.SizeBytes:
-		return finding{infrav1.ReasonImageChanged, fmt.Sprintf("The file at the URL has %d bytes, and spec.sizeBytes says %d: it is another one, and no install from it would succeed", response.size, *spec.SizeBytes)}
+		return probeResult{infrav1.ReasonImageChanged, fmt.Sprintf("The file at spec.url has %d bytes, but spec.sizeBytes is %d. Installs from it would fail. Correct spec.url or spec.sizeBytes.", response.size, *spec.SizeBytes)}
 	}
-	return finding{reason: infrav1.ReasonImageReachable}
+	return probeResult{reason: infrav1.ReasonImageReachable}
 }
 
-// answer is what matters of a response; size is -1 where the server does not tell it.
 type answer struct {
 	status int
 	size   int64
 }
 
 func (r *Reconciler) request(ctx context.Context, method, url string) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Patience, patience))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, defaultTimeout))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
@@ -83,7 +79,7 @@ func (r *Reconciler) request(ctx context.Context, method, url string) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	defer func() { _ = response.Body.Close() }() // unread: a server that ignores Range sends gigabytes
+	defer func() { _ = response.Body.Close() }() // unread: a server that ignores Range would send the whole image
 	got := answer{status: response.StatusCode, size: response.ContentLength}
 	if response.StatusCode == http.StatusPartialContent {
 		got.size = -1
@@ -94,37 +90,31 @@ func (r *Reconciler) request(ctx context.Context, method, url string) (answer, e
 	return got, nil
 }
 
-var errNoURL = errors.New("spec.url is no URL")
+var errNoURL = errors.New("spec.url is not a URL")
 
-// slow says whether a server did not answer in time: some leave HEAD alone for ever.
-func slow(err error) bool {
+func isTimeout(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout()
 }
 
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
-}
-
-// plainly names the kind of a fault.
-func plainly(err error) string {
+// summarize returns the kind of an error, without addresses.
+func summarize(err error) string {
 	var dns *net.DNSError
+	var op *net.OpError
 	switch {
 	case errors.Is(err, errNoURL):
 		return errNoURL.Error()
 	case errors.Is(err, oci.ErrArtefact), errors.Is(err, oci.ErrReference):
-		return withoutURL(err).Error() // of what the registry holds, and of no address
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		return err.Error() // about the contents of the registry
 	case errors.As(err, &dns):
-		return "its name is not known"
-	case slow(err):
+		return "unknown host name"
+	case isTimeout(err):
 		return "no answer in time"
+	case errors.As(err, &op):
+		return "connection failed"
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return "no connection"
-	}
-	return "the connection failed, or its certificate is not trusted"
+	return "connection failed or certificate not trusted"
 }

@@ -20,18 +20,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 )
 
-// retry is how soon an object is read again that another client has just written.
 const retry = time.Second
 
-// SetupWithManager registers one controller for each kind. The indexes of package index are
-// set up already.
+// SetupWithManager registers one controller for each kind. The indexes of package index must exist.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	for _, k := range kinds() {
 		err := ctrl.NewControllerManagedBy(mgr).Named(k.name).
 			For(k.empty(), builder.WithPredicates(deletedWhileHeld())).
-			Watches(&infrav1.IngotHost{}, objectsOf(k), builder.WithPredicates(lets(k))).
+			Watches(&infrav1.IngotHost{}, objectsOf(k), builder.WithPredicates(needEnded(k))).
 			WithOptions(options).
 			Complete(reconcile.Func(func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) { return r.reconcile(ctx, k, req) }))
 		if err != nil {
@@ -41,8 +40,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	return nil
 }
 
-// deletedWhileHeld lets through objects with the finalizer when the manager starts, and
-// when they are deleted.
 func deletedWhileHeld() predicate.Predicate {
 	held := func(o client.Object) bool { return controllerutil.ContainsFinalizer(o, infrav1.InUseFinalizer) }
 	return predicate.Funcs{
@@ -50,11 +47,10 @@ func deletedWhileHeld() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return held(e.ObjectNew) && e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		DeleteFunc: kubeutil.Never[event.DeleteEvent],
 	}
 }
 
-// objectsOf maps a host to the objects of the kind that it needs.
 func objectsOf(k kind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		host, ok := o.(*infrav1.IngotHost)
@@ -69,15 +65,12 @@ func objectsOf(k kind) handler.EventHandler {
 	})
 }
 
-// lets lets through hosts that no longer need an object of the kind: they are forgotten or
-// gone, or name another.
-func lets(k kind) predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotHost)
-			after, both := e.ObjectNew.(*infrav1.IngotHost)
-			return ok && both && (isForgotten(after) && !isForgotten(before) || !slices.Equal(k.named(before), k.named(after)))
-		},
-	}
+// needEnded passes hosts that no longer need an object of the kind: they are deleted, forgotten, or refer to
+// another object.
+func needEnded(k kind) predicate.Predicate {
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool {
+		return isForgotten(after) && !isForgotten(before) || !slices.Equal(k.named(before), k.named(after))
+	})
+	p.CreateFunc = kubeutil.Never
+	return p
 }

@@ -18,30 +18,29 @@ import (
 	"github.com/ingot-metal/ingot/internal/bootstrap"
 )
 
-// Only what goes onto a disk must be text: a live system reads what it is sent, and
-// Ignition its own in either case.
-func TestReadable(t *testing.T) {
+// Data for a disk must be text. A live system gets the data unchanged, and Ignition data is
+// validated in either case.
+func TestValidateBootstrapData(t *testing.T) {
 	for name, c := range map[string]struct {
 		value, format string
 		live, want    bool
 	}{
-		"cloud-config":               {"#cloud-config\n", "", false, true},
-		"no text":                    {"\xff", "", false, false},
-		"no text, live":              {"\xff", "", true, true},
-		"no text, live, Ignition":    {"\xff", agentapi.FormatIgnition, true, false},
-		"Ignition":                   {`{"ignition":{"version":"3.4.0"}}`, agentapi.FormatIgnition, false, true},
-		"Ignition that nobody reads": {"#cloud-config\n", agentapi.FormatIgnition, false, false},
+		"cloud-config":            {"#cloud-config\n", "", false, true},
+		"no text":                 {"\xff", "", false, false},
+		"no text, live":           {"\xff", "", true, true},
+		"no text, live, Ignition": {"\xff", agentapi.FormatIgnition, true, false},
+		"Ignition":                {`{"ignition":{"version":"3.4.0"}}`, agentapi.FormatIgnition, false, true},
+		"invalid Ignition":        {"#cloud-config\n", agentapi.FormatIgnition, false, false},
 	} {
 		secret := &corev1.Secret{Data: map[string][]byte{bootstrap.ValueKey: []byte(c.value), bootstrap.FormatKey: []byte(c.format)}}
-		if err := readable(secret, c.live); (err == nil) != c.want {
+		if err := validate(secret, c.live); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// Data that is no text would arrive on the disk as another: no host is held for it. Under
-// gzip it is as good as plain.
-func testBootstrapUnreadable(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// Data that is not text selects no host. Text under gzip is valid.
+func testBootstrapDataMustBeText(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{

@@ -11,54 +11,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/bootstrap"
 	"github.com/ingot-metal/ingot/internal/ignition"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 )
 
-// bootstrapSecret is nil where there is none yet.
+// bootstrapSecret reads the Machine's bootstrap Secret live; nil: it does not exist yet.
 func (r *Reconciler) bootstrapSecret(ctx context.Context, s *scope) (*corev1.Secret, error) {
 	name := ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "")
 	if name == "" {
 		return nil, nil
 	}
-	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, secret)
-	if err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("bootstrap data of Machine %s: %w", s.owner.Name, err)
-	}
-	return secret, nil
+	return kubeutil.Find[corev1.Secret](ctx, r.Live, s.machine.Namespace, name)
 }
 
-// bootstrapIsRead stops a machine that has chosen its host, before the choice is recorded,
-// where its system would be given bootstrap data that none reads: it is the same on every
-// host, and no host is to blame.
-func (r *Reconciler) bootstrapIsRead(ctx context.Context, s *scope) (outcome, error) {
+// checkBootstrapData stops a machine with invalid bootstrap data after the selection of a host
+// and before the intent is written: the data would fail on every host.
+func (r *Reconciler) checkBootstrapData(ctx context.Context, s *scope) (outcome, error) {
 	secret, err := r.bootstrapSecret(ctx, s)
 	if err != nil || secret == nil {
 		return next, err
 	}
-	if out := r.refuseFormat(s, secret); out.stop { // it was read a while ago
+	if out := r.refuseFormat(s, secret); out.stop { // checkFormat may have used its memory
 		r.selections.forget(s.machine.UID)
 		return out, nil
 	}
-	if err = readable(secret, s.machine.Spec.Live != nil); err == nil {
+	if err = validate(secret, s.machine.Spec.Live != nil); err == nil {
 		return next, nil
 	}
 	r.selections.forget(s.machine.UID)
-	message := fmt.Sprintf("Bootstrap Secret %s: %v. Ingot chooses no host. Correct the bootstrap configuration, then delete Machine %s.", secret.Name, err, s.owner.Name)
+	message := fmt.Sprintf("Bootstrap Secret %s: %v. Ingot selects no host. Correct the bootstrap configuration, then delete Machine %s.", secret.Name, err, s.owner.Name)
 	r.refuse(s, infrav1.ReasonBootstrapDataInvalid, message)
-	return r.retryLater(), nil // the Secret may be made anew
+	return r.retryLater(), nil // the Secret may be recreated
 }
 
-// readable says why no system reads the data. That of a live system need not be text.
-func readable(secret *corev1.Secret, live bool) error {
+// validate checks whether a system can read the bootstrap data. The data of a live system need
+// not be text.
+func validate(secret *corev1.Secret, live bool) error {
 	data := secret.Data[bootstrap.ValueKey]
 	if !live {
 		text, err := bootstrap.Text(data)
@@ -74,28 +66,29 @@ func readable(secret *corev1.Secret, live bool) error {
 	return err
 }
 
-// notWithIgnition says what a machine asks for that does not go with bootstrap data for
-// Ignition, and how to do without; why is empty where all of it does. Ignition reads no
-// networkData, and it makes its own mirror, which the agent would find out only once both
-// disks are written (docs/book/mirror.md).
-func notWithIgnition(machine *infrav1.IngotMachine) (reason, why string) {
+// conflictsWithIgnition returns the setting of the machine that Ignition does not support, and
+// the remedy; why is empty without a conflict. Ignition does not read networkData and creates its
+// own mirror (docs/book/mirror.md).
+func conflictsWithIgnition(machine *infrav1.IngotMachine) (reason, why string) {
 	switch {
 	case machine.Spec.NetworkData != nil:
 		return infrav1.ReasonNetworkDataWithIgnition,
-			"which does not read networkData. Give the network in the Ignition configuration"
+			"which does not read networkData. Configure the network in Ignition"
 	case machine.Spec.SoftwareRAID != nil:
 		return infrav1.ReasonSoftwareRAIDWithIgnition,
-			"which makes its own mirror. Give it in the Ignition configuration instead of softwareRAID"
+			"which creates its own mirror. Configure the mirror in Ignition instead of softwareRAID"
 	}
 	return "", ""
 }
 
-// formatFits stops a machine whose bootstrap data is for Ignition, where that does not go
-// with what it asks for, before a host is looked for: it is the same on every host, and
-// none is to blame. What was read a while ago is not read again at each look; it is before
-// the choice is recorded.
-func (r *Reconciler) formatFits(ctx context.Context, s *scope) (outcome, error) {
-	if _, why := notWithIgnition(s.machine); why == "" || r.hasOtherFormat(s) {
+// checkFormat stops a machine whose settings conflict with its bootstrap data for Ignition before
+// the selection of a host: the data would fail on every host. The result is remembered for
+// formatMemory; checkBootstrapData reads the Secret again.
+func (r *Reconciler) checkFormat(ctx context.Context, s *scope) (outcome, error) {
+	if _, why := conflictsWithIgnition(s.machine); why == "" {
+		return next, nil
+	}
+	if _, known := r.notIgnition.Has(secretKeyOf(s), r.Clock.Now()); known {
 		return next, nil
 	}
 	secret, err := r.bootstrapSecret(ctx, s)
@@ -105,53 +98,47 @@ func (r *Reconciler) formatFits(ctx context.Context, s *scope) (outcome, error) 
 	return r.refuseFormat(s, secret), nil
 }
 
-// refuseFormat stops the machine if the Secret is for Ignition and must not be.
+// refuseFormat stops the machine if its settings conflict with a Secret for Ignition.
 func (r *Reconciler) refuseFormat(s *scope, secret *corev1.Secret) outcome {
-	reason, why := notWithIgnition(s.machine)
+	reason, why := conflictsWithIgnition(s.machine)
 	if why == "" {
 		return next
 	}
 	if string(secret.Data[bootstrap.FormatKey]) != agentapi.FormatIgnition {
-		r.otherFormats.Add(formatKey(s), r.Clock.Now(), formatMemory)
+		r.notIgnition.Add(secretKeyOf(s), r.Clock.Now(), formatMemory)
 		return next
 	}
 	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, %s, or use cloud-config; then delete Machine %s.", secret.Name, why, s.owner.Name)
 	r.refuse(s, reason, message)
-	return r.retryLater() // the Secret may be made anew
+	return r.retryLater() // the Secret may be recreated
 }
 
-// formatMemory is how long it is remembered that a Secret's format will do: machines that
-// wait for a host, perhaps a thousand, look every half minute, and each read would be a live
-// one of a Secret.
+// formatMemory is how long the format of a Secret is remembered. A thousand waiting machines may
+// retry every half minute, and each check would read a Secret live.
 const formatMemory = 10 * time.Minute
 
-// formatOf names the bootstrap Secret of a machine.
-type formatOf struct {
+// bootstrapSecretKey names the bootstrap Secret of a machine.
+type bootstrapSecretKey struct {
 	machine types.UID
 	secret  string
 }
 
-func formatKey(s *scope) formatOf {
-	return formatOf{s.machine.UID, ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "")}
+func secretKeyOf(s *scope) bootstrapSecretKey {
+	return bootstrapSecretKey{s.machine.UID, ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "")}
 }
 
-func (r *Reconciler) hasOtherFormat(s *scope) bool {
-	_, known := r.otherFormats.Has(formatKey(s), r.Clock.Now())
-	return known
-}
-
-// liveOverheard says whether the machine's live system would be sent its bootstrap data
-// in clear, over a network that its cluster does not trust.
-func (s *scope) liveOverheard() bool {
+// exposesLiveData reports whether the live system would get its bootstrap data unencrypted in a
+// cluster that requires a verified boot.
+func (s *scope) exposesLiveData() bool {
 	live := s.machine.Spec.Live
 	return live != nil && live.DataTransport != infrav1.LiveHTTPS &&
 		s.ingotCluster != nil && s.ingotCluster.Spec.BootTrust == infrav1.BootTrustVerified
 }
 
-// refuseLive stops such a machine before a host is held: it is the same on every host.
+// refuseLive stops a machine that exposes live data before the selection of a host.
 func (r *Reconciler) refuseLive(s *scope) outcome {
-	message := fmt.Sprintf("IngotCluster %s has bootTrust Verified, and live.dataTransport HTTP sends bootstrap data in clear. Ingot chooses no host. "+
+	message := fmt.Sprintf("IngotCluster %s has bootTrust Verified, but live.dataTransport HTTP is not encrypted. Ingot selects no host. "+
 		"Use dataTransport HTTPS or an image, then delete Machine %s.", s.ingotCluster.Name, s.owner.Name)
 	r.refuse(s, infrav1.ReasonLiveNotVerified, message)
-	return r.retryLater() // the cluster may change its mind
+	return r.retryLater() // the IngotCluster may change
 }

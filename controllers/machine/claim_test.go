@@ -13,8 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A host name that must be cut is one label, and not that of a Machine whose name begins
-// or ends alike. A claim keeps it: what is cut must be cut so by every version from now on.
+// A name that is too long becomes one unique label. Later versions must produce the same label.
 func TestHostname(t *testing.T) {
 	long := strings.Repeat("a", 70)
 	names := map[string]string{} // host names, and the Machines that have them

@@ -22,7 +22,6 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// What followCleaning carries to the claim, and what it leaves alone.
 func TestFollowCleaning(t *testing.T) {
 	scheme := testscheme.Scheme(t)
 	resource := schema.GroupResource{Resource: "ingothosts"}
@@ -64,7 +63,7 @@ func TestFollowCleaning(t *testing.T) {
 			}
 			before := s.host.DeepCopy()
 			r := &Reconciler{Client: c}
-			for range 2 { // told twice it writes once
+			for range 2 { // the second time writes nothing
 				out, err := r.followCleaning(t.Context(), s)
 				if (err != nil) != tc.fails || out.stop != tc.stops || tc.stops && out.after != r.timing().Conflict {
 					t.Fatalf("%+v, %v", out, err)
@@ -86,9 +85,8 @@ func TestFollowCleaning(t *testing.T) {
 	}
 }
 
-// A running machine's cleaning is changed in its claim, and nothing else of the server is:
-// it is not ordered to boot, and stays provisioned.
-func testChangedLive(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// Cleaning of a running machine changes in its claim, without a boot.
+func testCleaningOfARunningMachine(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "")
 	s.machine("m1")

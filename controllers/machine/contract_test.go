@@ -21,9 +21,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// M28, M30, M46: a machine that has lost its host for ever says so in both contracts,
-// is not reconciled any more, not even when the claim comes back, and can be deleted.
-func testTerminal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// M28, M30, M46: a machine that lost its host permanently shows it in both contracts, is not
+// reconciled even if the claim returns, and can be deleted.
+func testPermanentLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
 	s.machine("m")
@@ -39,7 +39,7 @@ func testTerminal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if diff := cmp.Diff(want, m.Status.Deprecated.V1Beta1); diff != "" {
 		t.Errorf("what contract v1beta1 sees (-want +got):\n%s", diff)
 	}
-	if n := s.toldTimes(infrav1.ReasonHostLost); n != 1 {
+	if n := s.eventCount(infrav1.ReasonHostLost); n != 1 {
 		t.Errorf("%d events of the loss", n)
 	}
 	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = claim })
@@ -57,8 +57,8 @@ func testTerminal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// M24, M25, M44: at every stage the old conditions say what the new ones say.
-func testOldContract(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// M24, M25, M44: v1beta1 conditions match the v1beta2 conditions at every stage.
+func testV1Beta1Conditions(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	check := func(stage string, want map[clusterv1.ConditionType]string) {
 		t.Helper()
@@ -100,8 +100,8 @@ func testOldContract(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	check("running again", running)
 }
 
-// M17, M18: the IngotMachine's own failure domain counts where the Machine names
-// none; two that differ are no place at all (I11).
+// M17, M18: the IngotMachine's failure domain counts if the Machine has none. Two different ones
+// select no host (I11).
 func testOwnFailureDomain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "a")
@@ -113,7 +113,7 @@ func testOwnFailureDomain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	}
 	s.machine("differ", ask("a", "b"))
 	s.settle("differ")
-	s.want("differ", infrav1.ReadyCondition, isFalse, infrav1.ReasonFailureDomainConflict, `"a", this IngotMachine for "b"`)
+	s.want("differ", infrav1.ReadyCondition, isFalse, infrav1.ReasonFailureDomainConflict, `"a", this IngotMachine "b"`)
 	if failed(s.get("differ")) {
 		t.Error("failed for good, though the Machine's failure domain may be corrected")
 	}
@@ -139,7 +139,7 @@ func testOwnFailureDomain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	}
 }
 
-// I11: a label that changed after the choice was made from an older view.
+// I11: a label changed after the selection.
 func testLabelChanged(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
@@ -156,8 +156,8 @@ func testLabelChanged(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// M22, K54: what the status said is rebuilt from claim and facts: provisioned, host,
-// failure domain, and the addresses that the system reported only once.
+// M22, K54: a lost status is rebuilt from claim and hardware facts: provisioned, host, failure
+// domain and reported addresses.
 func testStatusLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
@@ -192,8 +192,8 @@ func testStatusLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// M29: after a move or a restore the host may only be late: that is not terminal, and
-// when it is there the machine goes on.
+// M29: a host that is missing after a move or a restore is not terminal. The machine continues when
+// the host returns.
 func testLateHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
@@ -210,7 +210,7 @@ func testLateHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	m.Status = infrav1.IngotMachineStatus{}
 	s.must(s.api.Status().Patch(s.ctx, m, client.MergeFrom(base)))
 	s.settle("m")
-	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonClaimLost, "restore the IngotHost")
+	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonClaimLost, "Restore the IngotHost")
 	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = claim })
 	s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
@@ -219,9 +219,8 @@ func testLateHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// M29: what cannot be taken back is not said on an old view: of the machine's choice
-// before the present one, for example.
-func testStaleLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// M29: a stale cache, such as an earlier intent, never causes a permanent failure.
+func testStaleCacheCausesNoPermanentLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
 	s.machine("m")
@@ -236,13 +235,12 @@ func testStaleLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if m := s.get("m"); m.ResourceVersion != now.ResourceVersion {
 		t.Errorf("the machine was written to: %+v", m.Status)
 	}
-	if n := s.toldTimes(infrav1.ReasonHostLost); n != 0 {
+	if n := s.eventCount(infrav1.ReasonHostLost); n != 0 {
 		t.Errorf("%d events of a loss that was none", n)
 	}
 }
 
-// I13: an IngotCluster that a restore brings after its machines is looked for again;
-// nothing else brings them up.
+// I13: an IngotCluster that is restored after its machines is found by retries.
 func testLateCluster(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.must(s.api.Delete(s.ctx, &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "c"}}))
@@ -260,14 +258,14 @@ func testLateCluster(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// M41: the machines of another manager are left alone, whoever leads here.
+// M41: machines of another manager are not touched.
 func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.WatchFilterValue = "mine"
 	for name, value := range map[string]string{"mine": "mine", "theirs": "theirs"} {
 		s.machine(name, func(_ *clusterv1.Machine, m *infrav1.IngotMachine) { m.Labels[clusterv1.WatchLabel] = value })
 	}
-	s.host("h", "") // nobody of ours would switch or fence it
+	s.host("h", "") // this manager would not power it off
 	if m := s.settle("theirs"); len(m.Finalizers) != 0 || len(m.Status.Conditions) != 0 {
 		t.Errorf("another manager's machine was touched: %+v", m)
 	}
@@ -288,11 +286,11 @@ func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		m.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "lost", InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
 	})
 	if m := s.settle("late"); m.Spec.ProviderID != "" || s.getHost("lost").Spec.Claim != nil {
-		t.Errorf("a host that is nobody's any more was claimed: %+v", m.Spec)
+		t.Errorf("a host of another manager was claimed: %+v", m.Spec)
 	}
 }
 
-// M27: a machine that is deleted says so, whatever it waited for before.
+// M27: a deleted machine shows its deletion, whatever it waited for before.
 func TestDeletionShows(t *testing.T) {
 	for reason, want := range map[string]string{
 		"":                                      infrav1.ReasonDeleting,
@@ -315,9 +313,9 @@ func TestDeletionShows(t *testing.T) {
 	}
 }
 
-// Of a host that nobody owns only what changes whom it suits wakes machines; and those
-// that wait for one wakes only a host that they can have.
-func TestMatters(t *testing.T) {
+// Free hosts trigger machines only by changes that affect a selection; waiting machines only by
+// claimable hosts.
+func TestHostPredicates(t *testing.T) {
 	host := func(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Name: "h", Generation: 1, Labels: map[string]string{"a": "b"}}}
 		h.Spec.BMC = &infrav1.BMC{Address: "redfish://h"}

@@ -21,9 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/remediation"
 )
 
-// followCleaning carries to the claim what may change on a running server: what is to be
-// done to the disks when the machine is released (M64). A claim whose release has
-// begun stays as it is.
+// followCleaning copies spec.cleaning to the claim, the only setting that may change on a running
+// server (M64). A claim that is being released stays unchanged.
 func (r *Reconciler) followCleaning(ctx context.Context, s *scope) (outcome, error) {
 	wanted, claim := s.machine.Spec.Cleaning, s.host.Spec.Claim
 	if wanted == "" || wanted == claim.Cleaning || claim.State == infrav1.ClaimReleasing {
@@ -36,15 +35,15 @@ func (r *Reconciler) followCleaning(ctx context.Context, s *scope) (outcome, err
 		return stop(r.timing().Conflict), nil
 	}
 	if err != nil {
-		return next, fmt.Errorf("cleaning in the claim of host %s: %w", s.host.Name, err)
+		return next, fmt.Errorf("change cleaning in the claim of host %s: %w", s.host.Name, err)
 	}
 	s.host = changed
-	s.hostLog().Info("Changed the cleaning of the claim", "reason", "spec.cleaning of the machine is "+wanted)
+	s.hostLog().Info("Changed the cleaning of the claim", "cleaning", wanted)
 	return next, nil
 }
 
-// followInstall shows how the install goes. From the commit point on the machine
-// is provisioned, for ever (I4, M21, M22).
+// followInstall shows the progress of the install. From the commit point on, the machine is
+// provisioned permanently (I4, M21, M22).
 func (r *Reconciler) followInstall(_ context.Context, s *scope) (outcome, error) {
 	if s.host.Spec.Claim.State == infrav1.ClaimProvisioning {
 		s.set(infrav1.MachineInstalledCondition, metav1.ConditionFalse, infrav1.ReasonProvisioning, installMessage(s.host))
@@ -57,15 +56,15 @@ func (r *Reconciler) followInstall(_ context.Context, s *scope) (outcome, error)
 	return next, nil
 }
 
-// installMessage says what the host is doing, without numbers that change all the
-// time: those are in the host's own status.
+// installMessage describes the install without percentages, which change all the time and are in
+// the host's own status.
 func installMessage(host *infrav1.IngotHost) string {
-	message := fmt.Sprintf("IngotHost %s is being installed, attempt %d", host.Name, max(host.Spec.Claim.Attempt, 1))
+	message := fmt.Sprintf("Installing IngotHost %s, attempt %d", host.Name, max(host.Spec.Claim.Attempt, 1))
 	if operation := host.Status.Operation; operation != nil && operation.Step != "" {
 		message += ": " + operation.Step
 	}
 	if ready := conditions.Get(host, infrav1.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "" {
-		message += "; " + ready.Message
+		message += ". " + ready.Message
 	}
 	return message
 }
@@ -74,13 +73,13 @@ func installMessage(host *infrav1.IngotHost) string {
 func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.host), hardware); client.IgnoreNotFound(err) != nil {
-		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
+		return next, fmt.Errorf("read hardware of host %s: %w", s.host.Name, err)
 	}
 	report, reported := reportOf(s.host, hardware)
-	s.machine.Status.Addresses = addressesOf(s, hardware, machineOwn(s.cluster, s.host, hardware, reported))
+	s.machine.Status.Addresses = addressesOf(s, hardware, ownAddresses(s.cluster, s.host, hardware, reported))
 	if report == nil {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
-			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
+			"The installed system has not reported its first boot. Images without cloud-init or curl never report; the machine works anyway.")
 		return next, nil
 	}
 	reason, message := infrav1.ReasonBooted, ""
@@ -92,28 +91,28 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 		status = metav1.ConditionFalse
 	}
 	if s.set(infrav1.MachineBootedCondition, status, reason, message) && reason == infrav1.ReasonBootstrapFailed {
-		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, reason, action, "The bootstrap of %s %s failed, and is not repeated. %s", s.owner.Spec.Bootstrap.ConfigRef.Kind, s.owner.Spec.Bootstrap.ConfigRef.Name, message)
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, reason, action, "The bootstrap of %s %s failed. %s", s.owner.Spec.Bootstrap.ConfigRef.Kind, s.owner.Spec.Bootstrap.ConfigRef.Name, message)
 	}
 	return next, nil
 }
 
-// firstBootOf returns how the first boot of a machine that has no Node ended: the reason, and
-// the message. A MachineHealthCheck replaces the Machine of one that failed.
+// firstBootOf returns reason and message for the first boot of a machine without a Node. If it
+// failed, a MachineHealthCheck can replace the Machine.
 func firstBootOf(report *infrav1.BootedStatus, claim *infrav1.HostClaim, owner *clusterv1.Machine) (reason, message string) {
 	switch {
 	case ptr.Deref(report.Interrupted, false):
 		return infrav1.ReasonFirstBootInterrupted, fmt.Sprintf(
-			"The first boot was cut off before cloud-init ended, and no Node has joined. cloud-init does not repeat it. To replace it, delete Machine %s.", owner.Name)
+			"The first boot was interrupted before cloud-init ended, and no Node has joined. cloud-init does not repeat it. Delete Machine %s to replace it.", owner.Name)
 	case remediation.BootstrapFailed(report, claim, remediation.LeavesSentinel(owner)):
 		return infrav1.ReasonBootstrapFailed, fmt.Sprintf(
-			"cloud-init ended without the bootstrap sentinel file, and no Node has joined. See /var/log/cloud-init-output.log. To replace it, delete Machine %s.", owner.Name)
+			"cloud-init ended without the bootstrap sentinel file, and no Node has joined. See /var/log/cloud-init-output.log. Delete Machine %s to replace it.", owner.Name)
 	}
 	return infrav1.ReasonBooted, ""
 }
 
-// reportOf is the report of the system that the claim installed, nil before there is one,
-// and which addresses it has. It reports once: what IngotHardware keeps survives a lost
-// status and a move, and counts first.
+// reportOf returns the first-boot report of the system that the claim installed, nil if there is
+// none yet, and its addresses. A system reports once: the copy in IngotHardware survives a lost
+// status and a move, and has priority.
 func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (report *infrav1.BootedStatus, addresses []string) {
 	instance := host.Spec.Claim.InstanceID
 	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == instance {

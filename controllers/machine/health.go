@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// followHealth shows whether the server of the machine works (M27).
+// followHealth shows the health of the machine's server (M27).
 func (r *Reconciler) followHealth(_ context.Context, s *scope) (outcome, error) {
 	if c := hostHealth(s.host); c != nil {
 		s.set(c.Type, c.Status, c.Reason, c.Message)
@@ -26,13 +26,13 @@ func (r *Reconciler) followHealth(_ context.Context, s *scope) (outcome, error) 
 	return next, nil
 }
 
-// doubted are reasons of a host's Ready with which its BMC's word about power is not that of
-// the machine's server.
-var doubted = []string{infrav1.ReasonWrongServer, infrav1.ReasonDuplicate}
+// wrongServerReasons are reasons of the host's Ready condition with which the BMC may belong to
+// another server, so that its power state is not the machine's.
+var wrongServerReasons = []string{infrav1.ReasonWrongServer, infrav1.ReasonDuplicate}
 
-// hostHealth derives HostHealthy from what the host's controller shows. It returns nil while
-// nobody has looked at the server: the condition then stays as it is. A part that fails is
-// told, and makes no server unhealthy: machines go on, as hosts do.
+// hostHealth derives HostHealthy from the host's conditions. nil means that the BMC has not been
+// read: the condition then stays unchanged. A failed component is reported, but does not make
+// the server unhealthy.
 func hostHealth(host *infrav1.IngotHost) *metav1.Condition {
 	reachable := conditions.Get(host, infrav1.HostBMCReachableCondition)
 	if _, moving := host.Annotations[infrav1.MovePausedAnnotation]; moving || reachable == nil || annotations.HasPaused(host) {
@@ -41,21 +41,21 @@ func hostHealth(host *infrav1.IngotHost) *metav1.Condition {
 	c := &metav1.Condition{Type: infrav1.MachineHostHealthyCondition, Status: metav1.ConditionUnknown}
 	valid, healthy := conditions.Get(host, infrav1.HostCredentialsValidCondition), conditions.Get(host, infrav1.HostHealthyCondition)
 	ready := conditions.Get(host, infrav1.ReadyCondition)
-	silent := func(of *metav1.Condition) *metav1.Condition {
+	unknown := func(of *metav1.Condition) *metav1.Condition {
 		c.Reason = of.Reason
-		c.Message = fmt.Sprintf("Ingot cannot ask the BMC whether the server is on. See condition %s of IngotHost %s.", of.Type, host.Name)
+		c.Message = fmt.Sprintf("Ingot cannot read the power state from the BMC. See condition %s of IngotHost %s.", of.Type, host.Name)
 		return c
 	}
 	switch {
 	case reachable.Status != metav1.ConditionTrue:
-		return silent(reachable)
+		return unknown(reachable)
 	case valid != nil && valid.Status != metav1.ConditionTrue:
-		return silent(valid)
-	case ready != nil && slices.Contains(doubted, ready.Reason):
-		return silent(ready)
+		return unknown(valid)
+	case ready != nil && slices.Contains(wrongServerReasons, ready.Reason):
+		return unknown(ready)
 	case host.Status.Power == infrav1.PowerStateOff:
 		c.Status, c.Reason = metav1.ConditionFalse, infrav1.ReasonPoweredOff
-		c.Message = fmt.Sprintf("The server is off. Ingot does not switch it on unasked. Set spec.power of IngotHost %s to On, or delete the Machine.", host.Name)
+		c.Message = fmt.Sprintf("The server is off. Ingot does not power it on by itself. Set spec.power of IngotHost %s to On, or delete the Machine.", host.Name)
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, infrav1.ReasonHealthOK
@@ -66,7 +66,6 @@ func hostHealth(host *infrav1.IngotHost) *metav1.Condition {
 	return c
 }
 
-// nodeState is what Cluster API says of a machine's Node.
 type nodeState struct {
 	joined, healthy bool
 }
@@ -78,13 +77,13 @@ func nodeOf(owner *clusterv1.Machine) nodeState {
 	return nodeState{joined: owner.Status.NodeRef.IsDefined(), healthy: conditions.IsTrue(owner, clusterv1.MachineNodeHealthyCondition)}
 }
 
-// readiness sums up the conditions of a machine that stays, in the order in which it passes
-// them, and returns how soon the sum may change by time alone; 0: it does not.
+// readiness summarizes the conditions of a machine that is not being deleted, in the order of
+// its lifecycle, and returns when the result may change by time alone; 0: never.
 //
-// What comes after the install counts with two reservations (decision 0356). A Node that
-// Cluster API finds healthy proves that the server works, whatever its BMC says or does not
-// say. And as long as no Node has joined, a silent BMC is no reason: MachineHealthCheck counts
-// its nodeStartupTimeout from InfrastructureReady=True, and from the Machine's creation else.
+// After the install there are two exceptions. A healthy Node proves that the server works,
+// whatever its BMC reports. And while no Node has joined, an unreachable BMC does not count:
+// MachineHealthCheck measures nodeStartupTimeout from InfrastructureReady=True, else from the
+// creation of the Machine.
 func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, delays timing.Timing) (metav1.Condition, time.Duration) {
 	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonReady}
 	for _, kind := range []string{infrav1.MachineHostClaimedCondition, infrav1.MachineInstalledCondition} {
@@ -99,7 +98,7 @@ func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, del
 		}
 	}
 	if booted := conditions.Get(machine, infrav1.MachineBootedCondition); booted != nil && booted.Status == metav1.ConditionFalse {
-		return since(ready, booted, delays.NodeJoin, now)
+		return countAfter(ready, booted, delays.NodeJoin, now)
 	}
 	health := conditions.Get(machine, infrav1.MachineHostHealthyCondition)
 	switch {
@@ -110,14 +109,14 @@ func readiness(machine *infrav1.IngotMachine, node nodeState, now time.Time, del
 		return ready, 0
 	case node.healthy, health.Status == metav1.ConditionUnknown && !node.joined:
 		ready.Message = health.Message
-		return ready, delays.HostLost // changes of a Machine's conditions wake nobody
+		return ready, delays.HostLost // changes of a Machine's conditions do not trigger a reconcile
 	}
-	return since(ready, health, delays.HostLost, now)
+	return countAfter(ready, health, delays.HostLost, now)
 }
 
-// since lets a condition that is not True count once it has lasted.
-func since(ready metav1.Condition, c *metav1.Condition, lasting time.Duration, now time.Time) (metav1.Condition, time.Duration) {
-	if left := c.LastTransitionTime.Add(lasting).Sub(now); left > 0 {
+// countAfter replaces ready by c if c has lasted for the grace period.
+func countAfter(ready metav1.Condition, c *metav1.Condition, grace time.Duration, now time.Time) (metav1.Condition, time.Duration) {
+	if left := c.LastTransitionTime.Add(grace).Sub(now); left > 0 {
 		return ready, left
 	}
 	ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message

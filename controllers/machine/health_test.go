@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/timing"
 )
 
-// hostSays sets conditions of a host and its power, as its controller does.
+// hostSays sets power and conditions of a host.
 func (s *site) hostSays(name string, power infrav1.PowerState, says ...metav1.Condition) {
 	s.t.Helper()
 	s.hostStatus(name, func(h *infrav1.IngotHost) {
@@ -34,7 +34,7 @@ func answers(status metav1.ConditionStatus, reason string) metav1.Condition {
 	return metav1.Condition{Type: infrav1.HostBMCReachableCondition, Status: status, Reason: reason}
 }
 
-// nodeIs sets what Cluster API says of the machine's Node.
+// nodeIs sets the Node health of the machine.
 func (s *site) nodeIs(name string, healthy metav1.ConditionStatus) {
 	s.t.Helper()
 	owner := &clusterv1.Machine{}
@@ -44,8 +44,8 @@ func (s *site) nodeIs(name string, healthy metav1.ConditionStatus) {
 	s.must(s.api.Status().Update(s.ctx, owner))
 }
 
-// M27, M22: a server that is off for a while makes its machine not Ready, and takes nothing
-// else back; when it is on again the machine is Ready.
+// M27, M22: a server that stays off makes its machine not Ready and changes nothing else. When it
+// is on again, the machine is Ready.
 func testServerOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "")
@@ -80,8 +80,8 @@ func testServerOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// A dead BMC makes no working Node's machine not Ready: a rollout would stop for it.
-func testSilentBMC(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// A dead BMC does not make the machine of a healthy Node not Ready: a rollout would stop.
+func testUnreachableBMCWithHealthyNode(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "")
 	s.machine("m")
@@ -92,10 +92,10 @@ func testSilentBMC(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.clock.Step(2 * timing.Default().HostLost)
 	s.settle("m")
 	s.want("m", infrav1.MachineHostHealthyCondition, isUnknown, infrav1.ReasonBMCUnreachable, "condition BMCReachable of IngotHost h")
-	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "cannot ask the BMC")
+	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "cannot read the power state")
 	s.nodeIs("m", isUnknown)
 	s.settle("m")
-	s.want("m", infrav1.ReadyCondition, isUnknown, infrav1.ReasonBMCUnreachable, "cannot ask the BMC")
+	s.want("m", infrav1.ReadyCondition, isUnknown, infrav1.ReasonBMCUnreachable, "cannot read the power state")
 }
 
 func TestHostHealth(t *testing.T) {
@@ -110,7 +110,7 @@ func TestHostHealth(t *testing.T) {
 		status metav1.ConditionStatus // empty: nothing is said
 		reason string
 	}{
-		"nobody has looked":      {power: infrav1.PowerStateOff},
+		"not read yet":           {power: infrav1.PowerStateOff},
 		"on":                     {infrav1.PowerStateOn, []metav1.Condition{up}, nil, isTrue, infrav1.ReasonHealthOK},
 		"power not known":        {"", []metav1.Condition{up}, nil, isTrue, infrav1.ReasonHealthOK},
 		"off":                    {infrav1.PowerStateOff, []metav1.Condition{up}, nil, isFalse, infrav1.ReasonPoweredOff},

@@ -17,9 +17,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// An Ignition configuration that no system reads holds no host, not even for others, and
-// the machine says what is wrong with it. It goes on once the Secret is mended.
-func testIgnitionUnreadable(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// An invalid Ignition configuration holds no host and is shown. The machine continues once the
+// Secret is corrected.
+func testInvalidIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{
@@ -38,8 +38,8 @@ func testIgnitionUnreadable(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 	s.provision("m")
 }
 
-// A root on two disks is not for systems that Ignition sets up: no host is held, nothing is
-// written, and the machine says why. It goes on once the Secret is another.
+// softwareRAID with Ignition holds no host and is shown. The machine continues once the Secret is
+// replaced.
 func testMirrorWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
@@ -79,8 +79,8 @@ func (r *secretReads) Get(ctx context.Context, key client.ObjectKey, into client
 	return r.Reader.Get(ctx, key, into, opts...)
 }
 
-// A machine that waits for a host reads its bootstrap Secret once in a while, not at each
-// look; and once more before it takes a host, for the Secret may have become another.
+// A waiting machine reads its bootstrap Secret once in a while, and again before the intent is
+// written.
 func testFormatIsReadOnce(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	live := &secretReads{Reader: s.Live}
@@ -107,7 +107,7 @@ func testFormatIsReadOnce(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.host("h", "a")
 	s.nics("h")
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Give the network in the Ignition configuration")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Configure the network in Ignition")
 	if hosts := s.claimsOn("m"); len(hosts) != 0 || len(s.selections.recent) != 0 {
 		t.Errorf("%v is held; chosen: %v", hosts, s.selections.recent)
 	}

@@ -16,9 +16,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Between the choice and the claim the manager may have been away: the host, its hardware
-// and the cluster are judged again as they are now, and what does not fit any more is not
-// claimed.
+// Between selection and claim, hours may pass: host, hardware and cluster are checked again, and a
+// host that no longer fits is not claimed.
 func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	const instance = "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"
 	elsewhere := &metav1.LabelSelector{MatchLabels: map[string]string{"hall": "2"}}
@@ -93,7 +92,7 @@ func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			claims := s.claimsOn("m")
 			if tc.want == "" {
 				if len(claims) != 1 {
-					t.Errorf("not claimed: %q", s.told)
+					t.Errorf("not claimed: %q", s.recorded)
 				}
 				return
 			}
@@ -101,8 +100,8 @@ func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 				t.Errorf("claims %v, providerID %q", claims, s.get("m").Spec.ProviderID)
 			}
 			s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "")
-			if n := s.toldTimes(infrav1.ReasonNotClaimed); n != 1 || !strings.Contains(strings.Join(s.told, "\n"), tc.want) {
-				t.Errorf("%d times NotClaimed, want %q: %q", n, tc.want, s.told)
+			if n := s.eventCount(infrav1.ReasonNotClaimed); n != 1 || !strings.Contains(strings.Join(s.recorded, "\n"), tc.want) {
+				t.Errorf("%d times NotClaimed, want %q: %q", n, tc.want, s.recorded)
 			}
 		})
 	}

@@ -16,9 +16,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A live system is frozen in the claim like an image; and one whose data would go in
-// clear holds no host of a cluster that demands verified boots, neither at the choice nor
-// when the cluster changes its mind after it.
+// A live system is copied to the claim like an image. With unencrypted data it holds no host of a
+// cluster that requires verified boots, neither at the selection nor after a change of the cluster.
 func testLiveSystem(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "")
@@ -32,8 +31,8 @@ func testLiveSystem(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.demand(infrav1.BootTrustVerified)
 	s.settle("m1")
 	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonLiveNotVerified, "delete Machine m1")
-	if s.toldTimes(infrav1.ReasonLiveNotVerified) != 1 || s.get("m1").Spec.ProviderID != "" {
-		t.Errorf("provider ID %q, events: %q", s.get("m1").Spec.ProviderID, s.told)
+	if s.eventCount(infrav1.ReasonLiveNotVerified) != 1 || s.get("m1").Spec.ProviderID != "" {
+		t.Errorf("provider ID %q, events: %q", s.get("m1").Spec.ProviderID, s.recorded)
 	}
 
 	chosen := s.get("m1")
@@ -48,14 +47,14 @@ func testLiveSystem(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.settle("m1")
 	claim := s.getHost("h1").Spec.Claim
 	if claim == nil {
-		t.Fatalf("no claim; events: %q", s.told)
+		t.Fatalf("no claim; events: %q", s.recorded)
 	}
 	if diff := cmp.Diff(live, claim.Live); diff != "" || claim.Image != (infrav1.Image{}) {
-		t.Errorf("live system of the claim, beside image %+v (-want +got):\n%s", claim.Image, diff)
+		t.Errorf("live system of the claim, with image %+v (-want +got):\n%s", claim.Image, diff)
 	}
 }
 
-// demand changes what the cluster asks of the boots that install.
+// demand sets the boot trust of the cluster.
 func (s *site) demand(trust infrav1.BootTrust) {
 	s.t.Helper()
 	cluster := &infrav1.IngotCluster{}
@@ -64,8 +63,7 @@ func (s *site) demand(trust infrav1.BootTrust) {
 	s.must(s.api.Update(s.ctx, cluster))
 }
 
-// Whose data is overheard.
-func TestLiveOverheard(t *testing.T) {
+func TestExposesLiveData(t *testing.T) {
 	live := func(transport infrav1.LiveTransport) *infrav1.LiveSystem {
 		return &infrav1.LiveSystem{DataTransport: transport}
 	}
@@ -84,7 +82,7 @@ func TestLiveOverheard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &scope{machine: &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{Live: tc.live}},
 				ingotCluster: &infrav1.IngotCluster{Spec: infrav1.IngotClusterSpec{BootTrust: tc.trust}}}
-			if got := s.liveOverheard(); got != tc.want {
+			if got := s.exposesLiveData(); got != tc.want {
 				t.Errorf("overheard = %t, want %t", got, tc.want)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// The log alone shows what happened to a machine: each decision is one line, with its keys.
+// Each decision is one log line with the machine's keys.
 func testLog(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	var lines []string
@@ -37,12 +37,12 @@ func testLog(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		message string
 		keys    []string
 	}{
-		{"The machine's condition HostClaimed is False", []string{"reason"}},
-		{"Recorded the choice of a host", nil},
+		{`Condition changed" "machine"="` + s.ns + `/m" "cluster"="` + s.ns + `/c" "condition"="HostClaimed" "status"="False`, []string{"reason"}},
+		{"Wrote spec.providerID", nil},
 		{"Claimed the host", []string{"host", "instanceID", "duration"}},
 		{"The machine is provisioned", []string{"host", "instanceID", "attempt", "duration"}},
 		{"Releasing the host", []string{"host", "instanceID"}},
-		{"Let the machine go", []string{"host", "instanceID"}},
+		{"Removed the finalizer", []string{"host", "instanceID"}},
 	} {
 		found := 0
 		for _, line := range lines {

@@ -32,7 +32,7 @@ const (
 	isUnknown = metav1.ConditionUnknown
 )
 
-// M45, M47, M49, M50: what a machine waits for, before any host is chosen.
+// M45, M47, M49, M50: prerequisites of the selection.
 func testPrerequisites(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
@@ -64,8 +64,8 @@ func testPrerequisites(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.want("m", infrav1.MachineHostClaimedCondition, isTrue, infrav1.ReasonHostClaimed, "")
 }
 
-// From the pick to the booted system (I1, I4, M15–M22).
-func testLife(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// From the selection to the booted system (I1, I4, M15–M22).
+func testLifecycle(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
 	s.machine("m")
@@ -81,7 +81,7 @@ func testLife(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if m.Status.FailureDomain != "a" || m.Status.HostRef.Name != "h" || m.Status.Initialization.Provisioned != nil {
 		t.Errorf("status = %+v", m.Status)
 	}
-	s.want("m", infrav1.MachineInstalledCondition, isFalse, infrav1.ReasonProvisioning, "IngotHost h is being installed, attempt 1")
+	s.want("m", infrav1.MachineInstalledCondition, isFalse, infrav1.ReasonProvisioning, "Installing IngotHost h, attempt 1")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonProvisioning, "")
 
 	s.provision("m")
@@ -107,7 +107,7 @@ func testLife(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if got := m.Status.Addresses[2:]; len(got) != 2 || got[0].Address != "10.0.0.7" || got[1].Address != "2001:db8::7" {
 		t.Errorf("addresses = %+v", got)
 	}
-	if n := s.toldTimes(infrav1.ReasonHostClaimed); n != 1 {
+	if n := s.eventCount(infrav1.ReasonHostClaimed); n != 1 {
 		t.Errorf("%d events of the claim", n)
 	}
 	// All status lost: the same host, and provisioned again (I2, I3).
@@ -120,7 +120,7 @@ func testLife(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// I11: the failure domain asked for, or none, and why; owner sets are spread.
+// I11: the requested failure domain or none, and the reason; owner sets are spread.
 func testPlacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "a")
@@ -132,7 +132,7 @@ func testPlacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if after := s.step("picky").RequeueAfter; after < timing.Default().Placement || after > 2*timing.Default().Placement {
 		t.Errorf("looks again after %s", after)
 	}
-	if n := s.toldTimes(infrav1.ReasonNoMatchingHost); n != 1 {
+	if n := s.eventCount(infrav1.ReasonNoMatchingHost); n != 1 {
 		t.Errorf("%d events that no host suits", n)
 	}
 	set := func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
@@ -149,8 +149,8 @@ func testPlacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// Machines that choose before the cache shows each other's choice see it all the same.
-func TestPicksSeeEachOther(t *testing.T) {
+// Machines that select before the cache shows each other's intents see them by memory.
+func TestSelectionsSeeEachOther(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var p recentSelections
 	cluster := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}
@@ -169,7 +169,7 @@ func TestPicksSeeEachOther(t *testing.T) {
 	}
 	choose := func(i int, at time.Time) string {
 		s := &scope{machine: &in.machines[i], owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{}, ingotCluster: cluster}
-		selection, id := p.choose(s, in, at, func() string { return "id" })
+		selection, id := p.selectHost(s, in, at, func() string { return "id" })
 		if selection.Host == nil {
 			return ""
 		}
@@ -190,7 +190,7 @@ func TestPicksSeeEachOther(t *testing.T) {
 		t.Error("a machine that chooses again is held up by its own choice")
 	}
 	if late := choose(3, now.Add(2*selectionMemory)); late == "" {
-		t.Error("a choice that never showed is remembered for ever")
+		t.Error("a selection that never showed is remembered forever")
 	}
 	if len(p.recent) != 1 {
 		t.Errorf("%d choices are remembered", len(p.recent))
@@ -210,8 +210,8 @@ func (m *meddling) Patch(ctx context.Context, obj client.Object, patch client.Pa
 	return m.Indexed.Patch(ctx, obj, patch, opts...)
 }
 
-// I1: a conflict clears the intent, and the next pick is another host's; an intent
-// that only a stale cache shows never becomes a claim.
+// I1: a conflict clears the intent, and another host is selected. An intent that only a stale cache
+// shows never becomes a claim.
 func testConflicts(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	t.Run("host changed", func(t *testing.T) {
 		s := newSite(t, cfg, scheme)
@@ -271,7 +271,7 @@ func testConflicts(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	})
 }
 
-// stale shows one machine as it was.
+// stale returns an old version of one machine.
 type stale struct {
 	*envtest.Indexed
 	machine *infrav1.IngotMachine
@@ -285,7 +285,7 @@ func (c *stale) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	return c.Indexed.Get(ctx, key, obj, opts...)
 }
 
-// A host that is quarantined after failed installs ends the intent: another is chosen.
+// A host that is quarantined after failed installs ends the intent, and another host is selected.
 func testInstallFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "a")
@@ -307,9 +307,9 @@ func testInstallFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// A machine that was provisioned never gets another host, and stays provisioned (I2,
-// M22); it has failed only where the loss was seen, and is for ever (M28, M29).
-func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// A provisioned machine never gets another host and stays provisioned (I2, M22). It fails only if
+// the loss was seen and is permanent (M28, M29).
+func testProvisionedMachineLosesItsHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	for name, tc := range map[string]struct {
 		provisioned bool
 		lose        func(s *site)
@@ -317,7 +317,7 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		says        string
 	}{
 		"claim gone": {true, func(s *site) { s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil }) },
-			infrav1.ReasonHostLost, "delete the Machine"},
+			infrav1.ReasonHostLost, "Delete the Machine"},
 		"host gone": {true, func(s *site) { s.must(s.api.Delete(s.ctx, s.getHost("h"))) }, infrav1.ReasonClaimLost, "IngotHost h does not exist"},
 		"claim gone and status lost": {true, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
@@ -329,10 +329,10 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			base := m.DeepCopy()
 			m.Status = infrav1.IngotMachineStatus{}
 			s.must(s.api.Status().Patch(s.ctx, m, client.MergeFrom(base)))
-		}, infrav1.ReasonClaimLost, "restore the IngotHost"},
+		}, infrav1.ReasonClaimLost, "Restore the IngotHost"},
 		"released by a person, provisioned": {true, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
-		}, infrav1.ReasonHostLost, "delete the Machine"},
+		}, infrav1.ReasonHostLost, "Delete the Machine"},
 		"released by a person, not provisioned": {false, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 		}, infrav1.ReasonReleasing, "another host"},
@@ -371,9 +371,7 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// A host whose object was deleted and comes back, with the claim and the instance, is the
-// machine's again: nothing was done to the server meanwhile.
-func testHostBack(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRestoredHostIsTheMachinesAgain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
 	s.machine("m")
@@ -383,7 +381,7 @@ func testHostBack(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	back := s.getHost("h")
 	s.must(s.api.Delete(s.ctx, s.getHost("h")))
 	s.settle("m")
-	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonClaimLost, "restore the IngotHost")
+	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonClaimLost, "Restore the IngotHost")
 	back.ResourceVersion, back.UID = "", ""
 	s.must(s.api.Create(s.ctx, back))
 	m := s.settle("m")
@@ -393,7 +391,7 @@ func testHostBack(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// I6, I7: owner first, then the fence, then the finalizer.
+// I6, I7: owner, then fence, then finalizer.
 func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "a")
@@ -436,7 +434,7 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		t.Error("the machine stays though its host is fenced")
 	}
 	for _, reason := range []string{infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonReleasing} {
-		if n := s.toldTimes(reason); n != 1 {
+		if n := s.eventCount(reason); n != 1 {
 			t.Errorf("%d events %s", n, reason)
 		}
 	}
@@ -447,7 +445,7 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Delete(s.ctx, s.get("orphan")))
 	s.settle("orphan")
 	if s.get("orphan") != nil {
-		t.Error("a machine of nobody is never let go")
+		t.Error("an unowned machine is never deleted")
 	}
 	// clusterctl takes the object away, not the server (I9).
 	s.host("h2", "a")
@@ -463,8 +461,8 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// I7: a person's force ends the claim, and with it what the machine waits for.
-func testForce(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// I7: a forced release ends the claim and the machine's wait.
+func testForceRelease(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	for name, end := range map[string]func(s *site){
 		"claim ended by force":  func(s *site) { s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil }) },
 		"host deleted by force": func(s *site) { s.must(s.api.Delete(s.ctx, s.getHost("h"))) },

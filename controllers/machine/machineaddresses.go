@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// addressesOf lists the machine's addresses (M19, M20): its name, and the addresses of its
-// NICs. reported is what its system reports, without what belongs to the Cluster.
+// addressesOf lists the machine's names and addresses (M19, M20). reported are the addresses
+// that its system reports, without those of the Cluster.
 func addressesOf(s *scope, hardware *infrav1.IngotHardware, reported []string) []clusterv1.MachineAddress {
 	name := s.host.Spec.Claim.Hostname
 	addresses := []clusterv1.MachineAddress{
@@ -27,23 +27,22 @@ func addressesOf(s *scope, hardware *infrav1.IngotHardware, reported []string) [
 	return addresses
 }
 
-// internalIPs lists all known addresses of the machine's NICs, each once, in this order:
+// internalIPs lists all known addresses of the machine's NICs without duplicates, in this order:
 //
-//  1. what networkData assigned
-//  2. what DHCP gives the boot NIC, by record
-//  3. what the installed system reports
-//  4. what the agent had on the NICs
+//  1. addresses that networkData assigned
+//  2. recorded DHCP addresses of the boot NIC
+//  3. addresses that the installed system reports
+//  4. addresses that the agent had
 //
-// A system that has reported has no other address than these and those assigned: 2 and 4 are
-// then left out. A system with networkData asks DHCP only where that says so, and has nothing
-// of the agent's (decision 0357).
+// After the system's report, 2 and 4 are omitted. A system with networkData uses DHCP only if
+// networkData enables it, and never has addresses of the agent.
 func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, data *infrav1.NetworkData, reported []string) []string {
 	var known []string
 	if network := host.Spec.Claim.Network; network != nil {
 		known = append(known, network.Addresses...)
 	}
 	if len(reported) == 0 {
-		known = append(known, recorded(host, hardware, data)...)
+		known = append(known, dhcpAddresses(host, hardware, data)...)
 	}
 	known = append(known, reported...)
 	if len(reported) == 0 && data == nil {
@@ -51,30 +50,30 @@ func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, data 
 			known = append(known, nic.Addresses...)
 		}
 	}
-	return eachOnce(known)
+	return withoutDuplicates(known)
 }
 
-// recorded lists the addresses that DHCP of the host's network has for the boot NIC, of the
-// families for which the system asks.
-func recorded(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, data *infrav1.NetworkData) []string {
+// dhcpAddresses lists the addresses recorded for the boot NIC on the host's network, of the
+// families for which the system uses DHCP.
+func dhcpAddresses(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, data *infrav1.NetworkData) []string {
 	ipv4, ipv6 := true, true
 	if data != nil {
 		ipv4, ipv6 = networkdata.AsksDHCP(data)
 	}
 	var ips []string
-	for _, of := range []struct {
-		entry *infrav1.RecordedAddress
-		asks  bool
+	for _, family := range []struct {
+		recorded *infrav1.RecordedAddress
+		enabled  bool
 	}{{hardware.Spec.Address, ipv4}, {hardware.Spec.IPv6Address, ipv6}} {
-		if of.asks && of.entry != nil && of.entry.NetworkName == host.Spec.NetworkRef.Name {
-			ips = append(ips, of.entry.IP)
+		if family.enabled && family.recorded != nil && family.recorded.NetworkName == host.Spec.NetworkRef.Name {
+			ips = append(ips, family.recorded.IP)
 		}
 	}
 	return ips
 }
 
-// eachOnce leaves out addresses that stand before, however they are written.
-func eachOnce(texts []string) []string {
+// withoutDuplicates removes repeated addresses, also those in another notation.
+func withoutDuplicates(texts []string) []string {
 	var out []string
 	seen := map[netip.Addr]bool{}
 	for _, text := range texts {
@@ -88,26 +87,20 @@ func eachOnce(texts []string) []string {
 	return out
 }
 
-// machineOwn is what a system reports without what belongs to its Cluster: the report may
-// come days after the first boot, when the manager was away. Pods go first: beside them
-// alone the endpoint's address is the only one that there is.
-func machineOwn(cluster *clusterv1.Cluster, host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
-	var known []string
+// ownAddresses removes the Cluster's addresses from a system's report, which may come days after
+// the first boot. Pods are removed first: next to Pod addresses alone, the endpoint would look
+// like the machine's only address.
+func ownAddresses(cluster *clusterv1.Cluster, host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
+	known := recordedIPs(hardware)
 	if network := host.Spec.Claim.Network; network != nil {
 		known = append(known, network.Addresses...)
-	}
-	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
-		if recorded != nil {
-			known = append(known, recorded.IP)
-		}
 	}
 	return withoutEndpoint(cluster, hardware, withoutPods(cluster, known, reported))
 }
 
-// withoutPods leaves out what lies in the Cluster's networks of Pods and Services, as the
-// interfaces of a CNI and of IPVS do. Some sites have their Pods in the servers' own
-// network: one that holds an address known to be the host's counts for nothing, and where
-// all addresses of a family would go, they stay.
+// withoutPods removes addresses in the Cluster's Pod and Service networks, as CNI and IPVS
+// interfaces have. Some sites have Pods in the servers' own network: a network with a known
+// address of the host is ignored, and if all addresses of a family would be removed, all stay.
 func withoutPods(cluster *clusterv1.Cluster, known, reported []string) []string {
 	network := cluster.Spec.ClusterNetwork
 	var ranges []netip.Prefix
@@ -120,44 +113,35 @@ func withoutPods(cluster *clusterv1.Cluster, known, reported []string) []string 
 	within := func(ip netip.Addr) bool {
 		return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 	}
-	stays := map[bool]bool{} // whether one of IPv4, and one of IPv6, does
+	hasOther := map[bool]bool{} // by Is4
 	for _, text := range reported {
 		if ip := addressOf(text); !within(ip) {
-			stays[ip.Is4()] = true
+			hasOther[ip.Is4()] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(reported), func(text string) bool {
 		ip := addressOf(text)
-		return within(ip) && stays[ip.Is4()]
+		return within(ip) && hasOther[ip.Is4()]
 	})
 }
 
-// addressOf is in no network where the text is no address.
+// addressOf parses an address. The zero Addr for an invalid text is in no network.
 func addressOf(text string) netip.Addr {
 	ip, _ := netip.ParseAddr(text)
 	return ip.Unmap()
 }
 
-// withoutEndpoint leaves out the address of the Cluster's API server, which the system of
-// a first control plane reports where kube-vip or keepalived gave it to it: it moves, and
-// two machines must not have one address. It stays where it is the machine's own: one
-// recorded for its host, or the only one that it has. Addresses are compared, not texts:
-// people write IPv6 ones in more than one way.
+// withoutEndpoint removes the address of the Cluster's API server, which the system of the first
+// control plane reports if kube-vip or keepalived assigned it. That address moves, and two
+// machines must not have the same one. It stays if it is the machine's own: recorded for its
+// host, or its only address.
 func withoutEndpoint(cluster *clusterv1.Cluster, hardware *infrav1.IngotHardware, reported []string) []string {
-	endpoint, err := netip.ParseAddr(cluster.Spec.ControlPlaneEndpoint.Host)
-	if err != nil { // a name, or none yet
+	endpoint := addressOf(cluster.Spec.ControlPlaneEndpoint.Host)
+	isEndpoint := func(text string) bool { return addressOf(text) == endpoint }
+	if !endpoint.IsValid() || slices.ContainsFunc(recordedIPs(hardware), isEndpoint) {
 		return reported
 	}
-	is := func(text string) bool {
-		ip, err := netip.ParseAddr(text)
-		return err == nil && ip.Unmap() == endpoint.Unmap()
-	}
-	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
-		if recorded != nil && is(recorded.IP) {
-			return reported
-		}
-	}
-	own := slices.DeleteFunc(slices.Clone(reported), is)
+	own := slices.DeleteFunc(slices.Clone(reported), isEndpoint)
 	if len(own) == 0 {
 		return reported
 	}

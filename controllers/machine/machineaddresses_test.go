@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A machine shows every address of its NICs that is known, each once, in the order of the
-// sources; what its system reports replaces what was expected of it.
+// A machine shows all known addresses of its NICs once, in the order of the sources. Reported
+// addresses replace expected ones.
 func TestInternalIPs(t *testing.T) {
 	on := func(network, ip string) *infrav1.RecordedAddress {
 		return &infrav1.RecordedAddress{NetworkName: network, MAC: "52:54:00:00:00:01", IP: ip}
@@ -66,20 +66,20 @@ func TestInternalIPs(t *testing.T) {
 	}
 }
 
-// The address of the API server is nobody's, unless it is the machine's own.
+// The address of the API server is shown only if it is the machine's own.
 func TestWithoutEndpoint(t *testing.T) {
 	const endpoint, six = "192.0.2.50", "2001:db8::50"
 	for name, tc := range map[string]struct {
 		endpoint, ipv4, ipv6 string
 		reported, want       []string
 	}{
-		"a virtual address beside its own": {endpoint, "192.0.2.7", "", []string{endpoint, "192.0.2.7"}, []string{"192.0.2.7"}},
-		"no virtual address":               {endpoint, "192.0.2.7", "", []string{"192.0.2.7", "192.0.2.8"}, []string{"192.0.2.7", "192.0.2.8"}},
-		"the one recorded for its host":    {endpoint, endpoint, "", []string{endpoint, "192.0.2.8"}, []string{endpoint, "192.0.2.8"}},
-		"the only one":                     {endpoint, "", "", []string{endpoint}, []string{endpoint}},
-		"nothing reported":                 {endpoint, "192.0.2.7", "", nil, nil},
-		"a virtual IPv6 address":           {six, "", "2001:db8::7", []string{six, "2001:db8::7"}, []string{"2001:db8::7"}},
-		"one written another way":          {"2001:DB8:0::0050", "", "2001:db8::7", []string{six, "2001:db8::7"}, []string{"2001:db8::7"}},
+		"a virtual address and its own": {endpoint, "192.0.2.7", "", []string{endpoint, "192.0.2.7"}, []string{"192.0.2.7"}},
+		"no virtual address":            {endpoint, "192.0.2.7", "", []string{"192.0.2.7", "192.0.2.8"}, []string{"192.0.2.7", "192.0.2.8"}},
+		"the one recorded for its host": {endpoint, endpoint, "", []string{endpoint, "192.0.2.8"}, []string{endpoint, "192.0.2.8"}},
+		"the only one":                  {endpoint, "", "", []string{endpoint}, []string{endpoint}},
+		"nothing reported":              {endpoint, "192.0.2.7", "", nil, nil},
+		"a virtual IPv6 address":        {six, "", "2001:db8::7", []string{six, "2001:db8::7"}, []string{"2001:db8::7"}},
+		"one written another way":       {"2001:DB8:0::0050", "", "2001:db8::7", []string{six, "2001:db8::7"}, []string{"2001:db8::7"}},
 		"the IPv6 one recorded for its host, and SLAAC": {six, "", six, []string{six, "2001:db8::5054:ff:fe00:1"},
 			[]string{six, "2001:db8::5054:ff:fe00:1"}},
 		"the same, written another way": {"2001:DB8::0050", "192.0.2.7", six, []string{six, "2001:db8::8"}, []string{six, "2001:db8::8"}},
@@ -102,8 +102,7 @@ func TestWithoutEndpoint(t *testing.T) {
 	}
 }
 
-// What lies in the networks of Pods and Services is not the machine's, unless the servers
-// are there too.
+// Pod and Service addresses are not shown, unless the servers are in these networks.
 func TestWithoutPods(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods, services, known, reported, want []string
@@ -132,8 +131,8 @@ func TestWithoutPods(t *testing.T) {
 	}
 }
 
-// What Ingot recorded and assigned is known to be the host's, and a virtual address that is
-// all there is beside Pods stays.
+// Recorded and assigned addresses are the host's, and a virtual IP that is the only address next to
+// Pod addresses stays.
 func TestAddressesOfALateReport(t *testing.T) {
 	cluster := &clusterv1.Cluster{}
 	cluster.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.0.0.0/8"}
@@ -146,7 +145,7 @@ func TestAddressesOfALateReport(t *testing.T) {
 	}{
 		"recorded among Pods":                 {nil, &infrav1.RecordedAddress{NetworkName: "net", IP: "10.1.0.7"}, []string{"10.1.0.7", "172.20.0.1", "192.0.2.50"}, []string{"10.1.0.7"}},
 		"assigned among Pods":                 {[]string{"10.1.0.7"}, nil, []string{"10.1.0.7", "10.1.0.8", "172.20.0.1"}, []string{"10.1.0.7", "10.1.0.8"}},
-		"a virtual address beside Pods":       {nil, nil, []string{"10.244.1.1", "192.0.2.50"}, []string{"192.0.2.50"}},
+		"a virtual address and Pods":          {nil, nil, []string{"10.244.1.1", "192.0.2.50"}, []string{"192.0.2.50"}},
 		"its own, a virtual one, and a Pods'": {nil, nil, []string{"10.244.1.1", "192.0.2.7", "192.0.2.50"}, []string{"192.0.2.7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +155,7 @@ func TestAddressesOfALateReport(t *testing.T) {
 				host.Spec.Claim.Network = &infrav1.ClaimedNetwork{Addresses: tc.assigned}
 			}
 			hardware.Spec.Address = tc.recorded
-			if diff := cmp.Diff(tc.want, machineOwn(cluster, host, hardware, tc.reported)); diff != "" {
+			if diff := cmp.Diff(tc.want, ownAddresses(cluster, host, hardware, tc.reported)); diff != "" {
 				t.Error(diff)
 			}
 		})

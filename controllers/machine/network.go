@@ -27,8 +27,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// findNetwork gathers what the machine's networkData needs beside the host. Addresses of
-// pools are claimed before a host is: a host is not held while a pool has none.
+// findNetwork gathers the input of the machine's networkData in addition to the host. Pool
+// addresses are claimed before the host, so that no host is held while a pool is empty.
 func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error) {
 	data := s.machine.Spec.NetworkData
 	if data == nil || s.around != nil {
@@ -42,23 +42,23 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	if err != nil {
 		return next, err
 	}
-	closed, err := r.closed(ctx, s.machine, networks)
+	closed, err := r.forbiddenNetworks(ctx, s.machine, networks)
 	if err != nil {
 		return next, err
 	}
 	around := networkdata.Surroundings{Networks: networks, Closed: closed, Pools: map[networkdata.Place]networkdata.Given{},
 		Endpoints: endpoints, IngotCluster: s.ingotClusterKey(), ControlPlane: util.IsControlPlaneMachine(s.owner)}
 	var waits []pool.Answer
-	for _, place := range networkdata.PoolPlaces(data) {
-		given, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.asking(networks, endpoints), place)
+	for _, place := range networkdata.PoolPlaces(data) { // claim all addresses at once
+		assigned, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.poolRequest(networks, endpoints), place)
 		if err != nil {
 			return next, err
 		}
-		if answer.Problem != "" { // all are asked for at once, and the first is told of
+		if answer.Problem != "" {
 			waits = append(waits, answer)
 			continue
 		}
-		around.Pools[place.Place] = given
+		around.Pools[place.Place] = assigned
 	}
 	if len(waits) > 0 {
 		if first := waits[0]; s.notClaimed(first.Reason, first.Problem) && first.Reason != infrav1.ReasonWaitingForAddress {
@@ -73,26 +73,26 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	return next, nil
 }
 
-// closed are the networks that networkData asks for a reserved address of and that do not allow
-// the machine's namespace (I22).
-func (r *Reconciler) closed(ctx context.Context, machine *infrav1.IngotMachine, networks map[string]infrav1.IngotNetworkSpec) (map[string]bool, error) {
-	asked := networkdata.ReservedIn(nil, machine.Spec.NetworkData)
-	if len(asked) == 0 {
+// forbiddenNetworks returns, for each network of which networkData uses a static lease, whether
+// the network does not allow the machine's namespace (I22).
+func (r *Reconciler) forbiddenNetworks(ctx context.Context, machine *infrav1.IngotMachine, networks map[string]infrav1.IngotNetworkSpec) (map[string]bool, error) {
+	leases := networkdata.ReservedIn(nil, machine.Spec.NetworkData)
+	if len(leases) == 0 {
 		return nil, nil
 	}
 	namespace := networkuse.Namespace()
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: machine.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("namespace %s: %w", machine.Namespace, err)
+		return nil, fmt.Errorf("read namespace %s: %w", machine.Namespace, err)
 	}
 	closed := map[string]bool{}
-	for _, address := range asked {
+	for _, address := range leases {
 		closed[address.Network] = !networkuse.Allows(networks[address.Network], machine.Namespace, namespace.Labels)
 	}
 	return closed, nil
 }
 
-// endpoints are the addresses by which control planes are reached; that of the machine's
-// own also where the Cluster alone says it.
+// endpoints returns the control plane endpoints of all clusters, including an endpoint that only
+// the machine's Cluster has.
 func (r *Reconciler) endpoints(ctx context.Context, s *scope) (addressuse.Endpoints, error) {
 	found, err := index.Endpoints(ctx, r.Client)
 	if err != nil {
@@ -102,19 +102,17 @@ func (r *Reconciler) endpoints(ctx context.Context, s *scope) (addressuse.Endpoi
 	return found, nil
 }
 
-// ingotClusterKey names the infrastructure of the machine's Cluster.
 func (s *scope) ingotClusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
 }
 
-// asking is the machine as pools are asked.
-func (s *scope) asking(networks map[string]infrav1.IngotNetworkSpec, endpoints addressuse.Endpoints) pool.ForMachine {
+func (s *scope) poolRequest(networks map[string]infrav1.IngotNetworkSpec, endpoints addressuse.Endpoints) pool.ForMachine {
 	return pool.ForMachine{Machine: s.machine, Cluster: s.cluster.Name, Networks: networks, Endpoints: endpoints, IngotCluster: s.ingotClusterKey()}
 }
 
-// networkOn is what networkData comes to on the host that is being claimed, by a live
-// read of its hardware; nil where the machine has none. misfit says why it cannot be.
-func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.IngotHost) (_ *infrav1.ClaimedNetwork, misfit string, _ error) {
+// resolveNetwork resolves networkData for the host by a live read of its hardware; nil without
+// networkData. misfit is the reason if the host cannot have that network.
+func (r *Reconciler) resolveNetwork(ctx context.Context, s *scope, host *infrav1.IngotHost) (_ *infrav1.ClaimedNetwork, misfit string, _ error) {
 	if s.machine.Spec.NetworkData == nil {
 		return nil, "", nil
 	}
@@ -123,54 +121,54 @@ func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.Ingo
 	case err != nil:
 		return nil, "", err
 	case out.stop:
-		return nil, "an address of a pool that the machine was given is not there any more", nil
+		return nil, "the pool withdrew an address of the machine", nil
 	}
 	hardware := &infrav1.IngotHardware{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
-		return nil, "", fmt.Errorf("live read of the hardware of host %s: %w", host.Name, err)
+		return nil, "", fmt.Errorf("read hardware of host %s live: %w", host.Name, err)
 	}
 	network, err := networkdata.Resolve(s.machine.Spec.NetworkData, networkdata.SourcesOf(host, hardware, *s.around))
 	if errors.Is(err, networkdata.ErrMisfit) {
 		return nil, err.Error(), nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
+		return nil, "", fmt.Errorf("resolve network of host %s: %w", host.Name, err)
 	}
-	reserved := ipam.SystemAddresses{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: givenAnew(network.Exclusive(s.around.Networks), hardware)}
+	reserved := ipam.SystemAddresses{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: withoutRecorded(network.Exclusive(s.around.Networks), hardware)}
 	if taken, ok := r.memory().Reserve(reserved, r.Clock.Now()); !ok {
-		return nil, fmt.Sprintf("address %s was given to another host, or to the system of another machine, a moment ago", taken), nil
+		return nil, fmt.Sprintf("address %s was just assigned to another host or machine", taken), nil
 	}
 	return network.Claimed(), "", nil
 }
 
-// givenAnew leaves out what is recorded for the host: whoever claims the host has that, and
-// one at most does.
-func givenAnew(addresses []netip.Addr, hardware *infrav1.IngotHardware) []netip.Addr {
+// withoutRecorded removes the recorded addresses of the host, which only its claiming machine
+// can have.
+func withoutRecorded(addresses []netip.Addr, hardware *infrav1.IngotHardware) []netip.Addr {
 	return slices.DeleteFunc(addresses, func(address netip.Addr) bool {
-		for _, own := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
-			if own == nil {
-				continue
-			}
-			if ip, err := netip.ParseAddr(own.IP); err == nil && ip == address {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(recordedIPs(hardware), func(text string) bool { return addressOf(text) == address })
 	})
 }
 
-// machinesOfNetwork are those that wait for a host with a network: what a network
-// reserves, or says of itself, may be what they wait for.
+// recordedIPs lists the recorded addresses of the host's boot NIC.
+func recordedIPs(hardware *infrav1.IngotHardware) []string {
+	var ips []string
+	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if recorded != nil {
+			ips = append(ips, recorded.IP)
+		}
+	}
+	return ips
+}
+
 func (r *Reconciler) machinesOfNetwork(ctx context.Context, _ client.Object) []reconcile.Request {
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		return machine.Spec.ProviderID == "" && machine.Spec.NetworkData != nil
 	})
 }
 
-// maxTold bounds how many addresses a condition tells of.
-const maxTold = 3
+// maxLostAddresses is the maximum number of addresses in a condition.
+const maxLostAddresses = 3
 
-// memory is where it stands which addresses were given a moment ago.
 func (r *Reconciler) memory() *ipam.Memory {
 	if r.Addresses != nil {
 		return r.Addresses
@@ -178,9 +176,9 @@ func (r *Reconciler) memory() *ipam.Memory {
 	return &r.addresses
 }
 
-// keepAddresses shows the claim, and looks after the IPAddressClaims of what the machine's
-// system was given by pools: one that somebody deleted is made again, and people are told
-// where a pool may give the address of a running server to the next one.
+// keepAddresses shows the claim and keeps the IPAddressClaims of the system's pool addresses. It
+// recreates a deleted IPAddressClaim, and warns if a pool may assign the address of a running
+// server to another one.
 func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, error) {
 	data, network := s.machine.Spec.NetworkData, s.host.Spec.Claim.Network
 	if data == nil || network == nil {
@@ -188,40 +186,36 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		return next, nil
 	}
 	assigned := networkdata.Assigned(data, network.Addresses)
-	var told []string
-	isNew := false
+	wasShown := conditions.GetReason(s.machine, infrav1.MachineHostClaimedCondition) == infrav1.ReasonAddressClaimLost
+	var lost []string
+	pending := false
 	for _, place := range networkdata.PoolPlaces(data) {
 		has, known := assigned[place.Place]
 		if !known {
 			continue
 		}
-		answer, err := pool.Pools{Client: r.Client}.KeepForMachine(ctx, s.asking(nil, nil), place, has)
+		answer, err := pool.Pools{Client: r.Client}.KeepForMachine(ctx, s.poolRequest(nil, nil), place, has)
 		if err != nil {
 			return next, err
 		}
 		if answer.Problem == "" {
 			continue
 		}
-		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(r.timing().PoolAnswer)) {
-			isNew = true
+		if !answer.Made && !wasShown && r.Clock.Now().Before(answer.Unanswered.Add(r.timing().PoolAnswer)) {
+			pending = true
 			continue
 		}
-		message := fmt.Sprintf("The system has %s; have pool %s hold it back until the Machine is replaced: %s", has, place.Pool.Name, answer.Problem)
-		if told = append(told, message); answer.Made {
-			r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonAddressClaimLost, action, "An IPAddressClaim was deleted, and is made again. %s", message)
+		message := fmt.Sprintf("The system uses %s: exclude it from pool %s until the Machine is replaced. %s", has, place.Pool.Name, answer.Problem)
+		if lost = append(lost, message); answer.Made {
+			r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonAddressClaimLost, action, "Recreated a deleted IPAddressClaim. %s", message)
 		}
 	}
-	if more := len(told) - maxTold; more > 0 {
-		told = append(told[:maxTold], fmt.Sprintf("and so for %d more addresses", more))
+	if more := len(lost) - maxLostAddresses; more > 0 {
+		lost = append(lost[:maxLostAddresses], fmt.Sprintf("%d more addresses", more))
 	}
-	s.claimed(strings.Join(told, "; "))
-	if isNew || len(told) > 0 { // addresses are not watched, nor is the clock
-		return nextAndAgain(wait.Jitter(r.timing().Placement, retryJitter)), nil
+	s.claimed(strings.Join(lost, "; "))
+	if pending || len(lost) > 0 { // addresses are not watched
+		return outcome{after: wait.Jitter(r.timing().Placement, retryJitter)}, nil
 	}
 	return next, nil
-}
-
-// lostAddress says whether people were told already that an address may be given away.
-func (s *scope) lostAddress() bool {
-	return conditions.GetReason(s.machine, infrav1.MachineHostClaimedCondition) == infrav1.ReasonAddressClaimLost
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// onBootNIC asks for one link, with addresses of these sources.
+// onBootNIC requests one link with addresses of these sources.
 func onBootNIC(addresses ...infrav1.LinkAddress) func(*clusterv1.Machine, *infrav1.IngotMachine) {
 	return func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
 		m.Spec.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0",
@@ -34,7 +34,7 @@ func onBootNIC(addresses ...infrav1.LinkAddress) func(*clusterv1.Machine, *infra
 	}
 }
 
-// network makes the one that hosts of the tests boot on.
+// network creates the boot network.
 func (s *site) network() *infrav1.IngotNetwork {
 	s.t.Helper()
 	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}}
@@ -44,7 +44,7 @@ func (s *site) network() *infrav1.IngotNetwork {
 	return network
 }
 
-// nics gives a host the interface that it boots from.
+// nics gives a host its boot NIC.
 func (s *site) nics(name string) {
 	s.t.Helper()
 	facts := &infrav1.IngotHardware{}
@@ -53,7 +53,7 @@ func (s *site) nics(name string) {
 	s.must(s.api.Update(s.ctx, facts))
 }
 
-// internal are the addresses that the machine shows.
+// internal returns the InternalIP addresses of the machine.
 func (s *site) internal(name string) (ips []string) {
 	s.t.Helper()
 	for _, a := range s.get(name).Status.Addresses {
@@ -64,8 +64,8 @@ func (s *site) internal(name string) (ips []string) {
 	return ips
 }
 
-// A host without the interfaces is not chosen; with them, what networkData comes to is
-// frozen with the claim: neither another manager nor a changed network changes it.
+// A host without the interfaces is not selected. The resolved networkData is copied to the claim
+// and does not change afterwards.
 func testNetworkData(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	network := s.network()
@@ -106,7 +106,7 @@ func testNetworkData(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// An address of a pool is asked for before a host is held, and belongs to the machine.
+// A pool address is claimed before a host and belongs to the machine.
 func testNetworkOfPool(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.network()
@@ -158,7 +158,7 @@ func pooledClaim(machine string) string {
 	return pool.MachineClaimName(machine, networkdata.Place{Link: "uplink0"})
 }
 
-// provide does what a provider does with a machine's claim.
+// provide acts as the IPAM provider for a machine's claim.
 func (s *site) provide(machine, address string) *ipamv1.IPAddressClaim {
 	s.t.Helper()
 	claim := &ipamv1.IPAddressClaim{}
@@ -171,8 +171,8 @@ func (s *site) provide(machine, address string) *ipamv1.IPAddressClaim {
 	return claim
 }
 
-// The claim of a running system's address is looked after: who deletes it gets it made
-// again, and is told that the pool may give the address away.
+// The IPAddressClaim of a running system is recreated, with a warning that the pool may assign the
+// address again.
 func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.network()
@@ -186,9 +186,9 @@ func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
 	s.must(s.api.Delete(s.ctx, claim))
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "has 10.20.3.7; have pool nodes hold it back")
-	if n := s.toldTimes(infrav1.ReasonAddressClaimLost); n != 1 {
-		t.Errorf("told %d times", n)
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "uses 10.20.3.7: exclude it from pool nodes")
+	if n := s.eventCount(infrav1.ReasonAddressClaimLost); n != 1 {
+		t.Errorf("%d events", n)
 	}
 	s.want("m", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
 	s.provide("m", "10.20.3.9")
@@ -217,8 +217,8 @@ func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "has not answered yet")
 }
 
-// What the system of one machine has is given to no other, though the reservation was
-// moved or another machine writes it down; nor is what the network keeps for itself.
+// An address of a machine's system is given to no other machine, even if the lease moves or another
+// machine requests it, nor is an address that the network reserves.
 func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	network := s.network()
@@ -276,9 +276,9 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// I22: a network reserves addresses for the namespaces that it allows. A tenant with root on a
-// server chooses the MAC addresses that it reports.
-func testNetworkOfOthers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// I22: static leases are for allowed namespaces only. A tenant with root access can forge the MAC
+// addresses of a server.
+func testNetworkOfOtherNamespace(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.network()
 	s.host("h", "a")
@@ -297,18 +297,16 @@ func testNetworkOfOthers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 	}
 }
 
-// What is recorded for the host is no other machine's: the claim of the host decides.
-func TestGivenAnew(t *testing.T) {
+func TestWithoutRecorded(t *testing.T) {
 	hardware := &infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Address: &infrav1.RecordedAddress{IP: "10.10.0.1"}, IPv6Address: &infrav1.RecordedAddress{IP: "2001:DB8::1"}}}
 	other := netip.MustParseAddr("10.10.0.2")
-	got := givenAnew([]netip.Addr{netip.MustParseAddr("10.10.0.1"), other, netip.MustParseAddr("2001:db8::1")}, hardware)
+	got := withoutRecorded([]netip.Addr{netip.MustParseAddr("10.10.0.1"), other, netip.MustParseAddr("2001:db8::1")}, hardware)
 	if len(got) != 1 || got[0] != other {
 		t.Errorf("%v", got)
 	}
 }
 
-// A network that changes may be what a machine without a host waits for.
-func testNetworkWakes(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testNetworkChangeTriggersWaitingMachines(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.machine("waits", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
 	s.machine("plain")
@@ -323,8 +321,8 @@ func testNetworkWakes(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// Ignition reads no networkData, on any host: none is held, no address of a pool is asked
-// for, and the machine says what to do. It goes on where the data is for cloud-init.
+// networkData with Ignition holds no host, claims no pool address, and shows the remedy. The
+// machine continues with cloud-init data.
 func testNetworkDataWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.network()
@@ -337,7 +335,7 @@ func testNetworkDataWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime
 	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
 	for _, name := range []string{"pooled", "m"} {
 		s.settle(name)
-		s.want(name, infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Give the network in the Ignition configuration")
+		s.want(name, infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Configure the network in Ignition")
 		if hosts := s.claimsOn(name); len(hosts) != 0 || s.get(name).Spec.ProviderID != "" {
 			t.Errorf("%v is held for %s", hosts, name)
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// rollout is one MachineDeployment on racks that each have a spare host. It takes the
-// choices of the reconciler, and follows Cluster API: a new machine first (maxSurge 1),
-// then the deletion of an old one, which drains before its IngotMachine is deleted.
+// rollout is one MachineDeployment on racks with one spare host each. It selects with the
+// reconciler and follows Cluster API: a new machine first (maxSurge 1), then the deletion of an old
+// one, which drains before its IngotMachine is deleted.
 type rollout struct {
 	t          *testing.T
 	random     *rand.Rand
@@ -31,8 +31,8 @@ type rollout struct {
 	made       int
 }
 
-// newRollout has the given number of hosts in each rack; smallRack, unless empty, has hosts
-// with less memory, which are the best fit.
+// newRollout has hostsPerRack hosts in each rack. smallRack, unless empty, has hosts with less
+// memory, which fit best.
 func newRollout(t *testing.T, seed uint64, racks []string, hostsPerRack int, smallRack string) *rollout {
 	r := &rollout{t: t, random: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1000, 0)}
 	r.in.leaving = map[string]bool{}
@@ -56,7 +56,7 @@ func newRollout(t *testing.T, seed uint64, racks []string, hostsPerRack int, sma
 	return r
 }
 
-// add makes one machine of a MachineSet and lets it choose a host.
+// add creates a machine of a MachineSet and selects its host.
 func (r *rollout) add(set string) {
 	r.t.Helper()
 	r.made++
@@ -66,7 +66,7 @@ func (r *rollout) add(set string) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name}}}})
 	machine := &r.in.machines[len(r.in.machines)-1]
 	s := &scope{machine: machine, owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{}, ingotCluster: &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}}
-	selection, id := r.selections.choose(s, r.in, r.now, func() string { return "id" })
+	selection, id := r.selections.selectHost(s, r.in, r.now, func() string { return "id" })
 	if selection.Host == nil {
 		r.t.Fatalf("machine %s gets no host: %s", name, selection.Message)
 	}
@@ -85,7 +85,7 @@ func (r *rollout) leave(set string) {
 	r.in.leaving[of[r.random.IntN(len(of))]] = true
 }
 
-// finish ends the deletions under way: their hosts are free again.
+// finish completes the deletions: their hosts are free again.
 func (r *rollout) finish() {
 	var stay []infrav1.IngotMachine
 	for _, m := range r.in.machines {
@@ -96,7 +96,7 @@ func (r *rollout) finish() {
 	r.in.machines, r.in.leaving = stay, map[string]bool{}
 }
 
-// checkSpread fails unless the racks' numbers of machines differ by at most one.
+// checkSpread fails if the racks' numbers of machines differ by more than one.
 func (r *rollout) checkSpread(racks []string, when string) {
 	r.t.Helper()
 	use := map[string]int{}

@@ -13,85 +13,64 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// This file is what wakes the reconciler, and what does not (decision 0277).
-
-// ignoreOwnerConditions holds back changes of a Machine's conditions. Cluster API copies into them
-// what its IngotMachine says, and nothing here looks at them.
+// ignoreOwnerConditions blocks changes of a Machine's conditions: Cluster API copies the
+// conditions of the IngotMachine into them.
 func ignoreOwnerConditions() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*clusterv1.Machine)
-		after, isMachine := e.ObjectNew.(*clusterv1.Machine)
-		if !ok || !isMachine || before.ResourceVersion == after.ResourceVersion {
-			return true
-		}
-		return !equality.Semantic.DeepEqual(unconditional(before), unconditional(after))
-	}}
+	return kubeutil.OnUpdate(func(before, after *clusterv1.Machine) bool {
+		return before.ResourceVersion == after.ResourceVersion ||
+			!equality.Semantic.DeepEqual(withoutConditions(before), withoutConditions(after))
+	})
 }
 
-// unconditional is a Machine without conditions, old and new.
-func unconditional(owner *clusterv1.Machine) *clusterv1.Machine {
-	mute := owner.DeepCopy()
-	mute.ResourceVersion, mute.ManagedFields = "", nil
-	mute.Status.Conditions, mute.Status.Deprecated = nil, nil
-	return mute
+func withoutConditions(owner *clusterv1.Machine) *clusterv1.Machine {
+	out := owner.DeepCopy()
+	out.ResourceVersion, out.ManagedFields = "", nil
+	out.Status.Conditions, out.Status.Deprecated = nil, nil
+	return out
 }
 
-// affectsMachine lets through what a machine shows of its host, and what changes whether a
-// host without a claim suits the machine that has chosen it: not every status of a free host.
+// affectsMachine passes all changes of claimed hosts. Of free hosts it passes changes that may
+// matter to the machine that selected the host, and blocks the rest of their status.
 func affectsMachine() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotHost)
-		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-		if !ok || !isHost || before.Spec.Claim != nil || after.Spec.Claim != nil {
-			return true
-		}
-		return claimable(before) != claimable(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
-	}}
+	return kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool {
+		return before.Spec.Claim != nil || after.Spec.Claim != nil ||
+			isClaimable(before) != isClaimable(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
+	})
 }
 
-// becameClaimable lets through the hosts that can be claimed, when that is new, or whom they suit.
-// What is claimed, or kept from machines, is nothing to those that wait.
+// becameClaimable passes hosts that became claimable, and claimable hosts whose spec or labels
+// changed.
 func becameClaimable() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool {
-			host, ok := e.Object.(*infrav1.IngotHost)
-			return ok && claimable(host)
-		},
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotHost)
-			after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-			return ok && isHost && claimable(after) &&
-				(!claimable(before) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels))
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool {
+		return isClaimable(after) && (!isClaimable(before) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels))
+	})
+	p.CreateFunc = func(e event.CreateEvent) bool {
+		host, ok := e.Object.(*infrav1.IngotHost)
+		return ok && isClaimable(host)
 	}
+	p.DeleteFunc = kubeutil.Never
+	return p
 }
 
-// capacityReleased lets through what may leave a host to others: a promise that ends, asks for
-// less, or shrinks by more than the hosts that its Cluster has claimed. One that shrinks
-// by a claim leaves nothing to anybody, and to look at all hosts for each machine that
-// waits would be dear just while many claim.
+// capacityReleased passes reservations that release capacity: their spec changes, they end, or
+// their outstanding count falls by more than their Cluster claimed. A decrease by claims
+// releases nothing, and passing it would make each waiting machine scan all hosts just when
+// many machines claim.
 func capacityReleased() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotReservation)
-			after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
-			if !ok || !isReservation {
-				return false
-			}
-			fell := ptr.Deref(before.Status.Outstanding, 0) - ptr.Deref(after.Status.Outstanding, 0)
-			claimed := ptr.Deref(after.Status.Claimed, 0) - ptr.Deref(before.Status.Claimed, 0)
-			return before.Generation != after.Generation || fell > max(claimed, 0)
-		},
-	}
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotReservation) bool {
+		released := ptr.Deref(before.Status.Outstanding, 0) - ptr.Deref(after.Status.Outstanding, 0)
+		claimed := ptr.Deref(after.Status.Claimed, 0) - ptr.Deref(before.Status.Claimed, 0)
+		return before.Generation != after.Generation || released > max(claimed, 0)
+	})
+	p.CreateFunc = kubeutil.Never
+	return p
 }
 
-// claimable is what a choice asks of any host, and asks again when it claims one.
-func claimable(host *infrav1.IngotHost) bool {
+func isClaimable(host *infrav1.IngotHost) bool {
 	ok, _ := lifecycle.Claimable(host)
 	return ok
 }

@@ -23,8 +23,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A machine that waits for a host is not written while other machines claim, use and release
-// theirs, and while hosts are registered, taken out of service and deleted.
+// A waiting machine is not written while other machines claim and release hosts, and while hosts
+// are registered, taken out of service and deleted.
 func testBusyInventory(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	inDomain := func(domain string) func(*clusterv1.Machine, *infrav1.IngotMachine) {
@@ -71,8 +71,8 @@ func testBusyInventory(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// Every host that is given out wakes those that wait once, when it can be had, and not
-// again when another machine has it.
+// A freed host triggers waiting machines once, when it becomes claimable, and not when another
+// machine claims it.
 func testFreedHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	for i := range 3 {
@@ -111,7 +111,6 @@ func testFreedHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// Of a Machine its conditions wake nobody: Cluster API copies there what Ingot says.
 func TestIgnoreOwnerConditions(t *testing.T) {
 	machine := func(version string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: version, Generation: 1}}

@@ -8,70 +8,63 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// waitForReference: the Machine that is named as the owner means this IngotMachine.
-// The one by whose name another was copied does not, and nothing is done for the copy.
+// waitForReference stops if the owner refers to another IngotMachine, as after this object was
+// created from a copy of the other's manifest.
 func (r *Reconciler) waitForReference(_ context.Context, s *scope) (outcome, error) {
 	if inventory.RefersTo(s.owner, s.machine) {
 		return next, nil
 	}
 	ref := s.owner.Spec.InfrastructureRef
-	message := fmt.Sprintf("Machine %[1]s refers to %[2]s %[3]s, not this IngotMachine, which gets no host and no bootstrap data. Delete it: kubectl delete ingotmachine -n %[4]s %[5]s",
+	message := fmt.Sprintf("Machine %[1]s refers to %[2]s %[3]s instead of this IngotMachine, which gets no host. Delete it: kubectl delete ingotmachine -n %[4]s %[5]s",
 		s.owner.Name, cmp.Or(ref.Kind, "an object"), cmp.Or(ref.Name, "without a name"), s.machine.Namespace, s.machine.Name)
 	r.refuse(s, infrav1.ReasonNotTheMachines, message)
 	return stop(0), nil
 }
 
-// waitForPrerequisites: the cluster's infrastructure is there (M49), and so is the
-// bootstrap data (M50). A machine that has a host already is past this.
+// waitForPrerequisites waits for the cluster's infrastructure (M49) and the bootstrap data (M50),
+// unless the machine already selected a host.
 func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcome, error) {
-	ingotCluster := &infrav1.IngotCluster{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}, ingotCluster)
-	if client.IgnoreNotFound(err) != nil {
-		return next, fmt.Errorf("infrastructure of the cluster: %w", err)
+	var err error
+	s.ingotCluster, err = kubeutil.Find[infrav1.IngotCluster](ctx, r.Client, s.machine.Namespace, s.cluster.Spec.InfrastructureRef.Name)
+	if err != nil || s.machine.Spec.ProviderID != "" {
+		return next, err
 	}
-	if err == nil {
-		s.ingotCluster = ingotCluster
-	}
-	if s.machine.Spec.ProviderID != "" {
-		return next, nil
-	}
-	if what := s.ending(); what != "" {
-		s.notClaimed(infrav1.ReasonDeleting, what+", and this IngotMachine will be with it: no host is chosen for it any more")
+	if deletion := s.deletedOwner(); deletion != "" {
+		s.notClaimed(infrav1.ReasonDeleting, deletion+". Ingot selects no host for this IngotMachine.")
 		return stop(0), nil
 	}
 	if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return r.waitForCluster(s), nil
 	}
 	if s.owner.Spec.Bootstrap.DataSecretName == nil {
-		s.notClaimed(infrav1.ReasonWaitingForBootstrapData, "The bootstrap data of Machine "+s.owner.Name+" is not there yet; a host is chosen as soon as it is")
+		s.notClaimed(infrav1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap data of Machine "+s.owner.Name+". Ingot then selects a host.")
 		return stop(0), nil
 	}
 	return next, nil
 }
 
-// waitForCluster: M49. The Cluster brings the machine up again when its infrastructure
-// is provisioned; an IngotCluster that comes after that is looked for.
+// waitForCluster waits for the infrastructure (M49). The Cluster triggers a reconcile when its
+// infrastructure is provisioned. A missing IngotCluster needs a retry.
 func (r *Reconciler) waitForCluster(s *scope) outcome {
 	if s.ingotCluster == nil {
-		s.notClaimed(infrav1.ReasonWaitingForCluster, "IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+" does not exist yet. Ingot looks for it every half minute, and chooses a host once it is provisioned.")
+		s.notClaimed(infrav1.ReasonWaitingForCluster, "Waiting for IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+", which does not exist. Ingot checks every half minute.")
 		return r.retryLater()
 	}
-	s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
+	s.notClaimed(infrav1.ReasonWaitingForCluster, "Waiting for the infrastructure of Cluster "+s.cluster.Name+" to be provisioned. Ingot then selects a host.")
 	return stop(0)
 }
 
-// ending says what above the machine is being deleted, before Cluster API has come to the
-// IngotMachine: hooks hold that up, and a Cluster takes its workers down first. A host that
-// comes free meanwhile would be installed, fenced and cleaned for nothing.
-func (s *scope) ending() string {
+// deletedOwner names the Machine or Cluster that is being deleted; empty: none. Hooks, or the
+// order in which a Cluster is deleted, may delay the deletion of the IngotMachine. A host
+// claimed in that time would be installed, fenced and cleaned for nothing.
+func (s *scope) deletedOwner() string {
 	switch {
 	case !s.owner.DeletionTimestamp.IsZero():
 		return "Machine " + s.owner.Name + " is being deleted"
@@ -81,48 +74,41 @@ func (s *scope) ending() string {
 	return ""
 }
 
-// failureDomain is the one asked for: the Machine's, else the IngotMachine's own,
-// which only the older way of contract v1beta1 sets (M17, M18).
+// failureDomain returns the requested failure domain: the Machine's, else the IngotMachine's,
+// which only contract v1beta1 sets (M17, M18).
 func (s *scope) failureDomain() string {
-	if s.owner.Spec.FailureDomain != "" {
-		return s.owner.Spec.FailureDomain
-	}
-	return s.machine.Spec.FailureDomain
+	return cmp.Or(s.owner.Spec.FailureDomain, s.machine.Spec.FailureDomain)
 }
 
-// findImage reads the IngotImage that the machine names. Without it no host is chosen:
-// its architecture is part of the choice, and the claim freezes the rest (I3).
+// findImage reads the IngotImage of spec.imageRef. The selection needs its architecture, and the
+// claim copies the rest (I3).
 func (r *Reconciler) findImage(ctx context.Context, s *scope) (outcome, error) {
 	ref := s.machine.Spec.ImageRef
-	if ref == nil || s.catalogued != nil {
+	if ref == nil || s.catalogImage != nil {
 		return next, nil
 	}
-	image := &infrav1.IngotImage{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, image)
-	if apierrors.IsNotFound(err) {
-		message := fmt.Sprintf("IngotImage %s, which spec.imageRef names, does not exist. Create it; a host is chosen as soon as it is there", ref.Name)
-		r.refuse(s, infrav1.ReasonImageMissing, message)
+	var err error
+	s.catalogImage, err = kubeutil.Find[infrav1.IngotImage](ctx, r.Client, "", ref.Name)
+	if err != nil {
+		return next, err
+	}
+	if s.catalogImage == nil {
+		r.refuse(s, infrav1.ReasonImageMissing, fmt.Sprintf("IngotImage %s of spec.imageRef does not exist. Create it: Ingot then selects a host.", ref.Name))
 		return r.retryLater(), nil
 	}
-	if err != nil {
-		return next, fmt.Errorf("image %s: %w", ref.Name, err)
-	}
-	s.catalogued = image
 	return next, nil
 }
 
-// architecture that the image asks for; empty: any.
 func (s *scope) architecture() string {
-	if s.catalogued == nil {
+	if s.catalogImage == nil {
 		return ""
 	}
-	return s.catalogued.Spec.Architecture
+	return s.catalogImage.Spec.Architecture
 }
 
-// image to install, as the claim freezes it.
 func (s *scope) image() infrav1.Image {
-	if s.catalogued == nil {
+	if s.catalogImage == nil {
 		return s.machine.Spec.Image
 	}
-	return s.catalogued.Spec.Image()
+	return s.catalogImage.Spec.Image()
 }

@@ -18,40 +18,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// waitForOwner lets go on only when Cluster API is done with the Machine (I7). An
-// IngotMachine that is deleted by hand waits for its Machine, and then for the hooks of
-// that: drain itself Cluster API leaves out once the IngotMachine is being deleted, while
-// what others hang into the deletion, as KubeadmControlPlane takes the member out of etcd,
-// still comes, and needs the server.
+// waitForOwner waits until the Machine is being deleted and has no deletion hooks (I7). Once
+// the IngotMachine is being deleted, Cluster API skips the drain. The hooks of other
+// controllers still run and need the server: KubeadmControlPlane removes the etcd member.
 func (r *Reconciler) waitForOwner(_ context.Context, s *scope) (outcome, error) {
 	if s.owner == nil {
 		return next, nil
 	}
 	if s.owner.DeletionTimestamp.IsZero() {
-		if s.deletingBecause(infrav1.ReasonWaitingForMachineDeletion, waitingForMachine(s.owner.Name)) {
+		if s.setDeleting(infrav1.ReasonWaitingForMachineDeletion, waitingForMachine(s.owner.Name)) {
 			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonWaitingForMachineDeletion, action,
-				"The IngotMachine is deleted while Machine %s lives: nothing happens until that is deleted too, and Cluster API will not drain its Node", s.owner.Name)
+				"The IngotMachine was deleted before Machine %s. Ingot keeps the host until the Machine is deleted too. Cluster API will not drain its Node.", s.owner.Name)
 		}
 		return stop(0), nil
 	}
 	if hooks := deleteHooks(s.owner); len(hooks) > 0 {
-		s.deletingBecause(infrav1.ReasonWaitingForMachineHooks, waitingForHooks(s.owner.Name, hooks))
-		return stop(0), nil // the Machine brings us here again
+		s.setDeleting(infrav1.ReasonWaitingForMachineHooks, waitingForHooks(s.owner.Name, hooks))
+		return stop(0), nil // a change of the Machine triggers a reconcile
 	}
 	return next, nil
 }
 
-// waitingForMachine says what Cluster API will leave out, and who can make up for it.
 func waitingForMachine(owner string) string {
-	return fmt.Sprintf("Ingot waits until Machine %[1]s is deleted too. Cluster API does not drain its Node any more: drain it yourself (kubectl drain), then delete Machine %[1]s.", owner)
+	return fmt.Sprintf("Ingot waits until Machine %[1]s is deleted too. Cluster API will not drain its Node: drain it yourself (kubectl drain), then delete Machine %[1]s.", owner)
 }
 
-// deleteHooks lists the annotations by which somebody holds up the deletion of a Machine,
-// in the order of their names. Cluster API deletes an InfraMachine only without them
-// (cluster-api/core/reconcilers/machine, reconcileDelete).
+// deleteHooks lists the deletion hooks of a Machine, sorted. Cluster API deletes an
+// InfraMachine only without them (cluster-api/core/reconcilers/machine, reconcileDelete).
 func deleteHooks(owner *clusterv1.Machine) []string {
 	var hooks []string
 	for key := range owner.Annotations {
@@ -64,30 +61,22 @@ func deleteHooks(owner *clusterv1.Machine) []string {
 	return hooks
 }
 
-// waitingForHooks says who holds up the deletion, and what is lost meanwhile.
 func waitingForHooks(owner string, hooks []string) string {
-	return fmt.Sprintf("The server stays on while Machine %s has deletion hooks: %s. Cluster API does not drain its Node any more: drain it yourself (kubectl drain).",
+	return fmt.Sprintf("The server stays on while Machine %s has deletion hooks: %s. Cluster API will not drain its Node: drain it yourself (kubectl drain).",
 		owner, strings.Join(hooks, ", "))
 }
 
-// release asks for the release of the host and waits until it is fenced (I6, I7).
-// Wiping goes on without the machine.
+// release requests the release of the host and waits until it is fenced (I6, I7). The host is
+// cleaned without the machine.
 func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 	id, err := infrav1.ParseProviderID(s.machine.Spec.ProviderID)
 	if err != nil || id.Namespace != s.machine.Namespace {
-		return next, nil // no host was ever chosen
+		return next, nil // no host was selected
 	}
-	// Only a live read may say that there is nothing to release.
-	host := &infrav1.IngotHost{}
-	err = r.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Host}, host)
-	if apierrors.IsNotFound(err) {
-		return next, nil
-	}
-	if err != nil {
-		return next, fmt.Errorf("host %s: %w", id.Host, err)
-	}
-	if !holds(host, s.machine, id) {
-		return next, nil // released by force, quarantined, or never claimed
+	// Only a live read proves that there is nothing to release.
+	host, err := kubeutil.Find[infrav1.IngotHost](ctx, r.Live, id.Namespace, id.Host)
+	if err != nil || !isClaimedBy(host, s.machine, id) {
+		return next, err // released by force, quarantined, or never claimed
 	}
 	if host.Spec.Claim.State != infrav1.ClaimReleasing {
 		before := host.DeepCopy()
@@ -97,39 +86,38 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 			return stop(r.timing().Conflict), nil
 		}
 		if err != nil {
-			return next, fmt.Errorf("releasing host %s: %w", id.Host, err)
+			return next, fmt.Errorf("release host %s: %w", id.Host, err)
 		}
 		s.host = host
 		s.hostLog().Info("Releasing the host")
-		r.Recorder.Eventf(s.machine, host, corev1.EventTypeNormal, infrav1.ReasonReleasing, action, "IngotHost %s is being released: it is powered off, then cleaned", id.Host)
+		r.Recorder.Eventf(s.machine, host, corev1.EventTypeNormal, infrav1.ReasonReleasing, action, "Releasing IngotHost %s. Ingot powers it off, then cleans it.", id.Host)
 	}
 	s.host = host
 	if host.Spec.Claim.FencedAt.IsZero() {
-		s.deletingBecause(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, host))
+		s.setDeleting(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, host))
 		return stop(r.timing().Placement), nil
 	}
 	return next, nil
 }
 
-// waitingForFence says what keeps a machine, and what a person can do. Where the host is
-// kept from being switched off at all the BMC is not to blame.
+// waitingForFence explains what the release waits for and what the operator can do.
 func waitingForFence(machine *infrav1.IngotMachine, host *infrav1.IngotHost) string {
 	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm power-off. If the BMC is dead and the server off, annotate the host with %s.", host.Name, inventory.CommandText(infrav1.ForceReleaseAnnotation))
 	if annotations.HasPaused(host) {
-		message = fmt.Sprintf("IngotHost %s is paused: Ingot does not power it off. Remove the annotation %s.", host.Name, clusterv1.PausedAnnotation)
+		message = fmt.Sprintf("IngotHost %s is paused, so Ingot does not power it off. Remove the annotation %s.", host.Name, clusterv1.PausedAnnotation)
 	}
 	if _, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]; controlPlane {
 		message += " The control plane waits."
 	}
-	if held := heldUp(host); held != "" && !annotations.HasPaused(host) {
-		message += " " + held
+	if cause := releaseBlockedBy(host); cause != "" && !annotations.HasPaused(host) {
+		message += " " + cause
 	}
 	return message
 }
 
-// heldUp is what the host says that keeps it, where that is not the fencing itself, nor
-// from before the release.
-func heldUp(host *infrav1.IngotHost) string {
+// releaseBlockedBy returns the message of the host's Ready condition, unless it is about the
+// fencing itself or older than the release.
+func releaseBlockedBy(host *infrav1.IngotHost) string {
 	ready := conditions.Get(host, infrav1.ReadyCondition)
 	if ready == nil || ready.ObservedGeneration != host.Generation || ready.Status != metav1.ConditionFalse || ready.Reason == infrav1.ReasonFencing || ready.Reason == infrav1.ReasonWaiting {
 		return ""

@@ -15,8 +15,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A control plane's server that nobody can switch off holds up the whole control plane:
-// its machine says so, and what a person can do.
+// A control plane server that cannot be powered off blocks the control plane: the condition shows
+// it and the remedy.
 func TestWaitingForFence(t *testing.T) {
 	machine, host := &infrav1.IngotMachine{}, &infrav1.IngotHost{}
 	host.Name = "h1"
@@ -33,8 +33,7 @@ func TestWaitingForFence(t *testing.T) {
 	}
 }
 
-// A host that Ingot may not switch, or cannot, says why, and its machine says it too.
-func TestWaitingForFenceOfAHostThatIsKept(t *testing.T) {
+func TestWaitingForFenceShowsTheHostsReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason, message string
 		seen            int64
@@ -65,7 +64,7 @@ func TestWaitingForFenceOfAHostThatIsKept(t *testing.T) {
 	}
 }
 
-// I7: whatever hook holds up the deletion of a Machine holds the host, and is named.
+// I7: every deletion hook of a Machine keeps the host and is named.
 func TestDeleteHooks(t *testing.T) {
 	const drain, terminate = clusterv1.PreDrainDeleteHookAnnotationPrefix, clusterv1.PreTerminateDeleteHookAnnotationPrefix
 	for name, tc := range map[string]struct {

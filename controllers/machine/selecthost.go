@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -19,25 +21,26 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/hardware"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// selectHost chooses a host and records the intent.
+// selectHost selects a host and writes the intent.
 func (r *Reconciler) selectHost(ctx context.Context, s *scope) (outcome, error) {
 	if own := s.machine.Spec.FailureDomain; own != "" && own != s.failureDomain() {
-		message := fmt.Sprintf("Machine %[1]s asks for failure domain %[2]q, this IngotMachine for %[3]q. Ingot chooses no host. Set spec.failureDomain of Machine %[1]s to %[3]q, or delete the Machine.", s.owner.Name, s.failureDomain(), own)
+		message := fmt.Sprintf("Machine %[1]s requests failure domain %[2]q, this IngotMachine %[3]q. Ingot selects no host. Set spec.failureDomain of Machine %[1]s to %[3]q, or delete the Machine.", s.owner.Name, s.failureDomain(), own)
 		r.refuse(s, infrav1.ReasonFailureDomainConflict, message)
 		return stop(0), nil
 	}
 	if out, err := r.findImage(ctx, s); err != nil || out.stop {
 		return out, err
 	}
-	if s.liveOverheard() {
+	if s.exposesLiveData() {
 		return r.refuseLive(s), nil
 	}
-	if out, err := r.formatFits(ctx, s); err != nil || out.stop {
+	if out, err := r.checkFormat(ctx, s); err != nil || out.stop {
 		return out, err
 	}
 	if out, err := r.findNetwork(ctx, s); err != nil || out.stop {
@@ -47,7 +50,7 @@ func (r *Reconciler) selectHost(ctx context.Context, s *scope) (outcome, error) 
 	if err != nil {
 		return next, err
 	}
-	selection, id := r.selections.choose(s, in, r.Clock.Now(), r.NewID)
+	selection, id := r.selections.selectHost(s, in, r.Clock.Now(), r.NewID)
 	if selection.Host == nil {
 		if s.notClaimed(selection.Reason, selection.Message) {
 			s.log.Info("No host matches the machine", "reason", selection.Counts)
@@ -55,32 +58,32 @@ func (r *Reconciler) selectHost(ctx context.Context, s *scope) (outcome, error) 
 		}
 		return r.retryLater(), nil
 	}
-	if out, err := r.bootstrapIsRead(ctx, s); err != nil || out.stop {
+	if out, err := r.checkBootstrapData(ctx, s); err != nil || out.stop {
 		return out, err
 	}
 	return r.writeIntent(ctx, s, id.String())
 }
 
-// inventorySnapshot is the inventory of one namespace, as the cache shows it.
+// inventorySnapshot is the cached inventory of one namespace.
 type inventorySnapshot struct {
 	hosts    []infrav1.IngotHost
 	hardware []infrav1.IngotHardware
 	machines []infrav1.IngotMachine
-	// leaving holds the names of the Machines that are being deleted. Cluster API drains
-	// a Machine before it deletes the IngotMachine, so the IngotMachine does not show it.
+	// leaving has the names of Machines that are being deleted. Cluster API drains a Machine
+	// before it deletes the IngotMachine.
 	leaving map[string]bool
-	// reservations are of all Clusters, the machine's own among them.
+	// reservations are those of all Clusters, including the machine's own.
 	reservations []infrav1.IngotReservation
 }
 
-// gather reads what the choice is made from.
+// gather reads the inventory for a selection.
 func (r *Reconciler) gather(ctx context.Context, namespace string) (inventorySnapshot, error) {
 	hosts, facts, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
 	reservations, owners := &infrav1.IngotReservationList{}, &clusterv1.MachineList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations, owners} {
-		// Nothing of it is changed, and a copy of a large inventory is dear.
+		// Read-only: copying a large inventory is expensive.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return inventorySnapshot{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return inventorySnapshot{}, fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
 	}
 	leaving := map[string]bool{}
@@ -93,26 +96,18 @@ func (r *Reconciler) gather(ctx context.Context, namespace string) (inventorySna
 		leaving: leaving, reservations: reservations.Items}, nil
 }
 
-// isLeaving reports whether an IngotMachine or its Machine is being deleted.
 func (in inventorySnapshot) isLeaving(machine *infrav1.IngotMachine) bool {
-	if !machine.DeletionTimestamp.IsZero() {
-		return true
-	}
-	for _, owner := range machine.OwnerReferences {
-		if owner.Kind == "Machine" && in.leaving[owner.Name] {
-			return true
-		}
-	}
-	return false
+	return !machine.DeletionTimestamp.IsZero() || slices.ContainsFunc(machine.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.Kind == "Machine" && in.leaving[owner.Name]
+	})
 }
 
-// selectionMemory is how long a choice is remembered that the cache does not show yet.
+// selectionMemory is how long a selection is remembered that the cache does not show yet.
 const selectionMemory = time.Minute
 
-// recentSelections remembers the choices of this process until the cache shows them, so that
-// machines which choose at the same time see each other: they spread over racks
-// and do not herd on one host. It may be lost, and may be wrong: the claim is what
-// counts (I1). The zero value is ready.
+// recentSelections remembers the selections of this process until the cache shows them.
+// Machines that select at the same time then spread over racks and avoid the same host. It
+// may be lost or wrong: only the claim binds a host (I1). The zero value is ready to use.
 type recentSelections struct {
 	mu     sync.Mutex
 	recent map[types.UID]recentSelection
@@ -123,17 +118,15 @@ type recentSelection struct {
 	until      time.Time
 }
 
-// choose selects a host and remembers the choice. One machine chooses at a time: two that
-// judge at once would not see each other's choice.
-func (p *recentSelections) choose(s *scope, in inventorySnapshot, now time.Time, newID func() string) (allocation.Selection, infrav1.ProviderID) {
+// selectHost selects a host and remembers the selection. The lock ensures that two machines see
+// each other's selection.
+func (p *recentSelections) selectHost(s *scope, in inventorySnapshot, now time.Time, newID func() string) (allocation.Selection, infrav1.ProviderID) {
 	candidates := allocation.Candidates(in.hosts, in.hardware)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for uid, pick := range p.recent {
-		if now.After(pick.until) || uid == s.machine.UID {
-			delete(p.recent, uid)
-		}
-	}
+	maps.DeleteFunc(p.recent, func(uid types.UID, recent recentSelection) bool {
+		return now.After(recent.until) || uid == s.machine.UID
+	})
 	selection := allocation.Select(p.request(s, in, now), candidates)
 	if selection.Host == nil {
 		return selection, infrav1.ProviderID{}
@@ -146,20 +139,25 @@ func (p *recentSelections) choose(s *scope, in inventorySnapshot, now time.Time,
 	return selection, id
 }
 
-// forget gives the choice of a machine up, for others.
 func (p *recentSelections) forget(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.recent, machine)
 }
 
-// request returns what the machine asks for, the hosts that other machines have named,
-// how its MachineSet and MachineDeployment are spread, and what Clusters were promised.
+// request returns the machine's requirements, the hosts that other machines selected, the spread
+// of its MachineSet and MachineDeployment over failure domains, and the reservations. The
+// lock is held.
 func (p *recentSelections) request(s *scope, in inventorySnapshot, now time.Time) allocation.SelectionRequest {
-	request := s.asks()
+	request := s.requirements()
 	request.Named = map[string]bool{}
 	request.DomainUse, request.DeploymentUse = map[string]int{}, map[string]int{}
-	request.Promises = p.promises(s, in, now)
+	// The machine itself counts as one without a host.
+	request.Promises = allocation.Outstanding(allocation.Snapshot{Machines: in.machines, Reservations: in.reservations, Now: now},
+		func(machine *infrav1.IngotMachine) (string, bool) {
+			id, ok := p.selectionOf(machine)
+			return id.Host, ok && machine.UID != s.machine.UID
+		})
 	if s.around != nil {
 		request.Around = *s.around
 	}
@@ -169,7 +167,7 @@ func (p *recentSelections) request(s *scope, in inventorySnapshot, now time.Time
 	}
 	for i := range in.machines {
 		other := &in.machines[i]
-		id, ok := p.placeOf(other)
+		id, ok := p.selectionOf(other)
 		if !ok || other.UID == s.machine.UID {
 			continue
 		}
@@ -188,8 +186,8 @@ func (p *recentSelections) request(s *scope, in inventorySnapshot, now time.Time
 	return request
 }
 
-// asks is what the machine asks of a host, whatever else there is.
-func (s *scope) asks() allocation.SelectionRequest {
+// requirements returns the machine's own requirements on a host.
+func (s *scope) requirements() allocation.SelectionRequest {
 	return allocation.SelectionRequest{
 		Machine:       s.machine,
 		Cluster:       s.ingotCluster,
@@ -201,95 +199,76 @@ func (s *scope) asks() allocation.SelectionRequest {
 	}
 }
 
-// misfit judges a host that was chosen once more, as it is now: between the choice and the
-// claim the manager may have been away, and hours have passed. Empty: it will do.
+// misfit returns why the selected host no longer fits the machine; empty: it fits. The manager
+// may have been down between selection and claim.
 func (r *Reconciler) misfit(ctx context.Context, s *scope, host *infrav1.IngotHost) (string, error) {
-	candidate := allocation.Candidate{Host: host, Hardware: &infrav1.IngotHardware{}}
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), candidate.Hardware)
-	if apierrors.IsNotFound(err) {
-		candidate.Hardware = nil
-	} else if err != nil {
-		return "", fmt.Errorf("live read of the hardware of host %s: %w", host.Name, err)
+	hardware, err := kubeutil.Find[infrav1.IngotHardware](ctx, r.Live, host.Namespace, host.Name)
+	if err != nil {
+		return "", err
 	}
-	why, err := allocation.Misfit(s.asks(), candidate)
+	why, err := allocation.Misfit(s.requirements(), allocation.Candidate{Host: host, Hardware: hardware})
 	if errors.Is(err, allocation.ErrSelectorInvalid) {
 		return err.Error(), nil
 	}
 	return why, err
 }
 
-// promises are those that are outstanding. The machine itself counts as one without a
-// host: whether it may have one is the question.
-func (p *recentSelections) promises(s *scope, in inventorySnapshot, now time.Time) []allocation.Promise {
-	return allocation.Outstanding(allocation.Snapshot{Machines: in.machines, Reservations: in.reservations, Now: now},
-		func(machine *infrav1.IngotMachine) (string, bool) {
-			id, ok := p.placeOf(machine)
-			return id.Host, ok && machine.UID != s.machine.UID
-		})
-}
-
-// placeOf is the host that a machine has named, by its object or by memory.
-func (p *recentSelections) placeOf(machine *infrav1.IngotMachine) (infrav1.ProviderID, bool) {
+// selectionOf returns the host that a machine selected, by its provider ID or by memory. The
+// lock is held.
+func (p *recentSelections) selectionOf(machine *infrav1.IngotMachine) (infrav1.ProviderID, bool) {
 	if id, err := infrav1.ParseProviderID(machine.Spec.ProviderID); err == nil {
 		return id, true
 	}
-	pick, ok := p.recent[machine.UID]
-	return pick.providerID, ok
+	recent, ok := p.recent[machine.UID]
+	return recent.providerID, ok
 }
 
-// shareLabel reports whether both sets have the same value of one of the labels.
 func shareLabel(a, b map[string]string, names ...string) bool {
-	for _, name := range names {
-		if a[name] != "" && a[name] == b[name] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool { return a[name] != "" && a[name] == b[name] })
 }
 
-// promise is what a claim would do to what Clusters were promised.
-type promise int
+// verdict is the effect of a claim on the reservations of Clusters.
+type verdict int
 
 const (
-	// kept: nobody is worse off.
-	kept promise = iota
-	// broken: a Cluster would go without a host that it was promised.
-	broken
-	// unsure: the cache is too old to tell.
+	// respected: all reservations can still be met.
+	respected verdict = iota
+	// violated: a Cluster would lose a reserved host.
+	violated
+	// unsure: the cache is too old.
 	unsure
 )
 
-// keepsPromises says whether the claim that the machine is about to make is one that
-// promises allow. Whoever promises hosts writes down what is asked for before it looks
-// at the intents of machines; the machine has written its intent, and looks now: so that
-// at least one sees the other. There is no lock, and where nothing is promised all it
-// costs is one empty list (decision 0163).
-func (r *Reconciler) keepsPromises(ctx context.Context, s *scope, id infrav1.ProviderID) (promise, error) {
+// checkReservations reports whether reservations allow the claim. A planner writes its request
+// before it reads the intents of machines. The machine wrote its intent before this call. So at
+// least one of the two sees the other, without a lock. Without reservations the only cost is
+// one empty list.
+func (r *Reconciler) checkReservations(ctx context.Context, s *scope, id infrav1.ProviderID) (verdict, error) {
 	reservations := &infrav1.IngotReservationList{}
 	if err := r.Live.List(ctx, reservations, client.InNamespace(s.machine.Namespace)); err != nil {
-		return unsure, fmt.Errorf("live read of the reservations: %w", err)
+		return unsure, fmt.Errorf("list reservations live: %w", err)
 	}
 	if len(reservations.Items) == 0 {
-		return kept, nil
+		return respected, nil
 	}
 	in, err := r.gather(ctx, s.machine.Namespace)
 	if err != nil {
 		return unsure, err
 	}
 	in.reservations = reservations.Items
-	return r.selections.keeps(s, in, r.Clock.Now(), id)
+	return r.selections.check(s, in, r.Clock.Now(), id)
 }
 
-// keeps judges by what the cache shows of the intents of other machines, once it shows
-// the machine's own: then it shows all that were written before. So of two intents the
-// later one sees the earlier, whichever process wrote it.
-func (p *recentSelections) keeps(s *scope, in inventorySnapshot, now time.Time, id infrav1.ProviderID) (promise, error) {
+// check implements checkReservations by the cached intents of other machines. It is unsure until
+// the cache shows the machine's own intent: then it also shows all earlier ones, so that of
+// two intents the later one sees the earlier, whichever process wrote it.
+func (p *recentSelections) check(s *scope, in inventorySnapshot, now time.Time, id infrav1.ProviderID) (verdict, error) {
 	candidates := allocation.Candidates(in.hosts, in.hardware)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	request := p.request(s, in, now)
 	if len(request.Promises) == 0 {
-		return kept, nil
+		return respected, nil
 	}
 	shown := false
 	for i := range in.machines {
@@ -301,9 +280,9 @@ func (p *recentSelections) keeps(s *scope, in inventorySnapshot, now time.Time, 
 	ok, err := allocation.KeepsPromises(request, candidates, id.Host)
 	switch {
 	case err != nil:
-		return unsure, fmt.Errorf("promises of hosts: %w", err)
+		return unsure, fmt.Errorf("check reservations: %w", err)
 	case !ok:
-		return broken, nil
+		return violated, nil
 	}
-	return kept, nil
+	return respected, nil
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// SetupWithManager registers the reconciler. The indexes of package index are set
-// up already.
+// SetupWithManager registers the reconciler. The indexes of package index must exist.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := mgr.GetLogger().WithValues("controller", "ingotmachine")
 	ofCluster, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.IngotMachineList{}, mgr.GetScheme())
@@ -51,31 +51,31 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options)
-	if pool.Installed(mgr.GetRESTMapper()) { // where it comes later, machines look again by themselves
+	if pool.Installed(mgr.GetRESTMapper()) { // if the IPAM CRDs are installed later, machines retry
 		b = b.Owns(&ipamv1.IPAddressClaim{})
 	}
 	return b.Complete(r)
 }
 
-// machinesOfHost maps a claimed host to its machine, and one that is not to the machine
-// that has chosen it.
+// machinesOfHost maps a claimed host to its machine, and a free host to the machine that
+// selected it.
 func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*infrav1.IngotHost)
 	if !ok {
 		return nil
 	}
 	if host.Spec.Claim != nil {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
+		return kubeutil.Request(host.Namespace, host.Spec.Claim.MachineRef.Name)
 	}
 	return index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, client.InNamespace(host.Namespace),
 		client.MatchingFields{index.MachineByHost: host.Namespace + "/" + host.Name})
 }
 
-// machinesThatWait maps a host that can be claimed to the machines that wait for one with
-// its labels.
+// machinesThatWait maps a claimable host to the waiting machines whose selector matches its
+// labels.
 func (r *Reconciler) machinesThatWait(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*infrav1.IngotHost)
-	if !ok || !claimable(host) {
+	if !ok || !isClaimable(host) {
 		return nil
 	}
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
@@ -83,13 +83,11 @@ func (r *Reconciler) machinesThatWait(ctx context.Context, o client.Object) []re
 	}, client.InNamespace(host.Namespace), client.MatchingFields{index.MachineWithoutHost: host.Namespace})
 }
 
-// machinesWithoutHost maps a reservation to the machines that wait for a host.
 func (r *Reconciler) machinesWithoutHost(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, client.InNamespace(o.GetNamespace()),
 		client.MatchingFields{index.MachineWithoutHost: o.GetNamespace()})
 }
 
-// machinesOfImage maps an image to the machines that wait for it, in whatever namespace.
 func (r *Reconciler) machinesOfImage(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		ref := machine.Spec.ImageRef
@@ -97,11 +95,10 @@ func (r *Reconciler) machinesOfImage(ctx context.Context, o client.Object) []rec
 	})
 }
 
-// machineOfHardware maps the facts of a claimed host to its machine.
 func (r *Reconciler) machineOfHardware(ctx context.Context, o client.Object) []reconcile.Request {
 	host := &infrav1.IngotHost{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), host); err != nil || host.Spec.Claim == nil {
-		return nil // without a host, or a claim, nobody shows them
+		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
+	return kubeutil.Request(host.Namespace, host.Spec.Claim.MachineRef.Name)
 }

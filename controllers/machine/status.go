@@ -20,29 +20,27 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// maxMessage bounds the message of a condition, in characters. What is cut stands in the
-// event. NoMatchingHost alone may be longer (allocation.MaxExplanation): it lasts for days,
-// events do not, and nothing else tells which hosts were refused, and why.
+// maxMessage is the maximum length of a condition message, in characters. The event has the full
+// text. NoMatchingHost may be longer (allocation.MaxExplanation): it can last for days, longer
+// than events, and is the only list of rejected hosts.
 const maxMessage = 200
 
-// set writes one condition; it says whether that is news: messages change with the
-// inventory, and are no reason for an event.
+// set writes one condition and reports whether status or reason changed.
 func (s *scope) set(kind string, status metav1.ConditionStatus, reason, message string) bool {
 	if reason != infrav1.ReasonNoMatchingHost {
 		message = inventory.Truncate(message, maxMessage)
 	}
 	was := conditions.Get(s.machine, kind)
-	news := was == nil || was.Status != status || was.Reason != reason
+	changed := was == nil || was.Status != status || was.Reason != reason
 	conditions.Set(s.machine, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.machine.Generation,
 	})
-	if news {
-		s.hostLog().Info("The machine's condition "+kind+" is "+string(status), "reason", reason, "message", message)
+	if changed {
+		s.hostLog().Info("Condition changed", "condition", kind, "status", status, "reason", reason, "message", message)
 	}
-	return news
+	return changed
 }
 
-// hostLog adds the machine's host, if it has one, to the lines of the log.
 func (s *scope) hostLog() logr.Logger {
 	if s.host == nil || s.host.Spec.Claim == nil {
 		return s.log
@@ -51,10 +49,10 @@ func (s *scope) hostLog() logr.Logger {
 	return s.log.WithValues("host", client.ObjectKeyFromObject(s.host).String(), "instanceID", claim.InstanceID, "attempt", claim.Attempt)
 }
 
-// notClaimed says why the machine has no host. What it showed of an earlier one
-// goes, unless it was provisioned there.
+// notClaimed shows why the machine has no host, and reports whether status or reason changed. It
+// clears the status of an earlier host, unless the machine was provisioned there.
 func (s *scope) notClaimed(reason, message string) bool {
-	if !s.settled() {
+	if !s.wasProvisioned() {
 		s.machine.Status.HostRef, s.machine.Status.FailureDomain, s.machine.Status.Addresses = nil, "", nil
 		conditions.Delete(s.machine, infrav1.MachineInstalledCondition)
 		conditions.Delete(s.machine, infrav1.MachineBootedCondition)
@@ -63,15 +61,15 @@ func (s *scope) notClaimed(reason, message string) bool {
 	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
 }
 
-// refuse says why the machine has no host, and tells people of it once.
+// refuse shows why the machine has no host and records one warning event.
 func (r *Reconciler) refuse(s *scope, reason, message string) {
 	if s.notClaimed(reason, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}
 }
 
-// claimed shows the claim: host and failure domain (M18). lost says which addresses of the
-// system its pools may give to others; empty: none. The claim holds all the same.
+// claimed shows host and failure domain of the claim (M18). lost lists addresses of the system
+// that pools may assign to others; empty: none.
 func (s *scope) claimed(lost string) {
 	reason := infrav1.ReasonHostClaimed
 	if lost != "" {
@@ -82,8 +80,8 @@ func (s *scope) claimed(lost string) {
 	s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain
 }
 
-// fail says that the machine cannot be recovered (M28, M29): for readers of contract
-// v1beta1 here, for those of v1beta2 by the condition's reason.
+// fail marks the machine as failed for readers of contract v1beta1 (M28, M29). Readers of
+// v1beta2 see the reason of the condition.
 func (s *scope) fail(message string) {
 	if s.machine.Status.Deprecated == nil {
 		s.machine.Status.Deprecated = &infrav1.IngotMachineDeprecatedStatus{}
@@ -95,33 +93,31 @@ func (s *scope) fail(message string) {
 	s.machine.Status.Deprecated.V1Beta1.FailureMessage = ptr.To(message)
 }
 
-// failed says whether the machine has failed for good (M46).
+// failed reports whether the machine has failed permanently (M46).
 func failed(machine *infrav1.IngotMachine) bool {
 	deprecated := machine.Status.Deprecated
 	return deprecated != nil && deprecated.V1Beta1 != nil &&
 		(deprecated.V1Beta1.FailureReason != nil || deprecated.V1Beta1.FailureMessage != nil)
 }
 
-// deletingBecause shows what a deletion waits for.
-func (s *scope) deletingBecause(reason, message string) bool {
+func (s *scope) setDeleting(reason, message string) bool {
 	return s.set(infrav1.ReadyCondition, metav1.ConditionFalse, reason, message)
 }
 
-// deletion holds the reasons of Ready that say what a deletion waits for.
-var deletion = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonWaitingForMachineHooks, infrav1.ReasonWaitingForFence}
+// deletionReasons are the reasons of Ready during a deletion.
+var deletionReasons = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonWaitingForMachineHooks, infrav1.ReasonWaitingForFence}
 
-// summarize sets Ready (M26, M27), and returns how soon it may change by time alone; 0: it
-// does not.
+// summarize sets Ready (M26, M27) and returns when it may change by time alone; 0: never.
 func (s *scope) summarize(now time.Time, delays timing.Timing) time.Duration {
 	machine := s.machine
 	if machine.DeletionTimestamp.IsZero() {
-		ready, again := readiness(machine, nodeOf(s.owner), now, delays)
+		ready, after := readiness(machine, nodeOf(s.owner), now, delays)
 		conditions.Set(machine, ready)
-		return again
+		return after
 	}
-	if !slices.Contains(deletion, conditions.GetReason(machine, infrav1.ReadyCondition)) {
+	if !slices.Contains(deletionReasons, conditions.GetReason(machine, infrav1.ReadyCondition)) {
 		conditions.Set(machine, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,
-			Reason: infrav1.ReasonDeleting, Message: "The host is being released"})
+			Reason: infrav1.ReasonDeleting, Message: "The host is being released."})
 	}
 	return 0
 }

@@ -39,30 +39,30 @@ func TestMachine(t *testing.T) {
 	scheme := testscheme.Scheme(t, ipamv1.AddToScheme)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
-		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "server off": testServerOff, "silent BMC": testSilentBMC, "placement": testPlacement, "conflicts": testConflicts,
-		"install failed": testInstallFailed, "lost": testLost, "host back": testHostBack, "deletion": testDeletion, "force": testForce, "pause": testPause,
-		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
+		"prerequisites": testPrerequisites, "life": testLifecycle, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "server off": testServerOff, "silent BMC": testUnreachableBMCWithHealthyNode, "placement": testPlacement, "conflicts": testConflicts,
+		"install failed": testInstallFailed, "lost": testProvisionedMachineLosesItsHost, "host back": testRestoredHostIsTheMachinesAgain, "deletion": testDeletion, "force": testForceRelease, "pause": testPause,
+		"watches": testWatches, "failed for good": testPermanentLoss, "old contract": testV1Beta1Conditions,
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
-		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
-		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage, "refused image": testRefusedImage,
-		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network of others": testNetworkOfOthers, "network data with Ignition": testNetworkDataWithIgnition, "Ignition that nobody reads": testIgnitionUnreadable, "data that is no text": testBootstrapUnreadable, "a mirror with Ignition": testMirrorWithIgnition, "the format is read once": testFormatIsReadOnce,
+		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleCacheCausesNoPermanentLoss,
+		"promises": testReservations, "promise after the choice": testReservationAfterTheSelection, "catalogued image": testImageReference, "refused image": testImageThatAHostRejected,
+		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network change": testNetworkChangeTriggersWaitingMachines, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network of others": testNetworkOfOtherNamespace, "network data with Ignition": testNetworkDataWithIgnition, "invalid Ignition": testInvalidIgnition, "data that is no text": testBootstrapDataMustBeText, "a mirror with Ignition": testMirrorWithIgnition, "the format is read once": testFormatIsReadOnce,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
-		"the log of a life": testLog, "a busy inventory": testBusyInventory, "a host freed": testFreedHost, "changed live": testChangedLive, "live system": testLiveSystem, "late claim": testLateClaim,
+		"the log of a life": testLog, "a busy inventory": testBusyInventory, "a host freed": testFreedHost, "changed live": testCleaningOfARunningMachine, "live system": testLiveSystem, "late claim": testLateClaim,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
 }
 
-// site is a namespace of its own with a cluster and a reconciler that a test steps.
+// site is a test namespace with a Cluster and a reconciler.
 type site struct {
 	*Reconciler
-	t      *testing.T
-	ctx    context.Context
-	ns     string
-	api    *envtest.Indexed
-	clock  *testclock.FakeClock
-	events *events.FakeRecorder
-	told   []string
+	t        *testing.T
+	ctx      context.Context
+	ns       string
+	api      *envtest.Indexed
+	clock    *testclock.FakeClock
+	events   *events.FakeRecorder
+	recorded []string
 }
 
 var numbers = struct {
@@ -77,7 +77,7 @@ func number() int {
 	return numbers.n
 }
 
-// newSite makes the Cluster "c", whose infrastructure is provisioned.
+// newSite creates Cluster "c" with provisioned infrastructure.
 func newSite(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *site {
 	t.Helper()
 	api := envtest.NewIndexed(t, cfg, scheme)
@@ -112,7 +112,7 @@ func (s *site) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.ns, Name: name}
 }
 
-// infrastructure says whether the cluster's infrastructure is provisioned.
+// infrastructure sets whether the cluster's infrastructure is provisioned.
 func (s *site) infrastructure(provisioned bool) {
 	s.t.Helper()
 	cluster := &clusterv1.Cluster{}
@@ -122,7 +122,7 @@ func (s *site) infrastructure(provisioned bool) {
 	s.must(s.api.Status().Patch(s.ctx, cluster, client.MergeFrom(base)))
 }
 
-// machine makes a Machine with its IngotMachine; changes come before they are created.
+// machine creates a Machine with its IngotMachine after applying changes.
 func (s *site) machine(name string, changes ...func(*clusterv1.Machine, *infrav1.IngotMachine)) {
 	s.t.Helper()
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
@@ -141,7 +141,7 @@ func (s *site) machine(name string, changes ...func(*clusterv1.Machine, *infrav1
 	s.create(machine)
 }
 
-// nobody's: an IngotMachine that Cluster API has not adopted yet.
+// unowned removes the owner: Cluster API has not adopted the IngotMachine yet.
 func unowned(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
 	m.OwnerReferences = []metav1.OwnerReference{}
 }
@@ -150,7 +150,7 @@ func image() infrav1.Image {
 	return infrav1.Image{URL: "http://images.example/x.zst", Checksum: "sha256:" + strings.Repeat("0", 64), Format: infrav1.ImageFormatRaw}
 }
 
-// host makes an inspected host that can be claimed.
+// host creates an inspected host that can be claimed.
 func (s *site) host(name, rack string) {
 	s.t.Helper()
 	n := number()
@@ -171,7 +171,7 @@ func (s *site) host(name, rack string) {
 	s.available(name)
 }
 
-// available is what the host's controller says of a free host.
+// available sets the conditions of a free host.
 func (s *site) available(name string) {
 	s.t.Helper()
 	s.hostStatus(name, func(h *infrav1.IngotHost) {
@@ -203,7 +203,7 @@ func (s *site) getHost(name string) *infrav1.IngotHost {
 	return host
 }
 
-// get reads an IngotMachine; nil when it is gone.
+// get reads an IngotMachine; nil: it is gone.
 func (s *site) get(name string) *infrav1.IngotMachine {
 	s.t.Helper()
 	machine := &infrav1.IngotMachine{}
@@ -215,7 +215,7 @@ func (s *site) get(name string) *infrav1.IngotMachine {
 	return machine
 }
 
-// step reconciles once; settle until nothing is written any more.
+// step reconciles once.
 func (s *site) step(name string) ctrl.Result {
 	s.t.Helper()
 	result, err := s.Reconcile(s.ctx, ctrl.Request{NamespacedName: s.key(name)})
@@ -250,7 +250,7 @@ func (s *site) settle(name string) *infrav1.IngotMachine {
 	return nil
 }
 
-// want checks one condition and that its message says what is asked for.
+// want checks one condition and its message.
 func (s *site) want(name, kind string, status metav1.ConditionStatus, reason, says string) {
 	s.t.Helper()
 	c := conditions.Get(s.get(name), kind)
@@ -259,19 +259,19 @@ func (s *site) want(name, kind string, status metav1.ConditionStatus, reason, sa
 	}
 }
 
-// toldTimes counts the events with the reason.
-func (s *site) toldTimes(reason string) int {
+// eventCount counts the events with the reason.
+func (s *site) eventCount(reason string) int {
 	for {
 		select {
 		case event := <-s.events.Events:
-			s.told = append(s.told, event)
+			s.recorded = append(s.recorded, event)
 			continue
 		default:
 		}
 		break
 	}
 	n := 0
-	for _, event := range s.told {
+	for _, event := range s.recorded {
 		if strings.Contains(event, " "+reason+" ") {
 			n++
 		}
@@ -293,7 +293,7 @@ func (s *site) claimsOn(machine string) []string {
 	return names
 }
 
-// provision takes a machine to the commit point on whatever host it got.
+// provision takes a machine to the commit point.
 func (s *site) provision(name string) string {
 	s.t.Helper()
 	s.settle(name)

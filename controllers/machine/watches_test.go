@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/test/eventually"
 )
 
-// What a machine waits for wakes it: cluster, bootstrap data, host, install, fence.
+// Changes of cluster, bootstrap data, host, install and fence trigger a reconcile.
 func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.infrastructure(false)
@@ -65,7 +65,7 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	eventually.Wait{Limit: beforeRetry}.Until(t, "the machine's end with its claim", eventually.Holds(func() bool { return s.get("m") == nil }))
 }
 
-// beforeRetry is as long as a busy machine may need, and less than a retry takes.
+// beforeRetry is the time limit of a slow machine, and shorter than a retry.
 var beforeRetry = timing.Default().Placement * 9 / 10
 
 // eventually waits for a condition.

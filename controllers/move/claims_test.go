@@ -29,10 +29,10 @@ func claimant(name string, annotations ...string) (*infrav1.IngotHost, *ipamv1.I
 	return host, claim
 }
 
-// marks are the annotations and labels of a claim.
+// marks are the annotations and labels of an IPAddressClaim.
 type marks struct{ Annotations, Labels map[string]string }
 
-func (y *yard) marksOf(name string) marks {
+func (y *fixture) marksOf(name string) marks {
 	y.t.Helper()
 	claim := &ipamv1.IPAddressClaim{}
 	if err := y.Client.Get(y.t.Context(), client.ObjectKey{Namespace: "metal", Name: name}, claim); err != nil {
@@ -41,8 +41,8 @@ func (y *yard) marksOf(name string) marks {
 	return marks{claim.Annotations, claim.Labels}
 }
 
-// Claims stand still and go on with their hosts, and what others have written on them stays.
-func TestClaimsStandWithTheirHosts(t *testing.T) {
+// IPAddressClaims are paused and unpaused with their hosts, and other annotations stay.
+func TestClaimsArePausedWithTheirHosts(t *testing.T) {
 	type text = map[string]string
 	still := marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: "a"}, text{clusterv1.ClusterNameLabel: "a"}}
 	none := marks{}
@@ -52,23 +52,23 @@ func TestClaimsStandWithTheirHosts(t *testing.T) {
 		claim    marks
 		want     marks
 	}{
-		"a move begins":                        {[]clusterv1.Cluster{clusterOf("b", ptr.To(true)), clusterOf("a", ptr.To(true))}, []string{blocked}, none, still},
-		"standing still":                       {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{paused}, still, still},
-		"made while it began":                  {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{paused}, none, still},
-		"at work":                              {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{blocked}, none, none},
-		"arrived, its cluster is unpaused":     {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused}, still, none},
-		"arrived, and not moved again":         {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused, blocked}, still, none},
-		"arrived before its cluster":           {nil, []string{paused}, still, still},
-		"its host goes on by a person's word":  {nil, nil, still, none},
-		"without a cluster":                    {nil, []string{paused}, none, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, nil}},
-		"without a cluster, over":              {nil, nil, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, nil}, none},
-		"paused by a person":                   {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{blocked}, marks{text{clusterv1.PausedAnnotation: "mine"}, nil}, marks{text{clusterv1.PausedAnnotation: "mine", paused: "a"}, still.Labels}},
-		"paused by a person, over":             {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused}, marks{text{clusterv1.PausedAnnotation: "mine", paused: "a"}, still.Labels}, marks{text{clusterv1.PausedAnnotation: "mine"}, nil}},
-		"of a Cluster by a person":             {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{blocked}, marks{nil, text{clusterv1.ClusterNameLabel: "z"}}, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, text{clusterv1.ClusterNameLabel: "z"}}},
-		"of a Cluster by a person, over":       {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused}, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, text{clusterv1.ClusterNameLabel: "z"}}, marks{nil, text{clusterv1.ClusterNameLabel: "z"}}},
-		"its host is leaving":                  {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{leaving}, still, still},
-		"the cluster is unpaused, no machine":  {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused, "claimed"}, still, still},
-		"all clusters are gone, it is pausing": {nil, []string{paused, blocked}, still, still},
+		"a move begins":                           {[]clusterv1.Cluster{clusterOf("b", ptr.To(true)), clusterOf("a", ptr.To(true))}, []string{blocked}, none, still},
+		"standing still":                          {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{paused}, still, still},
+		"made while it began":                     {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{paused}, none, still},
+		"at work":                                 {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{blocked}, none, none},
+		"arrived, its cluster is unpaused":        {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused}, still, none},
+		"arrived, and not moved again":            {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused, blocked}, still, none},
+		"arrived before its cluster":              {nil, []string{paused}, still, still},
+		"an operator ended the pause of its host": {nil, nil, still, none},
+		"without a cluster":                       {nil, []string{paused}, none, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, nil}},
+		"without a cluster, over":                 {nil, nil, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, nil}, none},
+		"paused by a person":                      {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{blocked}, marks{text{clusterv1.PausedAnnotation: "mine"}, nil}, marks{text{clusterv1.PausedAnnotation: "mine", paused: "a"}, still.Labels}},
+		"paused by a person, over":                {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused}, marks{text{clusterv1.PausedAnnotation: "mine", paused: "a"}, still.Labels}, marks{text{clusterv1.PausedAnnotation: "mine"}, nil}},
+		"of a Cluster by a person":                {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{blocked}, marks{nil, text{clusterv1.ClusterNameLabel: "z"}}, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, text{clusterv1.ClusterNameLabel: "z"}}},
+		"of a Cluster by a person, over":          {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused}, marks{text{clusterv1.PausedAnnotation: infrav1.ReasonMovePaused, paused: ""}, text{clusterv1.ClusterNameLabel: "z"}}, marks{nil, text{clusterv1.ClusterNameLabel: "z"}}},
+		"its host is leaving":                     {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, []string{leaving}, still, still},
+		"the cluster is unpaused, no machine":     {[]clusterv1.Cluster{clusterOf("a", nil)}, []string{paused, "claimed"}, still, still},
+		"all clusters are gone, it is pausing":    {nil, []string{paused, blocked}, still, still},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, claim := claimant("h1", tc.host...)
@@ -82,7 +82,7 @@ func TestClaimsStandWithTheirHosts(t *testing.T) {
 			for i := range tc.clusters {
 				objects = append(objects, &tc.clusters[i])
 			}
-			y := newYard(t, objects...)
+			y := newFixture(t, objects...)
 			for range 2 {
 				y.step()
 				if diff := cmp.Diff(tc.want, y.marksOf("h1")); diff != "" {
@@ -96,8 +96,7 @@ func TestClaimsStandWithTheirHosts(t *testing.T) {
 	}
 }
 
-// No host stands still, and none goes on, before its claim has.
-func TestClaimsComeFirst(t *testing.T) {
+func TestClaimsArePausedBeforeTheirHosts(t *testing.T) {
 	resource := ipamv1.GroupVersion.WithResource("ipaddressclaims").GroupResource()
 	for name, tc := range map[string]struct {
 		cluster clusterv1.Cluster
@@ -116,7 +115,7 @@ func TestClaimsComeFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			host, claim := claimant("h1", tc.host...)
 			claim.Annotations = tc.claim
-			y := newYard(t, &tc.cluster, host, claim)
+			y := newFixture(t, &tc.cluster, host, claim)
 			writes := 0
 			y.fail = func(o client.Object) error {
 				if _, isClaim := o.(*ipamv1.IPAddressClaim); isClaim {

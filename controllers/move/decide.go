@@ -14,23 +14,21 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// State is what the Clusters of a namespace say.
+// State is the state of the Clusters of a namespace.
 type State string
 
-// The states.
 const (
-	// Empty: there is no Cluster. Nobody is being moved away that could be told from
-	// hosts that arrive before their Clusters: pauses stay as they are. Only the pause that
-	// Ingot set here, for Clusters that are gone, ends when a user deletes the host
-	// (clusterctl marks what it deletes).
+	// Empty means that there is no Cluster. Pauses stay as they are, since hosts may arrive before
+	// their Clusters. Only a pause that Ingot set here, for Clusters that are gone, ends when a
+	// user deletes the host (clusterctl annotates the objects that it deletes).
 	Empty State = "Empty"
-	// Active: a Cluster is not paused.
+	// Active means that a Cluster is not paused.
 	Active State = "Active"
-	// Standstill: every Cluster is paused, as by clusterctl move.
-	Standstill State = "Standstill"
+	// AllPaused means that every Cluster is paused, as by clusterctl move.
+	AllPaused State = "AllPaused"
 )
 
-// StateOf sums up the Clusters of one namespace.
+// StateOf returns the state of the Clusters of one namespace.
 func StateOf(clusters []clusterv1.Cluster) State {
 	for i := range clusters {
 		if !ptr.Deref(clusters[i].Spec.Paused, false) {
@@ -40,55 +38,49 @@ func StateOf(clusters []clusterv1.Cluster) State {
 	if len(clusters) == 0 {
 		return Empty
 	}
-	return Standstill
+	return AllPaused
 }
 
-// Change is what is to be written to a host; the zero value: nothing.
+// Change is a change of a host's annotations; the zero value: none.
 type Change struct {
-	// Pause sets the pause of a move, Lift takes it away.
+	// Pause adds the pause of a move, Lift removes it.
 	Pause, Lift bool
-	// Block sets block-move, Unblock takes it away.
+	// Block adds block-move, Unblock removes it.
 	Block, Unblock bool
 }
 
-// IsZero says whether there is nothing to write.
-func (c Change) IsZero() bool { return c == Change{} }
-
-// Decide says what a host needs in a namespace of that state. ready says that a pause
-// may be lifted: the claim, if the host has one that needs it, names a machine that is
-// here (see needsMachine), and a host that has arrived has rested.
+// Decide returns the change that a host needs in a namespace of that state. ready means that the
+// pause may end: the claim's machine exists if it is needed (needsMachine), and the rest after
+// an arrival is over.
 //
-// While a host is paused for a move it gets no block-move: there is nothing to wait
-// for. So block-move and the pause are exclusive but for the moment between the
-// pause and the standstill, which the host's controller ends, and the two never
-// write against each other.
+// A host that is paused for a move gets no block-move. So the two annotations exclude each other,
+// except from the pause until the host controller removes block-move, and the two controllers
+// do not undo each other's writes.
 func Decide(host *infrav1.IngotHost, state State, ready bool) Change {
 	_, paused := host.Annotations[infrav1.MovePausedAnnotation]
 	_, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]
 	var change Change
 	switch {
-	case isLeaving(host): // clusterctl has replaced all annotations: the host is another cluster's
-	case state == Standstill:
+	case isLeaving(host): // the host belongs to another management cluster
+	case state == AllPaused:
 		change.Pause = !paused
 	case state == Active:
 		change.Lift = paused && ready
 		change.Block = !blocked && (!paused || change.Lift)
 	case state == Empty:
-		change.Lift = ready && setHere(host) && !host.DeletionTimestamp.IsZero()
+		change.Lift = ready && isPausedHere(host) && !host.DeletionTimestamp.IsZero()
 		change.Unblock = blocked
 	}
 	return change
 }
 
-// isLeaving says whether clusterctl is taking the host away from this cluster.
 func isLeaving(host *infrav1.IngotHost) bool {
 	_, leaving := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
 	return leaving
 }
 
-// needsMachine says whether the host's claim has to resolve before the host may be
-// acted on. A claim that is being released does not: its machine leaves as soon as
-// the host is fenced.
+// needsMachine reports whether the pause may end only with the claim's machine. A claim that is being
+// released does not need it: the machine is deleted as soon as the host is fenced.
 func needsMachine(host *infrav1.IngotHost) bool {
 	return host.Spec.Claim != nil && host.Spec.Claim.State != infrav1.ClaimReleasing
 }

@@ -34,9 +34,9 @@ func TestStateOf(t *testing.T) {
 		"none":                      {nil, Empty},
 		"one that says nothing":     {[]clusterv1.Cluster{clusterOf("a", nil)}, Active},
 		"one that is not paused":    {[]clusterv1.Cluster{clusterOf("a", ptr.To(false))}, Active},
-		"one that is paused":        {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, Standstill},
+		"one that is paused":        {[]clusterv1.Cluster{clusterOf("a", ptr.To(true))}, AllPaused},
 		"one of two that is paused": {[]clusterv1.Cluster{clusterOf("a", ptr.To(true)), clusterOf("b", nil)}, Active},
-		"all that are paused":       {[]clusterv1.Cluster{clusterOf("a", ptr.To(true)), clusterOf("b", ptr.To(true))}, Standstill},
+		"all that are paused":       {[]clusterv1.Cluster{clusterOf("a", ptr.To(true)), clusterOf("b", ptr.To(true))}, AllPaused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := StateOf(tc.clusters); got != tc.want {
@@ -57,16 +57,14 @@ func hostWith(annotations ...string) *infrav1.IngotHost {
 	return host
 }
 
-// deleted has a person delete the host, which Ingot paused at that time: of the zero time
-// the pause was set before the host was created here.
+// deleted deletes a host that Ingot paused at that time; zero: the pause is older than the object.
 func deleted(host *infrav1.IngotHost, paused time.Time) *infrav1.IngotHost {
 	host.CreationTimestamp, host.DeletionTimestamp = metav1.Unix(100, 0), ptr.To(metav1.Unix(200, 0))
 	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MovePausedAnnotation, paused.UTC().Format(time.RFC3339))
 	return host
 }
 
-// Every combination of what a host carries, what the Clusters say and whether the
-// claim resolves (I10).
+// All combinations of annotations, Cluster states and machines (I10).
 func TestDecide(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -77,16 +75,16 @@ func TestDecide(t *testing.T) {
 	}{
 		{"new, clusters at work", hostWith(), Active, true, Change{Block: true}},
 		{"new with a claim that does not resolve", hostWith(), Active, false, Change{Block: true}},
-		{"new, all clusters paused", hostWith(), Standstill, true, Change{Pause: true}},
+		{"new, all clusters paused", hostWith(), AllPaused, true, Change{Pause: true}},
 		{"new, no cluster", hostWith(), Empty, true, Change{}},
 		{"at rest", hostWith(blocked), Active, true, Change{}},
-		{"a move begins", hostWith(blocked), Standstill, true, Change{Pause: true}},
-		{"a move begins, claim dangles", hostWith(blocked), Standstill, false, Change{Pause: true}},
+		{"a move begins", hostWith(blocked), AllPaused, true, Change{Pause: true}},
+		{"a move begins, claim dangles", hostWith(blocked), AllPaused, false, Change{Pause: true}},
 		{"the last cluster is deleted", hostWith(blocked), Empty, true, Change{Unblock: true}},
-		{"pausing", hostWith(paused, blocked), Standstill, true, Change{}},
-		{"standing still", hostWith(paused), Standstill, true, Change{}},
+		{"pausing", hostWith(paused, blocked), AllPaused, true, Change{}},
+		{"standing still", hostWith(paused), AllPaused, true, Change{}},
 		{"arrived before its cluster", hostWith(paused), Empty, false, Change{}},
-		{"arrived with its cluster, which is paused", hostWith(paused), Standstill, false, Change{}},
+		{"arrived with its cluster, which is paused", hostWith(paused), AllPaused, false, Change{}},
 		{"the cluster is unpaused, the machine is not here", hostWith(paused), Active, false, Change{}},
 		{"the cluster is unpaused, all is here", hostWith(paused), Active, true, Change{Lift: true, Block: true}},
 		{"aborted before it stood still", hostWith(paused, blocked), Active, true, Change{Lift: true}},
@@ -95,7 +93,7 @@ func TestDecide(t *testing.T) {
 		{"deleted after the last cluster has gone", deleted(hostWith(paused), time.Unix(150, 0)), Empty, true, Change{Lift: true}},
 		{"deleted while it is pausing, the last cluster has gone", deleted(hostWith(paused, blocked), time.Unix(150, 0)), Empty, true, Change{Lift: true, Unblock: true}},
 		{"deleted after the last cluster has gone, and rests", deleted(hostWith(paused), time.Unix(150, 0)), Empty, false, Change{}},
-		{"deleted while all clusters are paused", deleted(hostWith(paused), time.Unix(150, 0)), Standstill, true, Change{}},
+		{"deleted while all clusters are paused", deleted(hostWith(paused), time.Unix(150, 0)), AllPaused, true, Change{}},
 		{"removed from the source after the last cluster has gone", deleted(hostWith(leaving, paused), time.Unix(150, 0)), Empty, true, Change{}},
 		{"deleted before its cluster has arrived", deleted(hostWith(paused), time.Unix(50, 0)), Empty, true, Change{}},
 		{"deleted while paused by hand", func() *infrav1.IngotHost {
@@ -103,7 +101,7 @@ func TestDecide(t *testing.T) {
 			host.Annotations[infrav1.MovePausedAnnotation] = ""
 			return host
 		}(), Empty, true, Change{}},
-		{"being removed from the source", hostWith(leaving), Standstill, true, Change{}},
+		{"being removed from the source", hostWith(leaving), AllPaused, true, Change{}},
 		{"being removed from the source, clusters gone", hostWith(leaving), Empty, true, Change{}},
 		{"being removed, another cluster at work", hostWith(leaving), Active, true, Change{}},
 	} {
@@ -113,12 +111,12 @@ func TestDecide(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Decide (-want +got):\n%s", diff)
 			}
-			if got.IsZero() {
+			if got == (Change{}) {
 				return
 			}
 			// What was written is not written again.
 			tc.host.Annotations = got.Apply(tc.host.Annotations, time.Unix(0, 0))
-			if again := Decide(tc.host, tc.state, tc.resolved); !again.IsZero() {
+			if again := Decide(tc.host, tc.state, tc.resolved); again != (Change{}) {
 				t.Errorf("after the write: %+v", again)
 			}
 			if _, has := tc.host.Annotations[paused]; tc.state == Active && has && !cmp.Equal(before.Annotations, tc.host.Annotations) && tc.resolved {

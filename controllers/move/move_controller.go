@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ipam/pool"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
@@ -24,26 +25,26 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddressclaims,verbs=list;watch;patch
 
-// retry is how soon a host is looked at again that somebody else wrote meanwhile.
+// retry is the delay after a conflict.
 const retry = time.Second
 
-// Reconciler keeps the annotations of a namespace's hosts, and of their IPAddressClaims. All fields but the last
-// two are needed.
+// Reconciler maintains the annotations of a namespace's hosts and of their IPAddressClaims. Client,
+// Live and Clock are required.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live  client.Reader
 	Clock clock.PassiveClock
-	// Rest is how long a host that has arrived by a move, and at which work is due,
-	// stands still at least; 0: not at all. See DefaultRest.
+	// Rest is how long a host that arrived by a move with pending work stays paused; 0: no
+	// longer than other hosts. See DefaultRest.
 	Rest time.Duration
-	// WatchFilterValue selects the hosts by label.
+	// WatchFilterValue selects hosts by label; empty: all.
 	WatchFilterValue string
 
-	resting restings
+	arrivals restStarts
 }
 
-// Reconcile looks at all hosts of the namespace that the request names.
+// Reconcile checks all hosts of the namespace req.Name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	p := &pass{Reconciler: r, namespace: req.Name, written: map[Change]int{}}
 	var err error
@@ -54,14 +55,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	hosts := &infrav1.IngotHostList{}
-	// Thousands of hosts are looked at and few are changed: those are copied.
+	// Only the few hosts that change are copied.
 	if err := r.Client.List(ctx, hosts, client.InNamespace(p.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("hosts of namespace %s: %w", p.namespace, err)
+		return ctrl.Result{}, fmt.Errorf("list hosts of namespace %s: %w", p.namespace, err)
 	}
-	// A server at work comes before thousands that are at rest anyway.
-	for _, atWork := range []bool{true, false} {
+	// Hosts with work in progress come before thousands that are idle.
+	for _, busy := range []bool{true, false} {
 		for i := range hosts.Items {
-			if host := &hosts.Items[i]; (host.Spec.Order != nil) == atWork {
+			if host := &hosts.Items[i]; (host.Spec.Order != nil) == busy {
 				if err := p.visit(ctx, host); err != nil {
 					return ctrl.Result{}, err
 				}
@@ -69,36 +70,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	for change, n := range p.written {
-		ctrl.LoggerFrom(ctx).Info("Hosts of the namespace stand still or go on", "namespace", p.namespace, "clusters", p.state, "hosts", n, "change", change)
+		ctrl.LoggerFrom(ctx).Info("Changed the move annotations of hosts", "namespace", p.namespace, "clusters", p.state, "hosts", n, "change", change)
 	}
 	if p.again {
 		return ctrl.Result{RequeueAfter: retry}, nil
 	}
 	if p.rest == 0 {
-		r.resting.end(p.namespace)
+		r.arrivals.end(p.namespace)
 	}
 	return ctrl.Result{RequeueAfter: p.rest}, nil
 }
 
-// pass is one look at all hosts of a namespace.
+// pass is one check of all hosts of a namespace.
 type pass struct {
 	*Reconciler
 	namespace string
 	state     State
-	// cluster is one of those that stand still, or empty.
+	// cluster is a paused Cluster if all are paused; else empty.
 	cluster string
-	// claims of the hosts for addresses of pools, which stand still with them.
+	// claims are the hosts' IPAddressClaims.
 	claims pool.HostClaims
-	// confirmed: a live read has shown the state as well.
+	// confirmed: a live read confirmed the state.
 	confirmed bool
 	written   map[Change]int
-	// again: somebody wrote meanwhile, or the cache lags.
+	// again: a conflict, or the cache lags.
 	again bool
-	// rest is when the next host will have rested; 0: none does.
+	// rest is the time until the next rest ends; 0: no host rests.
 	rest time.Duration
 }
 
-// visit changes one host if it needs that.
+// visit changes one host if necessary.
 func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
 	change, rest, err := p.decide(ctx, host, p.state)
 	if rest > 0 && (p.rest == 0 || rest < p.rest) {
@@ -108,7 +109,7 @@ func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
 		return err
 	}
 	if change.Lift && !p.confirmed {
-		// A move may have begun again a moment ago: only a live read may lift.
+		// A new move may just have started: only a live read may end the pause.
 		live, _, err := stateOf(ctx, p.Live, p.namespace)
 		if err != nil {
 			return err
@@ -119,44 +120,35 @@ func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
 		}
 		p.confirmed = true
 	}
-	settled, err := p.settle(ctx, host, change)
+	done, err := p.pauseClaims(ctx, host, change)
 	if err != nil {
 		return err
 	}
-	if !settled {
-		p.again = true
-		return nil
+	if done && change != (Change{}) {
+		if done, err = p.write(ctx, host, change); done {
+			p.written[change]++
+		}
 	}
-	if change.IsZero() {
-		return nil
-	}
-	written, err := p.write(ctx, host, change)
-	if written {
-		p.written[change]++
-	} else {
-		p.again = true
-	}
+	p.again = p.again || !done
 	return err
 }
 
-// stateOf reads the Clusters of a namespace; where all stand still it names one, always
-// the same.
+// stateOf reads the Clusters of a namespace. If all are paused it also returns the first by name.
 func stateOf(ctx context.Context, reader client.Reader, namespace string) (state State, cluster string, _ error) {
 	clusters := &clusterv1.ClusterList{}
 	if err := reader.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
-		return "", "", fmt.Errorf("clusters of namespace %s: %w", namespace, err)
+		return "", "", fmt.Errorf("list Clusters of namespace %s: %w", namespace, err)
 	}
 	state = StateOf(clusters.Items)
 	for i := range clusters.Items {
-		if name := clusters.Items[i].Name; state == Standstill && (cluster == "" || name < cluster) {
+		if name := clusters.Items[i].Name; state == AllPaused && (cluster == "" || name < cluster) {
 			cluster = name
 		}
 	}
 	return state, cluster, nil
 }
 
-// decide gathers what Decide asks for. rest is for how long the answer depends on
-// the time; 0: it does not.
+// decide gathers the input of Decide. rest is the time until the result may change; 0: never.
 func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, state State) (change Change, rest time.Duration, err error) {
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {
 		return Change{}, 0, nil
@@ -164,35 +156,30 @@ func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, state 
 	ready := true
 	if Decide(host, state, true).Lift {
 		if needsMachine(host) {
-			ready, err = r.resolves(ctx, host)
+			ready, err = r.hasMachine(ctx, host)
 		}
 		if err != nil || !ready {
 			return Change{}, 0, err
 		}
-		rest = r.rests(host)
+		rest = r.remainingRest(host)
 		ready = rest == 0
 	}
 	return Decide(host, state, ready), rest, nil
 }
 
-// resolves says whether the machine that the claim names is here and names this host
-// and instance in turn. What a cache shows of that stays so.
-func (r *Reconciler) resolves(ctx context.Context, host *infrav1.IngotHost) (bool, error) {
+// hasMachine reports whether the claim's machine exists and names this host and instance. The cache
+// is sufficient: a positive result stays true.
+func (r *Reconciler) hasMachine(ctx context.Context, host *infrav1.IngotHost) (bool, error) {
 	claim := host.Spec.Claim
-	machine := &infrav1.IngotMachine{}
-	key := client.ObjectKey{Namespace: host.Namespace, Name: claim.MachineRef.Name}
-	if err := r.Client.Get(ctx, key, machine); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("machine %s of the claim: %w", key, err)
+	machine, err := kubeutil.Find[infrav1.IngotMachine](ctx, r.Client, host.Namespace, claim.MachineRef.Name)
+	if err != nil || machine == nil {
+		return false, err
 	}
 	id := infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}
 	return machine.Spec.ProviderID == id.String(), nil
 }
 
-// write changes a host's annotations on the version that was decided on; false when
-// there is a newer one.
+// write changes a host's annotations by optimistic lock. It returns false after a conflict.
 func (r *Reconciler) write(ctx context.Context, host *infrav1.IngotHost, change Change) (bool, error) {
 	next := host.DeepCopy()
 	next.Annotations = change.Apply(host.Annotations, r.Clock.Now())
@@ -203,7 +190,7 @@ func (r *Reconciler) write(ctx context.Context, host *infrav1.IngotHost, change 
 	case apierrors.IsNotFound(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("annotations of host %s: %w", client.ObjectKeyFromObject(host), err)
+		return false, fmt.Errorf("write annotations of host %s: %w", client.ObjectKeyFromObject(host), err)
 	}
 	return true, nil
 }

@@ -31,18 +31,18 @@ import (
 
 const instance = "11111111-1111-4111-8111-111111111111"
 
-// yard is a fake API server with a reconciler; it counts the patches of hosts.
-type yard struct {
+// fixture is a fake API server with a reconciler. It counts patches of hosts.
+type fixture struct {
 	*Reconciler
 	t       *testing.T
 	patches int
 	fail    func(client.Object) error
 }
 
-func newYard(t *testing.T, objects ...client.Object) *yard {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := testscheme.Scheme(t, ipamv1.AddToScheme)
-	y := &yard{t: t}
+	y := &fixture{t: t}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			y.patches++
@@ -58,7 +58,7 @@ func newYard(t *testing.T, objects ...client.Object) *yard {
 	return y
 }
 
-func (y *yard) step() ctrl.Result {
+func (y *fixture) step() ctrl.Result {
 	y.t.Helper()
 	result, err := y.Reconcile(y.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "metal"}})
 	if err != nil {
@@ -67,15 +67,15 @@ func (y *yard) step() ctrl.Result {
 	return result
 }
 
-// took returns the patches since it was last asked.
-func (y *yard) took() int {
+// took returns the number of patches since the last call.
+func (y *fixture) took() int {
 	n := y.patches
 	y.patches = 0
 	return n
 }
 
-// carries lists which of the two annotations the hosts carry, and how many do.
-func (y *yard) carries() map[string]int {
+// carries counts the hosts by annotation.
+func (y *fixture) carries() map[string]int {
 	y.t.Helper()
 	hosts := &infrav1.IngotHostList{}
 	if err := y.Client.List(y.t.Context(), hosts); err != nil {
@@ -92,7 +92,7 @@ func (y *yard) carries() map[string]int {
 	return out
 }
 
-func (y *yard) pauseCluster(name string, on bool) {
+func (y *fixture) pauseCluster(name string, on bool) {
 	y.t.Helper()
 	cluster := &clusterv1.Cluster{}
 	if err := y.Client.Get(y.t.Context(), client.ObjectKey{Namespace: "metal", Name: name}, cluster); err != nil {
@@ -117,10 +117,10 @@ func fleet(n int) []client.Object {
 	return append(out, other)
 }
 
-// Each transition costs one write a host, and at rest there are none.
+// Each transition costs one write per host; at rest there are none.
 func TestOneWriteATransition(t *testing.T) {
 	const n = 500
-	y := newYard(t, fleet(n)...)
+	y := newFixture(t, fleet(n)...)
 	for _, tc := range []struct {
 		name  string
 		do    func()
@@ -155,7 +155,7 @@ func TestOneWriteATransition(t *testing.T) {
 	}
 }
 
-// Servers at work stand still first: in a large namespace the others take a while.
+// Busy servers are paused first: in a large namespace the others take a while.
 func TestServersAtWorkComeFirst(t *testing.T) {
 	objects := fleet(20)
 	for i, object := range objects {
@@ -163,7 +163,7 @@ func TestServersAtWorkComeFirst(t *testing.T) {
 			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe}
 		}
 	}
-	y := newYard(t, objects...)
+	y := newFixture(t, objects...)
 	var orders []bool
 	y.fail = func(o client.Object) error {
 		host, ok := o.(*infrav1.IngotHost)
@@ -184,14 +184,14 @@ func TestServersAtWorkComeFirst(t *testing.T) {
 	}
 }
 
-// On the target a claimed host waits for its machine, a free one does not.
+// On the target, a claimed host waits for its machine, a free host does not.
 func TestLiftWaitsForTheMachine(t *testing.T) {
 	running := clusterOf("a", nil)
 	claimed, releasing, free := hostWith(paused), hostWith(paused), hostWith(paused)
 	claimed.Name, releasing.Name, free.Name = "claimed", "releasing", "free"
 	claimed.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, InstanceID: instance, State: infrav1.ClaimProvisioned}
 	releasing.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "gone"}, InstanceID: instance, State: infrav1.ClaimReleasing}
-	y := newYard(t, &running, claimed, releasing, free)
+	y := newFixture(t, &running, claimed, releasing, free)
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "m"}}
 	for _, tc := range []struct {
 		name string
@@ -222,7 +222,7 @@ func TestLiftWaitsForTheMachine(t *testing.T) {
 	}
 }
 
-// lagging lists Clusters as they were.
+// lagging lists old versions of Clusters.
 type lagging struct {
 	client.Client
 	clusters []clusterv1.Cluster
@@ -236,10 +236,10 @@ func (l lagging) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return l.Client.List(ctx, list, opts...)
 }
 
-// A cache that lags behind a move that has begun again lifts nothing.
+// A cache that lags behind a new move ends no pause.
 func TestLiftIsConfirmedLive(t *testing.T) {
 	stopped := clusterOf("a", ptr.To(true))
-	y := newYard(t, &stopped, hostWith(paused))
+	y := newFixture(t, &stopped, hostWith(paused))
 	y.Client = lagging{y.Client, []clusterv1.Cluster{clusterOf("a", nil)}}
 	if after := y.step().RequeueAfter; after <= 0 {
 		t.Error("nothing brings the namespace up again")
@@ -260,7 +260,7 @@ func TestWritesThatFail(t *testing.T) {
 		"a newer version": {conflict, true, false}, "a host that is gone": {gone, false, false}, "API server away": {errors.New("away"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, fleet(3)...)
+			y := newFixture(t, fleet(3)...)
 			y.fail = func(o client.Object) error {
 				if o.GetName() == "h1" {
 					return tc.err
@@ -282,7 +282,7 @@ func TestWatchFilter(t *testing.T) {
 	running := clusterOf("a", nil)
 	ours, theirs := hostWith(), hostWith()
 	ours.Name, ours.Labels = "ours", map[string]string{clusterv1.WatchLabel: "blue"}
-	y := newYard(t, &running, ours, theirs)
+	y := newFixture(t, &running, ours, theirs)
 	y.WatchFilterValue = "blue"
 	y.step()
 	if got := y.carries()[blocked]; got != 1 {
@@ -290,8 +290,7 @@ func TestWatchFilter(t *testing.T) {
 	}
 }
 
-// What changes nothing that is decided costs no look at thousands of hosts.
-func TestStandChanges(t *testing.T) {
+func TestHostChangedIgnoresOtherChanges(t *testing.T) {
 	host := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		h := hostWith(blocked)
 		change(h)
@@ -311,7 +310,7 @@ func TestStandChanges(t *testing.T) {
 		"removed by clusterctl": {hostWith(paused), hostWith(leaving), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := standChanges().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
+			if got := hostChanged().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 				t.Errorf("let through: %t, want %t", got, tc.want)
 			}
 		})

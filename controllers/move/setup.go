@@ -7,7 +7,6 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -15,34 +14,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 )
 
-// SetupWithManager registers the reconciler, which is keyed by namespace.
+// SetupWithManager registers the reconciler. Its requests name namespaces.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("move").
-		Watches(&clusterv1.Cluster{}, namespaceOf(), builder.WithPredicates(pauseChanges())).
-		Watches(&infrav1.IngotHost{}, namespaceOf(), builder.WithPredicates(standChanges())).
-		Watches(&infrav1.IngotMachine{}, r.namespaceOfWaiting(), builder.WithPredicates(namesHost())).
+		Watches(&clusterv1.Cluster{}, namespaceOf(), builder.WithPredicates(pauseChanged())).
+		Watches(&infrav1.IngotHost{}, namespaceOf(), builder.WithPredicates(hostChanged())).
+		Watches(&infrav1.IngotMachine{}, r.namespaceOfWaiting(), builder.WithPredicates(providerIDChanged())).
 		WithOptions(options).
 		Complete(r)
 }
 
-// namespaceOf maps an object to its namespace: one key, however many hosts change.
 func namespaceOf() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+		return kubeutil.Request("", o.GetNamespace())
 	})
 }
 
-// namespaceOfWaiting maps a machine to its namespace if the host that it names waits
-// for it.
+// namespaceOfWaiting maps a machine to its namespace if its host is paused for a move.
 func (r *Reconciler) namespaceOfWaiting() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		machine, ok := o.(*infrav1.IngotMachine)
@@ -55,39 +52,30 @@ func (r *Reconciler) namespaceOfWaiting() handler.EventHandler {
 		}
 		host := &infrav1.IngotHost{}
 		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Host}, host); err != nil {
-			return nil // the host's own arrival brings the namespace up
+			return nil // the creation of the host triggers a reconcile
 		}
 		if _, waits := host.Annotations[infrav1.MovePausedAnnotation]; !waits {
 			return nil
 		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: machine.Namespace}}}
+		return kubeutil.Request("", machine.Namespace)
 	})
 }
 
-// pauseChanges lets through Clusters that come, go, are paused or unpaused.
-func pauseChanges() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*clusterv1.Cluster)
-		after, both := e.ObjectNew.(*clusterv1.Cluster)
-		return ok && both && ptr.Deref(before.Spec.Paused, false) != ptr.Deref(after.Spec.Paused, false)
-	}}
+func pauseChanged() predicate.Predicate {
+	return kubeutil.OnUpdate(func(before, after *clusterv1.Cluster) bool {
+		return ptr.Deref(before.Spec.Paused, false) != ptr.Deref(after.Spec.Paused, false)
+	})
 }
 
-// standChanges lets through hosts that come, and those of which somebody changed what
-// the decision depends on: the two annotations, or the claim of a host that waits.
-func standChanges() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotHost)
-			after, both := e.ObjectNew.(*infrav1.IngotHost)
-			return ok && both && stand(before) != stand(after)
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
+// hostChanged passes new hosts and changes of the input of Decide.
+func hostChanged() predicate.Predicate {
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool { return decisionInput(before) != decisionInput(after) })
+	p.DeleteFunc = kubeutil.Never
+	return p
 }
 
-// stand sums up what Decide reads of a host.
-func stand(host *infrav1.IngotHost) string {
+// decisionInput is a text of all fields that Decide reads of a host.
+func decisionInput(host *infrav1.IngotHost) string {
 	var out strings.Builder
 	_, paused := host.Annotations[infrav1.MovePausedAnnotation]
 	for _, name := range []string{infrav1.MovePausedAnnotation, clusterctlv1.BlockMoveAnnotation, clusterctlv1.DeleteForMoveAnnotation} {
@@ -105,14 +93,8 @@ func stand(host *infrav1.IngotHost) string {
 	return out.String()
 }
 
-// namesHost lets through machines that come, or name another host than before.
-func namesHost() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotMachine)
-			after, both := e.ObjectNew.(*infrav1.IngotMachine)
-			return ok && both && before.Spec.ProviderID != after.Spec.ProviderID
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
+func providerIDChanged() predicate.Predicate {
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotMachine) bool { return before.Spec.ProviderID != after.Spec.ProviderID })
+	p.DeleteFunc = kubeutil.Never
+	return p
 }

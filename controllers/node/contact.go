@@ -16,16 +16,16 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// heardTimeout bounds the first look at the Nodes of a cluster; later ones are in memory.
+// heardTimeout bounds the first read of the Nodes of a cluster; later reads are from the cache.
 const heardTimeout = 5 * time.Second
 
-// Reports returns when kubelets reported. Clusters is needed.
+// Reports returns when kubelets last reported.
 type Reports struct{ Clusters Clusters }
 
-// Heard returns when the kubelet of the Node with the claim's provider ID last reported, by
-// the kubelet's clock. Zero: there is no such Node, it is not heard any more, or its cluster
-// does not answer.
-func (r Reports) Heard(ctx context.Context, host *infrav1.IngotHost) (time.Time, error) {
+// LastReport returns when the kubelet of the Node with the claim's provider ID last reported, by the
+// kubelet's clock. Zero: there is no such Node, its kubelet stopped reporting, or its cluster is
+// not connected.
+func (r Reports) LastReport(ctx context.Context, host *infrav1.IngotHost) (time.Time, error) {
 	claim := host.Spec.Claim
 	if claim == nil {
 		return time.Time{}, nil
@@ -37,12 +37,12 @@ func (r Reports) Heard(ctx context.Context, host *infrav1.IngotHost) (time.Time,
 		return time.Time{}, nil
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("nodes of cluster %s: %w", claim.ClusterName, err)
+		return time.Time{}, fmt.Errorf("connect to Cluster %s: %w", claim.ClusterName, err)
 	}
 	id := infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}.String()
 	nodes := &corev1.NodeList{}
 	if err := workload.List(ctx, nodes, client.MatchingFields{clustercache.NodeProviderIDIndex.Field: id}, client.UnsafeDisableDeepCopy); err != nil {
-		return time.Time{}, fmt.Errorf("nodes of cluster %s: %w", claim.ClusterName, err)
+		return time.Time{}, fmt.Errorf("list Nodes of Cluster %s: %w", claim.ClusterName, err)
 	}
 	var last time.Time
 	for i := range nodes.Items {

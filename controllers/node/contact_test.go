@@ -30,8 +30,7 @@ func (o oneWorkload) GetClient(context.Context, client.ObjectKey) (client.Client
 	return o.client, nil
 }
 
-// TestHeard: the Node of a claim is found by its provider ID, and counts while its cluster
-// hears it.
+// A Node is found by the claim's provider ID and counts while its cluster hears it.
 func TestHeard(t *testing.T) {
 	at := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	node := func(name, instance string, ready corev1.ConditionStatus, beat time.Time) client.Object {
@@ -53,13 +52,13 @@ func TestHeard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			index := clustercache.NodeProviderIDIndex
 			workload := fake.NewClientBuilder().WithObjects(tc.nodes...).WithIndex(index.Object, index.Field, index.ExtractValue).Build()
-			heard, err := Reports{Clusters: oneWorkload{client: workload}}.Heard(t.Context(), host)
+			heard, err := Reports{Clusters: oneWorkload{client: workload}}.LastReport(t.Context(), host)
 			if err != nil || !heard.Equal(tc.want) {
 				t.Errorf("%s, %v; want %s", heard, err, tc.want)
 			}
 		})
 	}
-	if heard, err := (Reports{Clusters: oneWorkload{}}).Heard(t.Context(), host); err != nil || !heard.IsZero() {
+	if heard, err := (Reports{Clusters: oneWorkload{}}).LastReport(t.Context(), host); err != nil || !heard.IsZero() {
 		t.Errorf("of a cluster that is not connected: %s, %v", heard, err)
 	}
 }

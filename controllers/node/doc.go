@@ -1,20 +1,19 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node keeps the Nodes of workload clusters in step with the hosts that they run
-// on: the host's rack as topology.kubernetes.io/zone, and the labels that
-// IngotCluster.spec.nodeLabels chooses. What it has written it remembers in an annotation
-// of the Node, so that a label which the host loses goes, and nobody else's does. What
-// Cluster API takes from the Machine it leaves to Cluster API, and a label that something
-// else changes each time it puts back less and less often.
+// Package node copies labels from hosts to the Nodes of workload clusters: the host's rack as
+// topology.kubernetes.io/zone, and the labels that IngotCluster.spec.nodeLabels selects. An
+// annotation of the Node lists the copied labels, so that Ingot removes only its own. Labels that
+// Cluster API copies from the Machine are left to Cluster API. If another client keeps changing a
+// label, Ingot restores it at a lower rate.
 //
-// A Node that has no provider ID, since its kubelet was not told (the templates of the
-// release do), is found by the server's UUID and given one, also when it registers again,
-// and only where inventory.WhichNode is sure.
+// A Node without a provider ID, whose kubelet was not configured with one (the release's templates
+// do so), is found by the server's UUID and gets its provider ID, if inventory.WhichNode is
+// certain.
 //
-// Nodes are reached by Cluster API's ClusterCache. A workload cluster that does not
-// answer is no error: its connection brings its machines here again. The package must not
-// know BMCs, and changes nothing in the management cluster.
+// Nodes are read through Cluster API's ClusterCache. A workload cluster that is not connected is no
+// error: its connection triggers a reconcile. The package does not contact BMCs and changes
+// nothing in the management cluster.
 //
 //	err := (&node.Reconciler{Client: mgr.GetClient(), Clusters: clusters, Recorder: recorder, Clock: clock.RealClock{}}).
 //		SetupWithManager(mgr, clusters, controller.Options{})

@@ -19,17 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// namelessField is the index of the Nodes that have no provider ID.
-const namelessField = "ingot.nameless"
+// withoutIDField is the index of the Nodes without a provider ID.
+const withoutIDField = "ingot.withoutProviderID"
 
-// Indexes are those of Nodes that the cache of workload clusters needs: thousands of
-// machines look for theirs in one cluster.
+// Indexes returns the indexes of Nodes that the cache of workload clusters needs: thousands of
+// machines may look for their Nodes in one cluster.
 func Indexes() []clustercache.CacheOptionsIndex {
 	return []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex, {
-		Object: &corev1.Node{}, Field: namelessField,
+		Object: &corev1.Node{}, Field: withoutIDField,
 		ExtractValue: func(o client.Object) []string {
 			if node, ok := o.(*corev1.Node); ok && node.Spec.ProviderID == "" {
 				return []string{"true"}
@@ -39,8 +40,7 @@ func Indexes() []clustercache.CacheOptionsIndex {
 	}}
 }
 
-// Transform leaves out of what the cache of workload clusters keeps of a Node the list of
-// its images, half of it. Nothing here writes that.
+// Transform removes the list of images from cached Nodes: half of their size.
 func Transform(o any) (any, error) {
 	if node, ok := o.(*corev1.Node); ok {
 		node.Status.Images = nil
@@ -48,99 +48,93 @@ func Transform(o any) (any, error) {
 	return o, nil
 }
 
-// identify gives the machine's Node its provider ID where the kubelet was not told: then
-// Cluster API finds it, and the Node is labelled. A Node that was deleted and registers
-// again has none either, and Cluster API goes on looking for it by that. It returns when
-// to look again: what is known of machine and server may come later than the Node, and a
-// Node with another's ID does not bring the machine here; 0: a Node has the ID.
+// identify writes the provider ID to the machine's Node if the kubelet does not have it, also after
+// the Node registered again. Cluster API then finds the Node. It returns when to try again: facts
+// about machine and server may arrive after the Node, and a Node with another ID triggers no
+// reconcile. 0 means that a Node has the ID.
 func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, error) {
 	named := &corev1.NodeList{}
 	err := s.workload.List(ctx, named, client.MatchingFields{clustercache.NodeProviderIDIndex.Field: s.machine.Spec.ProviderID}, client.UnsafeDisableDeepCopy)
-	if err != nil || len(named.Items) > 0 { // it has it, and Cluster API will see
-		return 0, wrap(err, "named nodes of cluster "+s.cluster.Name)
+	if err != nil {
+		return 0, fmt.Errorf("list Nodes by provider ID in Cluster %s: %w", s.cluster.Name, err)
 	}
-	nameless := &corev1.NodeList{}
-	if err := s.workload.List(ctx, nameless, client.MatchingFields{namelessField: "true"}, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("nameless nodes of cluster %s: %w", s.cluster.Name, err)
+	if len(named.Items) > 0 {
+		return 0, nil
 	}
-	again := wait.Jitter(r.timing().NodeCheck, jitter)
+	unnamed := &corev1.NodeList{}
+	if err := s.workload.List(ctx, unnamed, client.MatchingFields{withoutIDField: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list Nodes without provider ID in Cluster %s: %w", s.cluster.Name, err)
+	}
+	after := wait.Jitter(r.timing().NodeCheck, jitter)
 	installed := conditions.Get(s.machine, infrav1.MachineInstalledCondition)
 	if installed == nil || installed.Status != metav1.ConditionTrue {
-		return again, nil // its status is lost, and will be there again
+		return after, nil // the status was lost and is rebuilt soon
 	}
-	if len(nameless.Items) == 0 {
-		return again, r.tellAnother(ctx, s)
+	if len(unnamed.Items) == 0 {
+		return after, r.warnOtherID(ctx, s)
 	}
 	system, uuids, err := r.systems(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	nodes := make([]inventory.NamelessNode, 0, len(nameless.Items))
-	for i := range nameless.Items {
-		nodes = append(nodes, inventory.NamelessNode{System: systemOf(&nameless.Items[i]), Heard: heard(&nameless.Items[i])})
+	nodes := make([]inventory.NamelessNode, 0, len(unnamed.Items))
+	for i := range unnamed.Items {
+		nodes = append(nodes, inventory.NamelessNode{System: systemOf(&unnamed.Items[i]), Heard: heard(&unnamed.Items[i])})
 	}
 	at, why := inventory.WhichNode(inventory.InstalledSystem{System: system, Since: installed.LastTransitionTime.Time}, nodes, uuids)
 	if at >= 0 {
-		return r.name(ctx, s, &nameless.Items[at])
+		return r.writeProviderID(ctx, s, &unnamed.Items[at])
 	}
 	if why == "" {
-		return again, r.tellAnother(ctx, s)
+		return after, r.warnOtherID(ctx, s)
 	}
-	if r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, why) {
+	if r.memory.isNew(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, why) {
 		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeNotIdentified, action,
-			"A Node without a provider ID may be this machine's, and it is not certain: %s. Ingot looks again every minute", why)
+			"A Node without a provider ID may belong to this machine, but that is not certain: %s. Ingot checks again every minute.", why)
 	}
-	return again, nil
+	return after, nil
 }
 
-// tellAnother tells once of a Node that has the machine's name and another's provider ID.
-// A kubelet takes such a Node for its own and leaves the ID as it is, so that Cluster API
-// never finds the machine's Node.
-func (r *Reconciler) tellAnother(ctx context.Context, s *scope) error {
+// warnOtherID warns once about a Node with the machine's name and another provider ID. The machine's
+// kubelet adopts such a Node and keeps the ID, so that Cluster API never finds it.
+func (r *Reconciler) warnOtherID(ctx context.Context, s *scope) error {
 	name := cmp.Or(s.owner.Status.NodeRef.Name, s.host.Spec.Claim.Hostname)
-	node := &corev1.Node{}
-	if err := s.workload.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return wrap(client.IgnoreNotFound(err), "node "+name)
+	node, err := kubeutil.Find[corev1.Node](ctx, s.workload, "", name)
+	if err != nil || node == nil {
+		return err
 	}
-	if node.Spec.ProviderID == "" || !r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, name+" "+node.Spec.ProviderID) {
+	if node.Spec.ProviderID == "" || !r.memory.isNew(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, name+" "+node.Spec.ProviderID) {
 		return nil
 	}
 	r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeNotIdentified, action,
-		"Node %s has the name of this machine's, and the provider ID %s of another; this machine's is %s. If it is left over from an earlier life of the server, delete it and restart the server's kubelet; "+
-			"if the kubelet was told that ID, correct the template. Ingot looks again every minute", name, node.Spec.ProviderID, s.machine.Spec.ProviderID)
+		"Node %s has provider ID %s instead of this machine's %s. If the Node is from an earlier install of the server, delete it and restart the server's kubelet; "+
+			"if the kubelet was configured with that ID, correct the template.", name, node.Spec.ProviderID, s.machine.Spec.ProviderID)
 	return nil
 }
 
-func wrap(err error, what string) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-// name writes the provider ID, on the version of the Node that was looked at.
-func (r *Reconciler) name(ctx context.Context, s *scope, found *corev1.Node) (time.Duration, error) {
-	node := found.DeepCopy() // what the cache gave is its own
+// writeProviderID writes the provider ID by optimistic lock.
+func (r *Reconciler) writeProviderID(ctx context.Context, s *scope, found *corev1.Node) (time.Duration, error) {
+	node := found.DeepCopy()
 	node.Spec.ProviderID = s.machine.Spec.ProviderID
 	err := s.workload.Patch(ctx, node, client.MergeFromWithOptions(found.DeepCopy(), client.MergeFromWithOptimisticLock{}))
 	if isStale(err) {
 		return r.timing().Conflict, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("provider ID of node %s: %w", node.Name, err)
+		return 0, fmt.Errorf("write provider ID of Node %s: %w", node.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Gave the Node its provider ID", "Node", node.Name, "providerID", node.Spec.ProviderID)
+	ctrl.LoggerFrom(ctx).Info("Set the provider ID of the Node", "Node", node.Name, "providerID", node.Spec.ProviderID)
 	r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeNormal, infrav1.ReasonNodeIdentified, action,
-		"Node %s had no provider ID and is this machine by the UUID of its server: Ingot has set it. Let the kubelet be told by the template instead", node.Name)
+		"Set the missing provider ID of Node %s, which runs on this machine by the server's UUID. Configure the kubelet's provider ID in the template.", node.Name)
 	return 0, nil
 }
 
-// systems is what the machine's server is by its inspection, and the UUIDs of all that
-// were inspected, in whatever namespace: two of a UUID tell nothing.
+// systems returns the machine's server by its inspection, and the UUIDs of all inspected servers of all
+// namespaces: a UUID that two servers have identifies none.
 func (r *Reconciler) systems(ctx context.Context, s *scope) (inventory.System, []string, error) {
 	all := &infrav1.IngotHardwareList{}
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-		return inventory.System{}, nil, fmt.Errorf("hardware of the inventory: %w", err)
+		return inventory.System{}, nil, fmt.Errorf("list hardware: %w", err)
 	}
 	machine := systemOfMachine(s.machine)
 	machine.Name = s.host.Spec.Claim.Hostname
@@ -155,7 +149,6 @@ func (r *Reconciler) systems(ctx context.Context, s *scope) (inventory.System, [
 	return machine, uuids, nil
 }
 
-// systemOfMachine is what the machine itself tells of its system.
 func systemOfMachine(machine *infrav1.IngotMachine) inventory.System {
 	var system inventory.System
 	for _, address := range machine.Status.Addresses {
@@ -167,7 +160,6 @@ func systemOfMachine(machine *infrav1.IngotMachine) inventory.System {
 	return system
 }
 
-// systemOf is what a Node tells of its server.
 func systemOf(node *corev1.Node) inventory.System {
 	system := inventory.System{UUID: node.Status.NodeInfo.SystemUUID, Name: node.Name}
 	for _, address := range node.Status.Addresses {
@@ -178,8 +170,8 @@ func systemOf(node *corev1.Node) inventory.System {
 	return system
 }
 
-// heard is when the kubelet reported last, as it does every five minutes at least. Of one
-// that is not heard the cluster says soon that it does not know.
+// heard returns the kubelet's last report; kubelets report at least every five minutes. Zero: the
+// kubelet is silent, so the cluster set Ready to Unknown.
 func heard(node *corev1.Node) time.Time {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown {

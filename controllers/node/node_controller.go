@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -34,20 +35,18 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// action of the events of this package: what the controller was doing.
-const action = "LabelNode"
+const action = "LabelNode" // of all events
 
-// Clusters are the workload clusters: Cluster API's ClusterCache.
+// Clusters connects to workload clusters. Cluster API's ClusterCache implements it.
 type Clusters interface {
 	GetClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 	Watch(ctx context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error
 }
 
-// jitter is by how much of itself a wait is drawn out, so that not all come at once.
 const jitter = 0.2
 
-// Reconciler labels the Nodes of IngotMachines. Client, Clusters, Recorder and Clock are
-// needed; the Clusters' cache has the Indexes of this package.
+// Reconciler labels the Nodes of IngotMachines. Client, Clusters, Recorder and Clock are required.
+// The cache of Clusters needs the Indexes of this package.
 type Reconciler struct {
 	Client   client.Client
 	Clusters Clusters
@@ -63,7 +62,6 @@ type Reconciler struct {
 
 func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
 
-// scope is what one reconcile knows.
 type scope struct {
 	machine      *infrav1.IngotMachine
 	owner        *clusterv1.Machine
@@ -73,7 +71,7 @@ type scope struct {
 	workload     client.Client
 }
 
-// Reconcile looks after the Node of one IngotMachine.
+// Reconcile updates the Node of one IngotMachine.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, err := r.gather(ctx, req)
 	if err != nil || s == nil {
@@ -81,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s.workload, err = r.connect(ctx, s.cluster)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return ctrl.Result{}, nil // its connection brings us here again
+		return ctrl.Result{}, nil // the connection triggers a reconcile
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -91,14 +89,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if node == nil {
-		again, err := r.identify(ctx, s)
-		return ctrl.Result{RequeueAfter: again}, err
+		after, err := r.identify(ctx, s)
+		return ctrl.Result{RequeueAfter: after}, err
 	}
-	again, err := r.label(ctx, s, node)
-	return ctrl.Result{RequeueAfter: again}, err
+	after, err := r.label(ctx, s, node)
+	return ctrl.Result{RequeueAfter: after}, err
 }
 
-// gather reads the machine and what belongs to it; nil: there is nothing to be done.
+// gather reads the machine and its related objects; nil: there is nothing to do.
 func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (*scope, error) {
 	s := &scope{machine: &infrav1.IngotMachine{}}
 	if err := r.Client.Get(ctx, req.NamespacedName, s.machine); err != nil {
@@ -118,7 +116,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (*scope, erro
 		return nil, client.IgnoreNotFound(err)
 	}
 	if !inventory.RefersTo(s.owner, s.machine) {
-		return nil, nil // the Machine's Node is another's
+		return nil, nil // the Machine refers to another IngotMachine
 	}
 	s.cluster = &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: s.owner.Spec.ClusterName}, s.cluster); err != nil {
@@ -134,7 +132,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (*scope, erro
 	return r.withHost(ctx, s)
 }
 
-// withHost reads the host; nil: it is not, or not any more, the machine's.
+// withHost reads the host; nil: the machine does not claim it.
 func (r *Reconciler) withHost(ctx context.Context, s *scope) (*scope, error) {
 	id, err := infrav1.ParseProviderID(s.machine.Spec.ProviderID)
 	if err != nil || id.Namespace != s.machine.Namespace {
@@ -151,28 +149,21 @@ func (r *Reconciler) withHost(ctx context.Context, s *scope) (*scope, error) {
 	return s, nil
 }
 
-// nodeOf reads the Node that Cluster API has found; nil: it has not, or the Node is gone,
-// or has not our provider ID: it may have registered again since, without one.
+// nodeOf reads the Node that Cluster API found; nil: none, or it is gone, or it has another provider
+// ID, since it may have registered again without one.
 func (r *Reconciler) nodeOf(ctx context.Context, s *scope) (*corev1.Node, error) {
 	name := s.owner.Status.NodeRef.Name
 	if name == "" {
 		return nil, nil
 	}
-	node := &corev1.Node{}
-	err := s.workload.Get(ctx, client.ObjectKey{Name: name}, node)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", name, err)
-	}
-	if node.Spec.ProviderID != s.machine.Spec.ProviderID {
-		return nil, nil
+	node, err := kubeutil.Find[corev1.Node](ctx, s.workload, "", name)
+	if err != nil || node == nil || node.Spec.ProviderID != s.machine.Spec.ProviderID {
+		return nil, err
 	}
 	return node, nil
 }
 
-// label brings the Node's labels in step with the host's, and returns when to come again.
+// label copies the host's labels to the Node and returns when to reconcile again.
 func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) (time.Duration, error) {
 	wanted := inventory.NodeLabels(s.host, s.ingotCluster)
 	change := inventory.CompareLabels(wanted, inventory.LabelledNode{
@@ -180,30 +171,28 @@ func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) (ti
 		Synced: list(node.Annotations[clusterv1.LabelsFromMachineAnnotation]),
 	})
 	if change.ZoneKept {
-		r.tellZone(s, node, wanted[corev1.LabelTopologyZone])
+		r.warnZoneKept(s, node, wanted[corev1.LabelTopologyZone])
 	}
-	again := r.yield(s, change.Set)
+	after := r.skipDisputed(s, change.Set)
 	if change.Empty() {
-		return again, nil
+		return after, nil
 	}
 	err := s.workload.Patch(ctx, labelled(node, change), client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
 	if isStale(err) {
 		return r.timing().Conflict, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("labels of node %s: %w", node.Name, err)
+		return 0, fmt.Errorf("label Node %s: %w", node.Name, err)
 	}
-	r.wrote(s, node, change.Set)
-	ctrl.LoggerFrom(ctx).Info("Labelled the Node as its host", "Node", node.Name, "set", change.Set, "removed", change.Remove)
-	return again, nil
+	r.warnDisputed(s, node, change.Set)
+	ctrl.LoggerFrom(ctx).Info("Labeled the Node", "Node", node.Name, "set", change.Set, "removed", change.Remove)
+	return after, nil
 }
 
-// list reads a list of label keys in an annotation.
 func list(text string) []string {
 	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' })
 }
 
-// labelled is the Node as it is to be.
 func labelled(node *corev1.Node, change inventory.LabelChange) *corev1.Node {
 	node = node.DeepCopy()
 	if node.Labels == nil {
@@ -223,41 +212,39 @@ func labelled(node *corev1.Node, change inventory.LabelChange) *corev1.Node {
 	return node
 }
 
-// yield takes out of what is to be set the labels that somebody else changes each time
-// they are written, and returns when to come again for the first of them.
-func (r *Reconciler) yield(s *scope, set map[string]string) (again time.Duration) {
+// skipDisputed removes disputed labels from set, and returns when the first may be written again.
+func (r *Reconciler) skipDisputed(s *scope, set map[string]string) (after time.Duration) {
 	for key, value := range set {
-		if left := r.memory.yields(client.ObjectKeyFromObject(s.machine), key, value, r.Clock.Now(), r.timing().LabelDispute); left > 0 {
+		if left := r.memory.disputedFor(client.ObjectKeyFromObject(s.machine), key, value, r.Clock.Now(), r.timing().LabelDispute); left > 0 {
 			delete(set, key)
-			if again == 0 || left < again {
-				again = left
+			if after == 0 || left < after {
+				after = left
 			}
 		}
 	}
-	return again
+	return after
 }
 
-// wrote remembers what was set, and tells once of a label that yields from now on.
-func (r *Reconciler) wrote(s *scope, before *corev1.Node, set map[string]string) {
+// warnDisputed remembers the labels that were set, and warns once about each that becomes disputed.
+func (r *Reconciler) warnDisputed(s *scope, before *corev1.Node, set map[string]string) {
 	machine, pause := client.ObjectKeyFromObject(s.machine), r.timing().LabelDispute
 	for key, value := range set {
-		if !r.memory.wrote(machine, key, value, r.Clock.Now(), pause) || !r.memory.news(machine, infrav1.ReasonNodeLabelDisputed+" "+key, value) {
+		if !r.memory.wrote(machine, key, value, r.Clock.Now(), pause) || !r.memory.isNew(machine, infrav1.ReasonNodeLabelDisputed+" "+key, value) {
 			continue
 		}
 		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeLabelDisputed, action,
-			"The label %s of Node %s is %q by IngotHost %s, and something else changes it to %q each time: Ingot puts it back every %s only. Take it out of the host's labels or of spec.nodeLabels, or have the other leave it",
-			key, before.Name, value, s.host.Name, before.Labels[key], pause)
+			"Another client changes label %s of Node %s to %q; IngotHost %s has %q. Ingot restores it every %s. Remove it from the host or from spec.nodeLabels, or stop the other client.",
+			key, before.Name, before.Labels[key], s.host.Name, value, pause)
 	}
 }
 
-// tellZone tells once that the Node is not in the zone that its host's rack is.
-func (r *Reconciler) tellZone(s *scope, node *corev1.Node, rack string) {
-	why := fmt.Sprintf("Node %s has the zone %s, which Ingot did not write, and its IngotHost is in rack %s. The zone stays, since volumes may be bound to it; remove the label %s from the Node to have the rack there",
+// warnZoneKept warns once that the Node's zone differs from the rack of its host.
+func (r *Reconciler) warnZoneKept(s *scope, node *corev1.Node, rack string) {
+	why := fmt.Sprintf("Node %s keeps its zone %s, though its IngotHost is in rack %s: volumes may be bound to the zone. To change it, remove label %s from the Node.",
 		node.Name, node.Labels[corev1.LabelTopologyZone], rack, corev1.LabelTopologyZone)
-	if r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeZoneKept, why) {
+	if r.memory.isNew(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeZoneKept, why) {
 		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeZoneKept, action, "%s", why)
 	}
 }
 
-// isStale says whether a write lost against another: the reconcile starts over.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

@@ -38,10 +38,10 @@ const (
 	zone     = corev1.LabelTopologyZone
 )
 
-// installed is when the machine's system was.
+// installed is the time of the install.
 var installed = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
 
-// world is a machine in use on host h1 in rack r1, and its Node, in two API servers.
+// world is a machine in use on host h1 in rack r1 and its Node, in two API servers.
 type world struct {
 	machine  *infrav1.IngotMachine
 	owner    *clusterv1.Machine
@@ -148,8 +148,8 @@ func (w *world) run(t *testing.T) (map[string]*corev1.Node, *events.FakeRecorder
 	return found, recorder
 }
 
-// told is what the events say.
-func told(recorder *events.FakeRecorder) string {
+// recorded returns the recorded events.
+func recorded(recorder *events.FakeRecorder) string {
 	var all []string
 	for len(recorder.Events) > 0 {
 		all = append(all, <-recorder.Events)
@@ -219,25 +219,25 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// The zone that somebody else wrote stays, and that is told once.
+// A zone that Ingot did not write stays, with one event.
 func TestZoneKept(t *testing.T) {
 	w := newWorld()
 	w.nodes[0].(*corev1.Node).Labels[zone] = "eu-1"
 	_, recorder := w.run(t)
-	said := told(recorder)
+	said := recorded(recorder)
 	if strings.Count(said, infrav1.ReasonNodeZoneKept) != 1 || !strings.Contains(said, "eu-1") || !strings.Contains(said, "r1") {
 		t.Errorf("events: %s", said)
 	}
 }
 
-// Of two labels that yield, the one that is due first is come for.
+// The reconcile is scheduled for the earlier of two disputed labels.
 func TestFirstOfTwoDisputes(t *testing.T) {
 	w := newWorld()
 	r, _, _ := w.start(t)
 	machine, pause := client.ObjectKeyFromObject(w.machine), r.timing().LabelDispute
 	values := map[string]string{"dc.example/gpu": "a100", "dc.example/row": "7"}
 	for key, value := range values {
-		for range 1 + tolerated {
+		for range 1 + maxRestores {
 			r.memory.wrote(machine, key, value, w.clock.Now(), pause)
 		}
 	}
@@ -245,14 +245,14 @@ func TestFirstOfTwoDisputes(t *testing.T) {
 	r.memory.wrote(machine, "dc.example/row", "7", w.clock.Now(), pause)
 	for range 8 { // in whatever order the map has them
 		set := maps.Clone(values)
-		if again := r.yield(&scope{machine: w.machine}, set); again != pause/2 || len(set) != 0 {
+		if again := r.skipDisputed(&scope{machine: w.machine}, set); again != pause/2 || len(set) != 0 {
 			t.Fatalf("comes again after %s with %v, want %s", again, set, pause/2)
 		}
 	}
 }
 
-// A label that something else changes each time is put back at once for a while, then
-// seldom, and each time that it is changed on the host.
+// A disputed label is restored at once a few times, then at a lower rate, and whenever the host's
+// label changes.
 func TestDispute(t *testing.T) {
 	w := newWorld()
 	r, workload, recorder := w.start(t)
@@ -275,13 +275,13 @@ func TestDispute(t *testing.T) {
 	for range 20 {
 		fight()
 	}
-	if w.writes != 1+tolerated {
-		t.Errorf("%d writes in 20 s, want %d", w.writes, 1+tolerated)
+	if w.writes != 1+maxRestores {
+		t.Errorf("%d writes in 20 s, want %d", w.writes, 1+maxRestores)
 	}
 	if again := fight(); again <= 0 || again > timing.Default().LabelDispute {
 		t.Errorf("comes again after %s", again)
 	}
-	if said := told(recorder); strings.Count(said, infrav1.ReasonNodeLabelDisputed) != 1 || !strings.Contains(said, "theirs") {
+	if said := recorded(recorder); strings.Count(said, infrav1.ReasonNodeLabelDisputed) != 1 || !strings.Contains(said, "theirs") {
 		t.Errorf("events: %s", said)
 	}
 	for range 3 {
@@ -290,7 +290,7 @@ func TestDispute(t *testing.T) {
 			fight()
 		}
 	}
-	if w.writes != 1+tolerated+3 {
+	if w.writes != 1+maxRestores+3 {
 		t.Errorf("%d writes, want one for each of three pauses", w.writes)
 	}
 	host := &infrav1.IngotHost{}
@@ -305,12 +305,12 @@ func TestDispute(t *testing.T) {
 	if fight(); w.writes != before+1 {
 		t.Error("what is changed on the host waits for the end of a dispute about another value")
 	}
-	if said := told(recorder); said != "" {
-		t.Errorf("told again: %s", said)
+	if said := recorded(recorder); said != "" {
+		t.Errorf("recorded again: %s", said)
 	}
 }
 
-// A Node whose kubelet was not told who it is.
+// A Node whose kubelet has no provider ID.
 func TestIdentify(t *testing.T) {
 	const others = "ingot://metal/h1/00000000-0000-4000-8000-000000000009"
 	earlier := func(n *corev1.Node) *corev1.Node {
@@ -320,7 +320,7 @@ func TestIdentify(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*world)
 		want   map[string]string
-		// why is what is told where no Node is certain.
+		// why is in the event if no Node is certain.
 		why string
 	}{
 		"by UUID and address": {func(*world) {}, map[string]string{"n1": provider, "n2": ""}, ""},
@@ -340,11 +340,11 @@ func TestIdentify(t *testing.T) {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 			w.nodes = []client.Object{n}
 		}, map[string]string{"n1": ""}, "not heard since"},
-		"beside one from an earlier life": {func(w *world) { w.nodes = append(w.nodes, earlier(node("n0", ""))) }, map[string]string{"n0": "", "n1": provider, "n2": ""}, ""},
-		"no address yet":                  {func(w *world) { w.machine.Status.Addresses = nil }, map[string]string{"n1": "", "n2": ""}, "neither the machine's name nor an address"},
+		"next to one from an earlier install": {func(w *world) { w.nodes = append(w.nodes, earlier(node("n0", ""))) }, map[string]string{"n0": "", "n1": provider, "n2": ""}, ""},
+		"no address yet":                      {func(w *world) { w.machine.Status.Addresses = nil }, map[string]string{"n1": "", "n2": ""}, "neither the machine's name nor an address"},
 		"not inspected": {func(w *world) { w.hardware = nil }, map[string]string{"n1": "", "n2": ""},
-			"may be this machine's, and it is not certain: Node n1 has the machine's name or an address of it, but its server has no UUID of its own"},
-		"not inspected, and nobody's": {func(w *world) { w.hardware, w.machine.Status.Addresses = nil, nil }, map[string]string{"n1": "", "n2": ""}, ""},
+			"may belong to this machine, but that is not certain: Node n1 has the machine's name or an address of it, but its server has no UUID of its own"},
+		"not inspected, without an address": {func(w *world) { w.hardware, w.machine.Status.Addresses = nil, nil }, map[string]string{"n1": "", "n2": ""}, ""},
 		"a maker's UUID": {func(w *world) {
 			const makers = "03000200-0400-0500-0006-000700080009"
 			w.hardware = []client.Object{hardware("h1", makers), hardware("h2", makers)}
@@ -359,18 +359,18 @@ func TestIdentify(t *testing.T) {
 		"found, and another's now": {func(w *world) {
 			w.owner.Status.NodeRef.Name, w.nodes = "n1", []client.Object{node("n1", others)}
 		}, map[string]string{"n1": others}, others},
-		"another's of its name":                       {func(w *world) { w.nodes = []client.Object{node("m", others)} }, map[string]string{"m": others}, others},
-		"another's of its name, beside a stranger":    {func(w *world) { w.nodes[0] = node("m", others) }, map[string]string{"m": others, "n2": ""}, others},
-		"another's of its name, which was not needed": {func(w *world) { w.nodes[1] = node("m", others) }, map[string]string{"m": others, "n1": provider}, ""},
-		"another's of another name":                   {func(w *world) { w.nodes = []client.Object{node("n1", others)} }, map[string]string{"n1": others}, ""},
+		"another's of its name":                          {func(w *world) { w.nodes = []client.Object{node("m", others)} }, map[string]string{"m": others}, others},
+		"another's of its name, next to an unknown Node": {func(w *world) { w.nodes[0] = node("m", others) }, map[string]string{"m": others, "n2": ""}, others},
+		"another's of its name, which was not needed":    {func(w *world) { w.nodes[1] = node("m", others) }, map[string]string{"m": others, "n1": provider}, ""},
+		"another's of another name":                      {func(w *world) { w.nodes = []client.Object{node("n1", others)} }, map[string]string{"n1": others}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.owner.Status.NodeRef.Name = ""
 			w.host.Labels = nil // nothing else is written of a Node
-			stranger := node("n2", "")
-			stranger.Status.NodeInfo.SystemUUID = "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa"
-			w.nodes = []client.Object{node("n1", ""), stranger}
+			unknown := node("n2", "")
+			unknown.Status.NodeInfo.SystemUUID = "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa"
+			w.nodes = []client.Object{node("n1", ""), unknown}
 			c.change(w)
 			nodes, recorder := w.run(t)
 			got, identified := map[string]string{}, 0
@@ -383,7 +383,7 @@ func TestIdentify(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("provider IDs (-want +got):\n%s", diff)
 			}
-			said := told(recorder)
+			said := recorded(recorder)
 			if strings.Count(said, infrav1.ReasonNodeIdentified) != identified || w.writes != identified {
 				t.Errorf("%d writes, and events: %s", w.writes, said)
 			}
@@ -394,9 +394,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// What the machine is known by may come after its Node: it looks again, as long as there
-// is a Node that has no name.
-func TestLooksAgain(t *testing.T) {
+// Facts about the machine may arrive after its Node: Ingot retries while a Node has no provider ID.
+func TestIdentifyRetries(t *testing.T) {
 	w := newWorld()
 	w.owner.Status.NodeRef.Name = ""
 	w.nodes, w.machine.Status.Addresses = []client.Object{node("n1", "")}, nil
@@ -442,8 +441,8 @@ func TestWhoIsBroughtUp(t *testing.T) {
 		return &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ic", OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Cluster", Name: "c"}}}}
 	}
 	free := &infrav1.IngotHost{ObjectMeta: meta("h2")}
-	stranger := node("n2", "")
-	stranger.Status.Addresses = nil
+	unknown := node("n2", "")
+	unknown.Status.Addresses = nil
 	for name, c := range map[string]struct {
 		got  int
 		want int
@@ -452,13 +451,13 @@ func TestWhoIsBroughtUp(t *testing.T) {
 		"a Node of another namespace's host": {len(r.ofNode(cluster)(t.Context(), node("n1", "ingot://other/h1/"+instance))), 0},
 		"a Node of another provider":         {len(r.ofNode(cluster)(t.Context(), node("n1", "aws:///x/i-1"))), 0},
 		"a Node without a provider ID":       {len(r.ofNode(cluster)(t.Context(), node("n1", ""))), 1},
-		"one that nobody is like, all":       {len(r.ofNode(cluster)(t.Context(), stranger)), 2},
+		"unlike all machines":                {len(r.ofNode(cluster)(t.Context(), unknown)), 2},
 		"an IngotCluster by its label":       {len(r.ofIngotCluster(t.Context(), w.infra)), 2},
 		"an IngotCluster by its owner":       {len(r.ofIngotCluster(t.Context(), ownedBy(clusterv1.GroupVersion.String()))), 2},
 		"an IngotCluster of another Cluster": {len(r.ofIngotCluster(t.Context(), ownedBy("provisioning.cattle.io/v1"))), 0},
-		"an IngotCluster of nobody":          {len(r.ofIngotCluster(t.Context(), &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns}})), 0},
+		"an unowned IngotCluster":            {len(r.ofIngotCluster(t.Context(), &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns}})), 0},
 		"a host, its machine":                {len(ofHost(t.Context(), w.host)), 1},
-		"a free host, nobody":                {len(ofHost(t.Context(), free)), 0},
+		"a free host":                        {len(ofHost(t.Context(), free)), 0},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d requests, want %d", name, c.got, c.want)
@@ -468,16 +467,16 @@ func TestWhoIsBroughtUp(t *testing.T) {
 	relabelled.Labels[zone] = "r9"
 	beat := node("n1", provider)
 	beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
-	if strays().Update(event.UpdateEvent{ObjectOld: same, ObjectNew: beat}) {
+	if nodeChanged().Update(event.UpdateEvent{ObjectOld: same, ObjectNew: beat}) {
 		t.Error("each heartbeat of a Node brings its machine up")
 	}
-	if !strays().Update(event.UpdateEvent{ObjectOld: same, ObjectNew: relabelled}) {
-		t.Error("a label that somebody changed on a Node brings nobody up")
+	if !nodeChanged().Update(event.UpdateEvent{ObjectOld: same, ObjectNew: relabelled}) {
+		t.Error("a changed label of a Node triggers no reconcile")
 	}
 	changes := func(edit func(*infrav1.IngotMachine)) bool {
 		after := w.machine.DeepCopy()
 		edit(after)
-		return provisions().Update(event.UpdateEvent{ObjectOld: w.machine, ObjectNew: after})
+		return provisionedChanged().Update(event.UpdateEvent{ObjectOld: w.machine, ObjectNew: after})
 	}
 	for name, c := range map[string]struct {
 		edit func(*infrav1.IngotMachine)

@@ -25,14 +25,15 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
 // name of the controller, and of its watches of Nodes.
 const name = "ingotnode"
 
-// SetupWithManager registers the reconciler. The indexes of package index are set up
-// already; clusters is the cache behind r.Clusters.
+// SetupWithManager registers the reconciler. The indexes of package index must exist. clusters is the
+// cache of r.Clusters.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, clusters clustercache.ClusterCache, options controller.Options) error {
 	log := mgr.GetLogger().WithValues("controller", name)
 	ofCluster, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.IngotMachineList{}, mgr.GetScheme())
@@ -41,9 +42,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, clusters clustercache.Cl
 	}
 	r.controller, err = ctrl.NewControllerManagedBy(mgr).
 		Named(name).
-		For(&infrav1.IngotMachine{}, builder.WithPredicates(provisions())).
+		For(&infrav1.IngotMachine{}, builder.WithPredicates(provisionedChanged())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(
-			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine"))), builder.WithPredicates(findsNode())).
+			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine"))), builder.WithPredicates(nodeRefChanged())).
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(ofHost), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofIngotCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
@@ -54,72 +55,58 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, clusters clustercache.Cl
 	return err
 }
 
-// connect gives a client of the workload cluster, whose Nodes are watched from then on.
 func (r *Reconciler) connect(ctx context.Context, cluster *clusterv1.Cluster) (client.Client, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	workload, err := r.Clusters.GetClient(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("workload cluster %s: %w", key, err)
+		return nil, fmt.Errorf("connect to workload cluster %s: %w", key, err)
 	}
 	err = r.Clusters.Watch(ctx, key, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: name, Watcher: r.controller, Kind: &corev1.Node{},
 		EventHandler: handler.EnqueueRequestsFromMapFunc(r.ofNode(key)),
-		Predicates:   []predicate.TypedPredicate[client.Object]{strays()},
+		Predicates:   []predicate.TypedPredicate[client.Object]{nodeChanged()},
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("nodes of cluster %s: %w", key, err)
+		return nil, fmt.Errorf("watch Nodes of Cluster %s: %w", key, err)
 	}
 	return workload, nil
 }
 
-// provisions lets through the machines whose system is installed, when that changes, or
-// what its Node is known by, or a pause.
-func provisions() predicate.Predicate {
+// provisionedChanged passes provisioned machines when they become so, and when their addresses or
+// annotations (pause) change.
+func provisionedChanged() predicate.Predicate {
 	provisioned := func(o client.Object) bool {
 		machine, ok := o.(*infrav1.IngotMachine)
 		return ok && machine.Status.Initialization.Provisioned != nil && *machine.Status.Initialization.Provisioned
 	}
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return provisioned(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotMachine)
-			after, isMachine := e.ObjectNew.(*infrav1.IngotMachine)
-			return ok && isMachine && provisioned(after) && (!provisioned(before) ||
-				!slices.Equal(before.Status.Addresses, after.Status.Addresses) || !maps.Equal(before.Annotations, after.Annotations))
-		},
-		DeleteFunc: func(e event.DeleteEvent) bool { return provisioned(e.Object) }, // to forget it
-	}
+	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotMachine) bool {
+		return provisioned(after) && (!provisioned(before) ||
+			!slices.Equal(before.Status.Addresses, after.Status.Addresses) || !maps.Equal(before.Annotations, after.Annotations))
+	})
+	p.CreateFunc = func(e event.CreateEvent) bool { return provisioned(e.Object) }
+	p.DeleteFunc = func(e event.DeleteEvent) bool { return provisioned(e.Object) } // to forget it
+	return p
 }
 
-// findsNode lets through the Machines whose Node Cluster API has found.
-func findsNode() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // the IngotMachine comes as well
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*clusterv1.Machine)
-			after, isMachine := e.ObjectNew.(*clusterv1.Machine)
-			return ok && isMachine && before.Status.NodeRef.Name != after.Status.NodeRef.Name
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
+func nodeRefChanged() predicate.Predicate {
+	p := kubeutil.OnUpdate(func(before, after *clusterv1.Machine) bool {
+		return before.Status.NodeRef.Name != after.Status.NodeRef.Name
+	})
+	p.CreateFunc, p.DeleteFunc = kubeutil.Never, kubeutil.Never // the IngotMachine triggers a reconcile
+	return p
 }
 
-// strays lets through the Nodes that are new, or of which somebody has changed what is
-// looked after here.
-func strays() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*corev1.Node)
-			after, isNode := e.ObjectNew.(*corev1.Node)
-			return ok && isNode && (!maps.Equal(before.Labels, after.Labels) || before.Spec.ProviderID != after.Spec.ProviderID ||
-				after.Spec.ProviderID == "" && before.Status.NodeInfo.SystemUUID != after.Status.NodeInfo.SystemUUID)
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
+func nodeChanged() predicate.Predicate {
+	p := kubeutil.OnUpdate(func(before, after *corev1.Node) bool {
+		return !maps.Equal(before.Labels, after.Labels) || before.Spec.ProviderID != after.Spec.ProviderID ||
+			after.Spec.ProviderID == "" && before.Status.NodeInfo.SystemUUID != after.Status.NodeInfo.SystemUUID
+	})
+	p.DeleteFunc = kubeutil.Never
+	return p
 }
 
-// ofNode maps a Node of a cluster to its machine by the provider ID, and one that has
-// none to those machines of the cluster that it could be.
+// ofNode maps a Node to its machine by the provider ID, and a Node without one to the machines of the
+// cluster that it may belong to.
 func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		node, ok := o.(*corev1.Node)
@@ -127,7 +114,7 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 			return nil
 		}
 		if node.Spec.ProviderID == "" {
-			return r.ofNameless(ctx, cluster, node)
+			return r.ofNodeWithoutID(ctx, cluster, node)
 		}
 		id, err := infrav1.ParseProviderID(node.Spec.ProviderID)
 		if err != nil || id.Namespace != cluster.Namespace {
@@ -137,10 +124,9 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 	}
 }
 
-// ofNameless maps a Node that has no provider ID to the machines whose name or address it
-// has, and if there are none to all of the cluster, which then look at it once. All would
-// look at each of as many Nodes.
-func (r *Reconciler) ofNameless(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
+// ofNodeWithoutID maps a Node without a provider ID to the machines with its name or address; if there
+// are none, to all machines of the cluster.
+func (r *Reconciler) ofNodeWithoutID(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}
 	alike := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		return systemOfMachine(machine).Alike(systemOf(node))
@@ -156,7 +142,7 @@ func ofHost(_ context.Context, o client.Object) []reconcile.Request {
 	if !ok || host.Spec.Claim == nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
+	return kubeutil.Request(host.Namespace, host.Spec.Claim.MachineRef.Name)
 }
 
 func (r *Reconciler) ofIngotCluster(ctx context.Context, o client.Object) []reconcile.Request {

@@ -35,11 +35,10 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// patience is what a busy machine may need for anything here.
-const patience = 5 * time.Minute
+// testTimeout is the time limit of a slow machine for each step.
+const testTimeout = 5 * time.Minute
 
-// place is one API server that is management and workload cluster, with the reconciler in
-// a manager between them.
+// place is one API server as management and workload cluster, with the reconciler in a manager.
 type place struct {
 	t      *testing.T
 	api    client.Client
@@ -85,7 +84,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// create makes the object, with the status that it has.
+// create creates the object with its status.
 func (p *place) create(obj client.Object) {
 	p.t.Helper()
 	full, ok := obj.DeepCopyObject().(client.Object)
@@ -117,8 +116,7 @@ func (p *place) cluster(cfg *rest.Config) {
 	must(p.t, p.api.Create(p.t.Context(), kubeconfig.GenerateSecret(w.cluster, data)))
 }
 
-// machine is one whose system was installed a moment ago, on a host that has no address
-// recorded yet.
+// machine creates a machine whose system was just installed, on a host without a recorded address.
 func (p *place) machine() {
 	p.t.Helper()
 	w := newWorld()
@@ -143,19 +141,19 @@ func (p *place) machine() {
 	p.create(w.machine)
 }
 
-// await waits until the Node is so, as long as a busy machine may need.
+// await waits until the Node meets the condition.
 func (p *place) await(name, what string, so func(*corev1.Node) bool) *corev1.Node {
 	p.t.Helper()
 	n := &corev1.Node{}
-	eventually.Wait{Limit: patience, Explain: func() string { return fmt.Sprintf("%+v", n) }}.Until(p.t, what, eventually.Holds(func() bool {
+	eventually.Wait{Limit: testTimeout, Explain: func() string { return fmt.Sprintf("%+v", n) }}.Until(p.t, what, eventually.Holds(func() bool {
 		must(p.t, p.api.Get(p.t.Context(), client.ObjectKey{Name: name}, n))
 		return so(n)
 	}))
 	return n
 }
 
-// told waits for an event with the text.
-func (p *place) told(text string) {
+// hasEvent waits for an event with the text.
+func (p *place) hasEvent(text string) {
 	p.t.Helper()
 	for {
 		select {
@@ -163,25 +161,25 @@ func (p *place) told(text string) {
 			if strings.Contains(event, text) {
 				return
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			p.t.Fatalf("no event says %q", text)
 		}
 	}
 }
 
-// TestFound: a Node whose kubelet was not told who it is gets its provider ID, and not the
-// one that the server's last life left behind, by Cluster API's own cache of the workload
-// cluster. Then Cluster API finds it, and it is labelled.
-func TestFound(t *testing.T) {
+// TestNodeGetsItsProviderID: by Cluster API's cache of the workload cluster, a Node without a
+// provider ID gets its own, and not that of an earlier install of the server. Cluster API then
+// finds it, and it is labeled.
+func TestNodeGetsItsProviderID(t *testing.T) {
 	p := newPlace(t)
 	p.machine()
 	left, lives := node("left", ""), node("n1", "")
 	left.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(installed.Add(-time.Hour))
 	lives.Status.Images = []corev1.ContainerImage{{Names: []string{"registry.k8s.io/pause"}, SizeBytes: 1}}
 	p.create(left)
-	p.told("left has neither the machine's name nor an address")
+	p.hasEvent("left has neither the machine's name nor an address")
 	p.create(lives)
-	p.told("n1 has neither")
+	p.hasEvent("n1 has neither")
 	machine := &infrav1.IngotMachine{}
 	must(t, p.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "im"}, machine))
 	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}}
@@ -190,7 +188,7 @@ func TestFound(t *testing.T) {
 	if len(found.Status.Images) != 1 {
 		t.Error("what is not kept of the Node is taken from it")
 	}
-	p.told(infrav1.ReasonNodeIdentified)
+	p.hasEvent(infrav1.ReasonNodeIdentified)
 	if n := p.await("left", "the Node of before", func(*corev1.Node) bool { return true }); n.Spec.ProviderID != "" {
 		t.Errorf("the Node of an earlier life is %s", n.Spec.ProviderID)
 	}

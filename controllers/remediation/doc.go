@@ -1,16 +1,17 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remediation reconciles IngotRemediations: what Cluster API's
-// MachineHealthCheck makes of an unhealthy Machine (external remediation). It gathers
-// the Machine, its host and its Node, asks remediation.Remedy, and takes that one step: a
-// power cycle is asked for in the host's claim, by optimistic lock, and made by the
-// host's controller; a Machine that it did not help is handed to its owner by the
-// condition OwnerRemediated, as MachineHealthCheck itself would.
+// Package remediation reconciles IngotRemediations, which Cluster API's MachineHealthCheck creates
+// for unhealthy Machines (external remediation). Each reconcile reads the Machine, its host and
+// its Node, calls Decide of inventory/remediation, and executes one step:
 //
-// It keeps nothing in memory or in status that a decision needs, and must not know BMCs,
-// nor switch, release or delete anything by itself. A Node is only read, and only where
-// the workload cluster answers.
+//   - It requests a power cycle in the host's claim, by optimistic lock. The host controller
+//     carries it out.
+//   - It delegates a Machine that power cycles did not repair to its owner by the condition
+//     OwnerRemediated, as MachineHealthCheck would.
+//
+// Decisions need nothing from memory or status. The package does not contact BMCs and does not
+// release or delete anything. It only reads Nodes, and only if the workload cluster answers.
 //
 //	err := (&remediation.Reconciler{
 //		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: clusters,

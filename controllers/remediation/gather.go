@@ -5,7 +5,6 @@ package remediation
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,12 +20,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/inventory"
 	policy "github.com/ingot-metal/ingot/inventory/remediation"
 )
 
-// gather reads what the decision is made on: Machine and host live, since a power cycle
-// cannot be taken back.
+// gather reads the input of the decision. Machine and host are read live, since a power cycle
+// cannot be undone.
 func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemediation) (*scope, error) {
 	s := &scope{remediation: remediation}
 	s.obs.Now, s.obs.MaxAttempts = r.Clock.Now(), r.MaxAttempts
@@ -42,10 +42,10 @@ func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemed
 	}
 	s.obs.Machine.LeftAlone = leftAlone(s.machine, machine)
 	if machine == nil {
-		s.another = r.others(s.machine)
+		s.unselected = r.isUnselected(s.machine)
 		return s, nil
 	}
-	s.another = r.others(machine)
+	s.unselected = r.isUnselected(machine)
 	if err := r.readHost(ctx, s, machine); err != nil {
 		return nil, err
 	}
@@ -53,26 +53,25 @@ func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemed
 	return s, nil
 }
 
-// others: the object is another manager's (M41).
-func (r *Reconciler) others(o metav1.Object) bool {
+// isUnselected reports whether another manager reconciles the object (M41).
+func (r *Reconciler) isUnselected(o metav1.Object) bool {
 	return r.WatchFilterValue != "" && !labels.HasWatchLabel(o, r.WatchFilterValue)
 }
 
-// readMachine reads the owner. One of another UID is another Machine of the same name:
-// Cluster API corrects the owners of what it moves before it creates it.
+// readMachine reads the owner. A different UID is another Machine of the same name: clusterctl
+// corrects owner references before it creates moved objects.
 func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	ref := inventory.FindOwner(s.remediation, machineKind())
 	if ref == nil {
 		s.obs.Machine.Missing = true
 		return nil
 	}
-	machine := &clusterv1.Machine{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: ref.Name}, machine)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("machine %s: %w", ref.Name, err)
+	machine, err := kubeutil.Find[clusterv1.Machine](ctx, r.Live, s.remediation.Namespace, ref.Name)
+	if err != nil {
+		return err
 	}
-	if err != nil || machine.UID != ref.UID {
-		s.obs.Machine.Deleting = true // gone; what it owns is collected
+	if machine == nil || machine.UID != ref.UID {
+		s.obs.Machine.Deleting = true // gone; this remediation is garbage-collected
 		return nil
 	}
 	s.machine = machine
@@ -90,8 +89,8 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// leftAlone names the annotation that has MachineHealthCheck pass the Machine by, or Ingot
-// its IngotMachine, if there is one.
+// leftAlone names the annotation by which MachineHealthCheck skips the Machine, or Ingot the
+// IngotMachine; empty: none.
 func leftAlone(owner *clusterv1.Machine, machine *infrav1.IngotMachine) string {
 	switch {
 	case annotations.HasSkipRemediation(owner):
@@ -104,64 +103,46 @@ func leftAlone(owner *clusterv1.Machine, machine *infrav1.IngotMachine) string {
 	return ""
 }
 
-// machineKind is what owns a remediation, and an IngotMachine.
+// machineKind is the kind that owns remediations and IngotMachines.
 func machineKind() schema.GroupKind { return clusterv1.GroupVersion.WithKind("Machine").GroupKind() }
 
-// readCluster reads the Cluster, by the Machine or by the label that Cluster API sets.
-func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+// readCluster reads the Cluster by the Machine or by the label that Cluster API sets.
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
 	name := s.remediation.Labels[clusterv1.ClusterNameLabel]
 	if s.machine != nil {
 		name = s.machine.Spec.ClusterName
 	}
-	if name == "" {
-		return nil
+	if name != "" {
+		s.cluster, err = kubeutil.Find[clusterv1.Cluster](ctx, r.Client, s.remediation.Namespace, name)
 	}
-	cluster := &clusterv1.Cluster{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: name}, cluster)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("cluster %s: %w", name, err)
-	}
-	s.cluster = cluster
-	return nil
+	return err
 }
 
-// infraMachine reads the IngotMachine; nil: the Machine has none, not yet or for good.
+// infraMachine reads the IngotMachine; nil: the Machine has none.
 func (r *Reconciler) infraMachine(ctx context.Context, s *scope) (*infrav1.IngotMachine, error) {
 	ref := s.machine.Spec.InfrastructureRef
 	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "IngotMachine" {
 		s.obs.Machine.Foreign = ref.Kind
 		return nil, nil
 	}
-	machine := &infrav1.IngotMachine{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: ref.Name}, machine)
-	if apierrors.IsNotFound(err) {
+	machine, err := kubeutil.Find[infrav1.IngotMachine](ctx, r.Live, s.machine.Namespace, ref.Name)
+	if err == nil && machine == nil {
 		s.obs.HostLost = ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false)
-		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("machine %s: %w", ref.Name, err)
-	}
-	return machine, nil
+	return machine, err
 }
 
-// readHost reads the host that the machine has claimed: it must name this machine and
-// this instance in turn (I1).
+// readHost reads the host that the machine claimed. The claim must name this machine and instance
+// (I1).
 func (r *Reconciler) readHost(ctx context.Context, s *scope, machine *infrav1.IngotMachine) error {
 	id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
 	if err != nil || id.Namespace != machine.Namespace {
-		return nil // none is chosen yet
+		return nil // no host selected yet
 	}
 	s.obs.HostLost = ptr.Deref(machine.Status.Initialization.Provisioned, false)
-	host := &infrav1.IngotHost{}
-	err = r.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Host}, host)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("host %s: %w", id.Host, err)
+	host, err := kubeutil.Find[infrav1.IngotHost](ctx, r.Live, id.Namespace, id.Host)
+	if err != nil || host == nil {
+		return err
 	}
 	claim := host.Spec.Claim
 	if claim != nil && claim.MachineRef.Name == machine.Name && claim.InstanceID == id.InstanceID {
@@ -170,17 +151,17 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope, machine *infrav1.In
 	return nil
 }
 
-// maxBootID is the longest boot ID that a claim keeps; Linux's have 36 characters.
+// maxBootID is the maximum length of a boot ID in a claim; Linux's have 36 characters.
 const maxBootID = 128
 
-// readNode reads the Node where the workload cluster answers; that it does not is no
-// error, since a Machine that is unhealthy may be what it runs on.
+// readNode reads the Node. An unreachable workload cluster is no error: the unhealthy Machine may
+// be part of its control plane.
 func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) policy.Node {
 	name := machine.Status.NodeRef.Name
 	log := ctrl.LoggerFrom(ctx).WithValues("Machine", machine.Name, "Node", name)
 	reader, err := r.Workloads.GetReader(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
 	if err != nil {
-		log.V(1).Info("The workload cluster is not reached", "reason", err.Error())
+		log.V(1).Info("Cannot reach the workload cluster", "reason", err.Error())
 		return policy.Node{Unreachable: true}
 	}
 	if name == "" {
@@ -188,17 +169,17 @@ func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) p
 	}
 	node := &corev1.Node{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		log.V(1).Info("The Node is not read", "reason", err.Error())
+		log.V(1).Info("Cannot read the Node", "reason", err.Error())
 		return policy.Node{Unreachable: !apierrors.IsNotFound(err)}
 	}
 	known := policy.Node{BootID: node.Status.NodeInfo.BootID}
 	if len(known.BootID) > maxBootID {
-		known.BootID = "" // a kubelet's word is a tenant's, and this one no claim takes
+		known.BootID = "" // the kubelet belongs to a tenant and may report any text
 	}
 	for _, c := range node.Status.Conditions {
-		so := c.Status == corev1.ConditionTrue
-		known.Ready = known.Ready || so && c.Type == corev1.NodeReady
-		known.Ill = known.Ill || so && c.Type != corev1.NodeReady
+		isTrue := c.Status == corev1.ConditionTrue
+		known.Ready = known.Ready || isTrue && c.Type == corev1.NodeReady
+		known.Ill = known.Ill || isTrue && c.Type != corev1.NodeReady
 	}
 	return known
 }

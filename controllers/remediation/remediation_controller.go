@@ -36,38 +36,37 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// action of the events of this package: what the controller was doing.
-const action = "RemediateMachine"
+const action = "RemediateMachine" // of all events
 
-// Workloads reads workload clusters: Cluster API's ClusterCache does.
+// Workloads reads workload clusters. Cluster API's ClusterCache implements it.
 type Workloads interface {
 	// GetReader returns a reader of the cluster, or an error while it is not connected.
 	GetReader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error)
 }
 
-// Reconciler reconciles IngotRemediations. All exported fields but MaxAttempts, Timing and
-// WatchFilterValue are needed.
+// Reconciler reconciles IngotRemediations. All exported fields except MaxAttempts, Timing and
+// WatchFilterValue are required.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server: nothing is switched on a cached view (I2).
+	// Live reads from the API server: no power action follows from a cached version (I2).
 	Live      client.Reader
 	Workloads Workloads
 	Recorder  events.EventRecorder
 	Clock     clock.PassiveClock
-	// MaxAttempts is that of the hosts' policy; zero means its default.
+	// MaxAttempts is the maximum of the hosts' policy; zero: the default.
 	MaxAttempts int32
-	// WatchFilterValue selects by label the IngotMachines whose remediations are looked after.
+	// WatchFilterValue selects IngotMachines by label; empty: all.
 	WatchFilterValue string
 	Timing           timing.Timing
 
-	// since is when the first remediation was looked at: before that nobody here acted.
-	begun sync.Once
+	// since is the time of the first reconcile in this process.
+	start sync.Once
 	since time.Time
 }
 
 func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
 
-// Reconcile takes one step about one Machine.
+// Reconcile executes at most one step for a Machine.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	remediation := &infrav1.IngotRemediation{}
 	if err := r.Client.Get(ctx, req.NamespacedName, remediation); err != nil {
@@ -77,13 +76,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // clusterctl moves the object: a power cycle stays in the claim (I9)
 	}
 	s, err := r.gather(ctx, remediation)
-	if err != nil || s.another {
+	if err != nil || s.unselected {
 		return ctrl.Result{}, err
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, remediation, infrav1.RemediationFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	if told, err := r.unpauses(ctx, s); err != nil || told {
+	if ended, err := r.showPauseEnd(ctx, s); err != nil || ended {
 		return ctrl.Result{RequeueAfter: r.timing().Conflict}, err
 	}
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, remediation) // M43, M44
@@ -97,29 +96,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || s.gone || s.stale {
 		return ctrl.Result{RequeueAfter: after}, err
 	}
-	r.tell(s, decision)
+	r.show(s, decision)
 	return ctrl.Result{RequeueAfter: after}, r.save(ctx, s)
 }
 
-// scope is what one reconcile knows.
 type scope struct {
 	remediation *infrav1.IngotRemediation
 	// base is the remediation as it was read.
 	base *infrav1.IngotRemediation
-	// another: the Machine is another manager's (M41).
-	another bool
-	// machine and cluster are nil where there are none.
+	// unselected: another manager reconciles the Machine (M41).
+	unselected bool
+	// machine and cluster are nil if they do not exist.
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
 	obs     policy.Observation
-	// gone: the finalizer is removed, and there is no status to write; stale: the host has
-	// changed meanwhile, and there is nothing to tell.
+	// gone: the finalizer is removed, and there is no status to write. stale: the host changed
+	// since it was read, and there is nothing to show.
 	gone, stale bool
 }
 
-// unpauses says of a remediation that is no longer paused that nobody has acted on it
-// until now, before the pause is forgotten.
-func (r *Reconciler) unpauses(ctx context.Context, s *scope) (bool, error) {
+// showPauseEnd sets Ready to Unknown before the Paused condition is cleared, so that deadlines do
+// not count the time of the pause. It reports whether a pause ended.
+func (r *Reconciler) showPauseEnd(ctx context.Context, s *scope) (bool, error) {
 	ready := conditions.Get(s.remediation, infrav1.ReadyCondition)
 	if !conditions.IsTrue(s.remediation, infrav1.PausedCondition) || ready != nil && ready.Status == metav1.ConditionUnknown ||
 		annotations.HasPaused(s.remediation) || s.cluster != nil && annotations.IsPaused(s.cluster, s.remediation) {
@@ -127,27 +125,26 @@ func (r *Reconciler) unpauses(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.base = s.remediation.DeepCopy()
 	conditions.Set(s.remediation, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionUnknown, Reason: infrav1.ReasonWaitingForNode,
-		ObservedGeneration: s.remediation.Generation, LastTransitionTime: metav1.NewTime(s.obs.Now), Message: "the pause is over; the Node is given time first"})
+		ObservedGeneration: s.remediation.Generation, LastTransitionTime: metav1.NewTime(s.obs.Now), Message: "The pause has ended. Ingot gives the Node time to report."})
 	return true, r.save(ctx, s)
 }
 
-// justMade is how old a remediation may be that this process looks at first, for its
-// deadlines to run from its creation.
-const justMade = time.Minute
+// newRemediation is the maximum age of a remediation at the start of this process for its
+// deadlines to count from its creation.
+const newRemediation = time.Minute
 
-// activeSince counts no time before this process: what came to pass while none ran, the
-// Machine's recovery too, may not be told yet.
+// activeSince returns the start of the deadlines. It ignores time before the start of this process:
+// events of that time, such as the Machine's recovery, may not be visible yet.
 func (r *Reconciler) activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time {
-	r.begun.Do(func() { r.since = now.Add(-justMade) })
+	r.start.Do(func() { r.since = now.Add(-newRemediation) })
 	if since := activeSince(remediation, now); since.After(r.since) {
 		return since
 	}
 	return r.since
 }
 
-// activeSince is since when somebody acts on the remediation: see
-// policy.Observation. While a person works on the host, and after a pause, Ready
-// is Unknown.
+// activeSince returns since when Ingot acts on the remediation (policy.Observation). Ready is
+// Unknown while an operator works on the host, and after a pause.
 func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time {
 	since := remediation.CreationTimestamp.Time
 	ready := conditions.Get(remediation, infrav1.ReadyCondition)
@@ -162,8 +159,8 @@ func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time
 	return since
 }
 
-// tell puts what was decided into the status, and into an event when the reason is new.
-func (r *Reconciler) tell(s *scope, decision policy.Decision) {
+// show writes the decision to the status, and records an event if the reason is new.
+func (r *Reconciler) show(s *scope, decision policy.Decision) {
 	status := metav1.ConditionFalse
 	switch {
 	case decision.Reason == infrav1.ReasonNodeHealthy:
@@ -189,7 +186,6 @@ func (r *Reconciler) tell(s *scope, decision policy.Decision) {
 	}
 }
 
-// save writes the status if it changed.
 func (r *Reconciler) save(ctx context.Context, s *scope) error {
 	s.remediation.Status.ObservedGeneration = s.base.Generation
 	if equality.Semantic.DeepEqual(s.base.Status, s.remediation.Status) {
@@ -203,5 +199,4 @@ func (r *Reconciler) save(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// isStale says whether a write lost against another: the reconcile starts over.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

@@ -69,7 +69,7 @@ func testHandedOver(s *site) {
 		s.t.Errorf("what another says of the Machine was changed: %+v", failed)
 	}
 	want := []string{"PowerCycling", "WaitingForNode", "PowerCycling", "WaitingForNode", "HealthFailed", "HandedOver", "HandedOver"} // the last of both objects
-	if diff := cmp.Diff(want, s.told()); diff != "" {
+	if diff := cmp.Diff(want, s.recorded()); diff != "" {
 		s.t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if obj := s.get(); ptr.Deref(obj.Status.Cycles, 0) != 2 || obj.Status.ObservedGeneration != obj.Generation || obj.Status.HostRef == nil || obj.Status.HostRef.Name != "h1" {
@@ -77,7 +77,7 @@ func testHandedOver(s *site) {
 	}
 }
 
-// testHealthyAgain: after it was handed over, too; then nothing is held against the host.
+// testHealthyAgain: also after the delegation; then nothing counts against the host.
 func testHealthyAgain(s *site) {
 	s.change(func(h *infrav1.IngotHost) {
 		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Since: metav1.NewTime(s.clock.Now())}
@@ -155,7 +155,7 @@ func testMoved(s *site) {
 	}
 }
 
-// testStatusLost: nothing is asked for twice.
+// testStatusLost: nothing is requested twice.
 func testStatusLost(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 	s.cycles()
@@ -169,7 +169,7 @@ func testStatusLost(s *site) {
 	}
 }
 
-// old reads the host as it was.
+// old returns an old version of the host.
 type old struct {
 	client.Reader
 	host *infrav1.IngotHost
@@ -205,9 +205,9 @@ func testWatchFilter(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 }
 
-// testPardoned: a person ends a remediation whose Machine its owner was told to replace and
-// has not. The owner, which asks nobody once more, is told no longer.
-func testPardoned(s *site) {
+// testEndedRemediationIsNotDelegated: an operator ends a remediation whose Machine the owner has
+// not replaced yet. The owner's condition is removed.
+func testEndedRemediationIsNotDelegated(s *site) {
 	s.change(func(h *infrav1.IngotHost) {
 		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Since: metav1.NewTime(s.clock.Now())}
 	})
@@ -290,7 +290,7 @@ func (s *site) mark(with map[string]string) {
 	must(s.t, s.api.Update(s.ctx, machine))
 }
 
-// testUnreachable: what time passes meanwhile is not counted.
+// testUnreachable: the time without contact does not count.
 func testUnreachable(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 	s.cycles()
@@ -324,7 +324,7 @@ func testBack(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 }
 
-// exhaust cycles as often as it may, in vain.
+// exhaust uses all power cycles without effect.
 func (s *site) exhaust() {
 	s.t.Helper()
 	for range 2 {
@@ -335,7 +335,7 @@ func (s *site) exhaust() {
 	}
 }
 
-// machineSet does what Cluster API's does about conditions of Machines.
+// machineSet acts as Cluster API's MachineSet controller on conditions of Machines.
 func (s *site) machineSet() {
 	s.t.Helper()
 	machine := s.machine()
@@ -345,9 +345,9 @@ func (s *site) machineSet() {
 	}
 }
 
-// testHandedOverFor tells what is left of the Machine's conditions when it is handed over:
-// by HealthCheckSucceeded, too, its owner knows that it is to replace it.
-func testHandedOverFor(status metav1.ConditionStatus) func(*site) {
+// testDelegatedWith checks the Machine's conditions after the delegation, which needs
+// HealthCheckSucceeded too.
+func testDelegatedWith(status metav1.ConditionStatus) func(*site) {
 	return func(s *site) {
 		s.exhaust()
 		machine := s.machine()
@@ -376,7 +376,7 @@ func testHandedOverFor(status metav1.ConditionStatus) func(*site) {
 	}
 }
 
-// testInfraGone: an IngotMachine that was taken away by force comes back no more.
+// testInfraGone: a deleted IngotMachine does not come back.
 func testInfraGone(s *site) {
 	im := &infrav1.IngotMachine{ObjectMeta: s.meta("im")}
 	must(s.t, s.api.Delete(s.ctx, im))
@@ -400,7 +400,7 @@ func testForeign(s *site) {
 	}
 }
 
-// infra has the Machine be of another provider.
+// infra makes the Machine one of another provider.
 func (s *site) infra(kind string) {
 	s.t.Helper()
 	machine := s.machine()
@@ -408,7 +408,7 @@ func (s *site) infra(kind string) {
 	must(s.t, s.api.Update(s.ctx, machine))
 }
 
-// testMarked: no power cycle makes a Machine healthy that a person has marked.
+// testMarked: a Machine that an operator marked gets no power cycle.
 func testMarked(s *site) {
 	s.mark(map[string]string{clusterv1.RemediateMachineAnnotation: ""})
 	s.wants(infrav1.ReasonHandedOver)
@@ -417,7 +417,7 @@ func testMarked(s *site) {
 	}
 }
 
-// testBootID: what a tenant's kubelet tells does not stop the remediation.
+// testBootID: an invalid boot ID of a tenant's kubelet does not stop the remediation.
 func testBootID(s *site) {
 	node := &corev1.Node{}
 	must(s.t, s.workload.Get(s.ctx, client.ObjectKey{Name: "m"}, node))
@@ -429,7 +429,7 @@ func testBootID(s *site) {
 	}
 }
 
-// testQuiet: nothing is written while nothing happens, nor is anything looked at often.
+// testQuiet: nothing is written while nothing changes, and reconciles are rare.
 func testQuiet(s *site) {
 	s.change(func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr.To(true) })
 	s.wants(infrav1.ReasonMaintenance)
@@ -447,7 +447,7 @@ func testQuiet(s *site) {
 	}
 }
 
-// testOlder: the Machine may have healed while nobody looked.
+// testOlder: the Machine may have recovered before the start of this process.
 func testOlder(s *site) {
 	s.clock.Step(time.Hour)
 	s.wants(infrav1.ReasonWaitingForNode)
@@ -455,8 +455,9 @@ func testOlder(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 }
 
-// testInVain: a Machine that no try installs is replaced, and its host is not to blame.
-func testInVain(s *site) {
+// testFailedInstallIsReplaced: a Machine that no attempt can install is replaced, without blaming
+// its host.
+func testFailedInstallIsReplaced(s *site) {
 	s.MaxAttempts = 2
 	s.change(func(h *infrav1.IngotHost) {
 		h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioning, 2

@@ -13,8 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Who changes what a remediation is decided on brings it up, and nobody else.
-func TestWhoIsBroughtUp(t *testing.T) {
+func TestChangesThatTriggerARemediation(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	host.Spec.Claim = &infrav1.HostClaim{}
 	for name, c := range map[string]struct {
@@ -43,8 +42,8 @@ func TestWhoIsBroughtUp(t *testing.T) {
 	}
 	machine, paused := &infrav1.IngotMachine{}, &infrav1.IngotMachine{}
 	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	if !annotated().Update(event.UpdateEvent{ObjectOld: paused, ObjectNew: machine}) || annotated().Update(event.UpdateEvent{ObjectOld: machine, ObjectNew: machine}) ||
-		annotated().Create(event.CreateEvent{Object: paused}) {
+	if !annotationsChanged().Update(event.UpdateEvent{ObjectOld: paused, ObjectNew: machine}) || annotationsChanged().Update(event.UpdateEvent{ObjectOld: machine, ObjectNew: machine}) ||
+		annotationsChanged().Create(event.CreateEvent{Object: paused}) {
 		t.Error("an IngotMachine brings its remediation up by something else than the end of its pause")
 	}
 }

@@ -39,14 +39,14 @@ func TestRemediation(t *testing.T) {
 		name string
 		run  func(*site)
 	}{
-		{"power cycles, then handed over", testHandedOver}, {"healthy again", testHealthyAgain}, {"pardoned", testPardoned}, {"ended while the host is cut off", testEnded},
+		{"power cycles, then handed over", testHandedOver}, {"healthy again", testHealthyAgain}, {"pardoned", testEndedRemediationIsNotDelegated}, {"ended while the host is cut off", testEnded},
 		{"paused", testPaused}, {"moved", testMoved}, {"status lost", testStatusLost}, {"a stale view of the host", testConflict},
 		{"another's Machine", testWatchFilter}, {"of no Machine", testNoMachine}, {"host lost", testHostLost}, {"a person at work", testPerson},
-		{"left alone", testLeftAlone}, {"the cluster is not reached", testUnreachable}, {"back, and nobody says so", testBack}, {"older than the process", testOlder},
-		{"handed over after a move", testHandedOverFor("")}, {"handed over as it was healthy long ago", testHandedOverFor(metav1.ConditionTrue)},
-		{"handed over as nobody knew", testHandedOverFor(metav1.ConditionUnknown)}, {"the IngotMachine is gone", testInfraGone},
+		{"left alone", testLeftAlone}, {"the cluster is not reached", testUnreachable}, {"back without a condition", testBack}, {"older than the process", testOlder},
+		{"handed over after a move", testDelegatedWith("")}, {"handed over as it was healthy long ago", testDelegatedWith(metav1.ConditionTrue)},
+		{"delegated without a condition", testDelegatedWith(metav1.ConditionUnknown)}, {"the IngotMachine is gone", testInfraGone},
 		{"of another provider", testForeign}, {"marked by a person", testMarked}, {"a boot ID that no claim takes", testBootID}, {"quiet", testQuiet},
-		{"an installation that cannot end", testInVain},
+		{"an installation that cannot end", testFailedInstallIsReplaced},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(newSite(t, cfg, scheme, fmt.Sprintf("site-%d", i))) })
 	}
@@ -59,8 +59,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// site is a namespace with a Machine in use, its remediation, and a reconciler that a
-// test steps.
+// site is a test namespace with a Machine in use, its remediation and a reconciler.
 type site struct {
 	*Reconciler
 	t        *testing.T
@@ -95,7 +94,7 @@ func newSite(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, ns string) 
 	return s
 }
 
-// counted is a client whose writes are counted.
+// counted returns a client that counts writes.
 func (s *site) counted(cfg *rest.Config, scheme *runtime.Scheme) client.Client {
 	s.t.Helper()
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
@@ -116,7 +115,7 @@ func (s *site) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}}
 }
 
-// machines makes Machine, IngotMachine (of another name) and the host of both.
+// machines creates Machine, IngotMachine (with another name) and host.
 func (s *site) machines() {
 	s.t.Helper()
 	machine := &clusterv1.Machine{ObjectMeta: s.meta("m")}
@@ -145,7 +144,7 @@ func claimImage() infrav1.Image {
 		Checksum: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
 }
 
-// unhealthy is what MachineHealthCheck says of the Machine.
+// unhealthy sets the conditions of MachineHealthCheck.
 func (s *site) unhealthy(machine *clusterv1.Machine) {
 	s.t.Helper()
 	conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "UnhealthyNode", Message: "x"})
@@ -153,7 +152,7 @@ func (s *site) unhealthy(machine *clusterv1.Machine) {
 	must(s.t, s.api.Status().Update(s.ctx, machine))
 }
 
-// remediation is what MachineHealthCheck makes.
+// remediation creates the remediation as MachineHealthCheck does.
 func (s *site) remediation() {
 	s.t.Helper()
 	obj := &infrav1.IngotRemediation{ObjectMeta: s.meta("m")}
@@ -184,7 +183,7 @@ func (s *site) host() *infrav1.IngotHost {
 	return h
 }
 
-// get is the remediation; nil: it is gone.
+// get reads the remediation; nil: it is gone.
 func (s *site) get() *infrav1.IngotRemediation {
 	s.t.Helper()
 	obj := &infrav1.IngotRemediation{}
@@ -196,7 +195,7 @@ func (s *site) get() *infrav1.IngotRemediation {
 	return obj
 }
 
-// change writes the host as somebody else would.
+// change writes the host as another client.
 func (s *site) change(edit func(*infrav1.IngotHost)) {
 	s.t.Helper()
 	host := s.host()
@@ -233,7 +232,7 @@ func (s *site) pulse() string {
 	return version + s.host().ResourceVersion + s.machine().ResourceVersion
 }
 
-// wants fails unless the reason of Ready is so after a turn.
+// wants checks the reason of Ready after a turn.
 func (s *site) wants(reason string) {
 	s.t.Helper()
 	if got := s.turn(); got != reason {
@@ -241,7 +240,7 @@ func (s *site) wants(reason string) {
 	}
 }
 
-// cycles does what the host's controller does.
+// cycles acts as the host controller.
 func (s *site) cycles() {
 	s.t.Helper()
 	s.change(func(h *infrav1.IngotHost) {
@@ -255,8 +254,8 @@ func (s *site) restarted() string {
 	return conditions.GetReason(s.get(), infrav1.RemediationRestartedCondition)
 }
 
-// told are the reasons of the events so far.
-func (s *site) told() []string {
+// recorded returns the reasons of all events so far.
+func (s *site) recorded() []string {
 	var all []string
 	for len(s.events.Events) > 0 {
 		var kind, reason string

@@ -16,20 +16,20 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// HostCache keeps the hosts of each namespace, sorted for plans, until one of them changes.
-// A plan over 5,000 listed hosts takes 9 ms of CPU, and the runtime extension answers up to
-// 200 calls per second (decision 0220). The zero value is ready.
+// HostCache keeps the hosts of each namespace, indexed for plans, until one of them changes. A
+// plan over 5,000 listed hosts takes 9 ms of CPU, and the runtime extension answers up to 200
+// calls per second. The zero value is ready to use.
 type HostCache struct {
 	mu sync.Mutex
 	// changes counts the events of a namespace.
 	changes map[string]int
 	kept    map[string]allocation.Snapshot
-	// reading is held while hosts are listed, so that many calls list them once.
+	// reading is held while hosts are listed, so that concurrent calls list them once.
 	reading sync.Mutex
 }
 
-// Watch drops what is kept of a namespace when one of its hosts or their hardware changes.
-// It does not wait for the informers.
+// Watch invalidates the hosts of a namespace when a host or its hardware changes. It does not
+// wait for the informers.
 func (c *HostCache) Watch(ctx context.Context, informers cache.Informers) error {
 	for _, object := range []client.Object{&infrav1.IngotHost{}, &infrav1.IngotHardware{}} {
 		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -59,8 +59,8 @@ func (c *HostCache) changed(object any) {
 	delete(c.kept, name.Namespace)
 }
 
-// get returns the hosts of a namespace, which list reads when they are not kept. A nil
-// HostCache keeps none.
+// get returns the hosts of a namespace and calls list if they are not kept. A nil HostCache keeps
+// none.
 func (c *HostCache) get(namespace string, list func() ([]allocation.Candidate, error)) (allocation.Snapshot, error) {
 	if c == nil {
 		candidates, err := list()

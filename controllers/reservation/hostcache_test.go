@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// informers keep the event handlers, for a test to call.
+// informers keeps event handlers for a test to call.
 type informers struct {
 	cache.Informers
 	handlers map[string]toolscache.ResourceEventHandler
@@ -39,7 +39,7 @@ func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (too
 	return nil, nil
 }
 
-// Hosts are listed again after an event of their namespace, and only then.
+// Hosts are listed again only after an event of their namespace.
 func TestHostCache(t *testing.T) {
 	w := newWorld(t, 0, 3)
 	listed := 0

@@ -12,18 +12,17 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-// promisedHosts is the gauge of hosts that are kept for Clusters.
 const promisedHosts = "ingot_promised_hosts"
 
-// Metrics count what is outstanding. nil counts nothing.
+// Metrics exports the outstanding hosts of each reservation. nil exports nothing.
 type Metrics struct{ hosts *prometheus.GaugeVec }
 
-// NewMetrics registers the metrics. A registry that has them already, of an earlier
-// manager in this process, is used on.
+// NewMetrics registers the metrics, or uses those that an earlier manager in this process
+// registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	hosts := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: promisedHosts,
-		Help: "Hosts that were promised to a Cluster and that it has not claimed yet.",
+		Help: "Hosts reserved for a Cluster that it has not claimed yet.",
 	}, []string{"namespace", "cluster"})
 	if err := collect.RegisterOrGet(registry, &hosts); err != nil {
 		return nil, fmt.Errorf("metric %s: %w", promisedHosts, err)

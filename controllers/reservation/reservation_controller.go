@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/internal/timing"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
@@ -37,32 +38,30 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// action of the events of this package: what the controller was doing.
-const action = "ReconcileReservation"
+const action = "ReconcileReservation" // of all events
 
-// Reconciler shows how far reservations are met, and ends them. All exported fields
-// but Metrics are needed.
+// Reconciler shows how much of each reservation is claimed, and ends reservations. Client,
+// Recorder and Clock are required.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// WatchFilterValue selects the Clusters whose reservations are looked after, and the
-	// hosts that there are for them.
+	// WatchFilterValue selects Clusters and hosts by label; empty: all.
 	WatchFilterValue string
 	Timing           timing.Timing
 	// Metrics may be nil.
 	Metrics *Metrics
 }
 
-// recheckJitter is how much later at most a reservation is looked at again, in parts of
-// the wait, so that a manager that was started does not look at all of them at once.
+// recheckJitter is the random part added to the recheck interval, so that a started manager does
+// not check all reservations at once.
 const recheckJitter = 0.3
 
 func (r *Reconciler) recheck() time.Duration {
 	return wait.Jitter(r.Timing.WithDefaults().ReservationCheck, recheckJitter)
 }
 
-// Reconcile looks after one reservation.
+// Reconcile updates or ends one reservation.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	reservation := &infrav1.IngotReservation{}
 	if err := r.Client.Get(ctx, req.NamespacedName, reservation); err != nil {
@@ -72,12 +71,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if _, moved := reservation.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || !reservation.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	cluster, err := r.clusterOf(ctx, reservation)
+	cluster, err := kubeutil.Find[clusterv1.Cluster](ctx, r.Client, reservation.Namespace, reservation.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.othersBusiness(cluster, reservation) {
-		return ctrl.Result{}, nil
+	var selected client.Object = reservation
+	if cluster != nil {
+		selected = cluster
+	}
+	if r.WatchFilterValue != "" && !labels.HasWatchLabel(selected, r.WatchFilterValue) {
+		return ctrl.Result{}, nil // M41
 	}
 	if reservation.Spec.State == infrav1.ReservationAsked {
 		return r.waitForAnswer(ctx, reservation)
@@ -87,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || isPaused {
 		return ctrl.Result{}, err
 	}
-	if requeue { // what was written here, of the status alone, brings nobody here again
+	if requeue { // a write to the status does not trigger a reconcile
 		return ctrl.Result{RequeueAfter: r.Timing.WithDefaults().ReservationPaused}, nil
 	}
 	base.Status = *reservation.Status.DeepCopy()
@@ -99,41 +102,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: after}, r.save(ctx, reservation, base)
 }
 
-// othersBusiness: the Cluster, or the reservation while it has none, is another
-// manager's (M41).
-func (r *Reconciler) othersBusiness(cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) bool {
-	if r.WatchFilterValue == "" {
-		return false
-	}
-	if cluster != nil {
-		return !labels.HasWatchLabel(cluster, r.WatchFilterValue)
-	}
-	return !labels.HasWatchLabel(reservation, r.WatchFilterValue)
-}
-
-func (r *Reconciler) clusterOf(ctx context.Context, reservation *infrav1.IngotReservation) (*clusterv1.Cluster, error) {
-	cluster := &clusterv1.Cluster{}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(reservation), cluster)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", reservation.Name, err)
-	}
-	return cluster, nil
-}
-
-// waitForAnswer leaves what is being asked for to whoever asks: a write, of the status
-// even, would make that start over. What was forgotten is withdrawn.
+// waitForAnswer leaves a pending request to its planner: any write, even of the status, would make
+// the planner start over. A stale request is withdrawn.
 func (r *Reconciler) waitForAnswer(ctx context.Context, reservation *infrav1.IngotReservation) (ctrl.Result, error) {
 	now := r.Clock.Now()
-	if stale(reservation, now) {
+	if isStale(reservation, now) {
 		return ctrl.Result{}, withdraw(ctx, r.Client, reservation, now)
 	}
 	return ctrl.Result{RequeueAfter: reservation.Spec.AskedAt.Add(staleAfter + time.Second).Sub(now)}, nil
 }
 
-// check ends the reservation, or says how it stands and when to look again.
+// check ends the reservation, or shows its state and returns when to check again.
 func (r *Reconciler) check(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (ended bool, after time.Duration, err error) {
 	now := r.Clock.Now()
 	switch {
@@ -147,71 +126,71 @@ func (r *Reconciler) check(ctx context.Context, cluster *clusterv1.Cluster, rese
 	if err := r.adopt(ctx, cluster, reservation); err != nil {
 		return false, 0, err
 	}
-	if none, err := r.lower(ctx, cluster, reservation); err != nil || none {
-		return none, 0, err
+	if ended, err := r.lower(ctx, cluster, reservation); err != nil || ended {
+		return ended, 0, err
 	}
 	snapshot, err := snapshotSource{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
 	if err != nil {
 		return false, 0, err
 	}
-	left := r.count(reservation, snapshot)
-	upgrade, stands := reservation.Spec.Purpose == infrav1.ReservationUpgrade, allocation.Stands(reservation, now)
-	// By claims: a host that was only chosen may be given back.
-	if had := allocation.Left(reservation, snapshot.Machines, allocation.ClaimedHost(snapshot.Candidates)) == 0; had && !upgrade {
-		return true, 0, r.fulfilled(ctx, cluster, reservation)
-	} else if !stands && (had || r.rollback(reservation) != nil) {
+	outstanding := r.count(reservation, snapshot)
+	upgrade, valid := reservation.Spec.Purpose == infrav1.ReservationUpgrade, allocation.Stands(reservation, now)
+	// Only claims count: a selection may be cleared again.
+	if complete := allocation.Left(reservation, snapshot.Machines, allocation.ClaimedHost(snapshot.Candidates)) == 0; complete && !upgrade {
+		return true, 0, r.endClaimed(ctx, cluster, reservation)
+	} else if !valid && (complete || r.rollback(reservation) != nil) {
 		_, err := r.end(ctx, reservation)
 		return true, 0, err
 	}
-	if !stands {
-		r.expired(reservation, cluster, left)
+	if !valid {
+		r.showExpired(reservation, cluster, outstanding)
 		return false, 0, nil
 	}
 	if upgrade {
-		// It lacks hosts time and again: each is on its way back, or another's turn.
-		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
-		return false, r.next(reservation, now), nil
+		// An upgrade lacks hosts repeatedly, until released hosts are clean.
+		r.setReady(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+		return false, r.checkAfter(reservation, now), nil
 	}
-	return false, r.next(reservation, now), r.stillThere(reservation, snapshot, func() {
-		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	return false, r.checkAfter(reservation, now), r.checkHosts(reservation, snapshot, func() {
+		r.setReady(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	})
 }
 
-// checkWithoutCluster says how a promise stands to a Cluster that is not there, perhaps not yet.
+// checkWithoutCluster shows the state of a reservation whose Cluster does not exist yet.
 func (r *Reconciler) checkWithoutCluster(ctx context.Context, reservation *infrav1.IngotReservation, now time.Time) (after time.Duration, err error) {
 	snapshot, err := snapshotSource{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
 	if err != nil {
 		return 0, err
 	}
-	left := r.count(reservation, snapshot)
+	outstanding := r.count(reservation, snapshot)
 	if !allocation.Stands(reservation, now) {
-		r.expired(reservation, nil, left)
+		r.showExpired(reservation, nil, outstanding)
 		return 0, nil
 	}
-	return r.next(reservation, now), r.stillThere(reservation, snapshot, func() {
-		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonClusterMissing, fmt.Sprintf(
-			"The %d hosts are there, and there is no Cluster %s in this namespace. Create it, or delete the reservation: until then they are kept from others", left, reservation.Name))
+	return r.checkAfter(reservation, now), r.checkHosts(reservation, snapshot, func() {
+		r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonClusterMissing, fmt.Sprintf(
+			"%d hosts are reserved, but Cluster %s does not exist in this namespace. Create the Cluster, or delete the reservation to release the hosts.", outstanding, reservation.Name))
 	})
 }
 
-// expired tells that the promise is over. regarding is the Cluster; nil: none.
-func (r *Reconciler) expired(reservation *infrav1.IngotReservation, regarding runtime.Object, left int) {
-	message := fmt.Sprintf("%d hosts that were promised were not claimed by %s, and others may have them now. Set a later spec.expiresAt to promise them again, or delete the reservation",
-		left, reservation.Spec.ExpiresAt.UTC().Format(time.RFC3339))
-	if r.say(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, message) {
+// showExpired shows that the reservation has expired. regarding is the Cluster; nil: none.
+func (r *Reconciler) showExpired(reservation *infrav1.IngotReservation, regarding runtime.Object, outstanding int) {
+	message := fmt.Sprintf("%d reserved hosts were not claimed by %s and are released. Set a later spec.expiresAt to reserve them again, or delete the reservation.",
+		outstanding, reservation.Spec.ExpiresAt.UTC().Format(time.RFC3339))
+	if r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, message) {
 		r.Recorder.Eventf(reservation, regarding, corev1.EventTypeWarning, infrav1.ReasonPromiseExpired, action, "%s", message)
 	}
 }
 
-// next is when to look again: at the expiry, or sooner.
-func (r *Reconciler) next(reservation *infrav1.IngotReservation, now time.Time) time.Duration {
+func (r *Reconciler) checkAfter(reservation *infrav1.IngotReservation, now time.Time) time.Duration {
 	if expires := reservation.Spec.ExpiresAt; !expires.IsZero() {
 		return min(r.recheck(), expires.Sub(now)+time.Second)
 	}
 	return r.recheck()
 }
 
-// count fills in how far the promise is met, from the machines. It returns what is left.
+// count sets the counters of the status from the machines, and returns the number of unclaimed
+// hosts.
 func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot) int {
 	promised := 0
 	for _, g := range reservation.Spec.Groups {
@@ -222,45 +201,45 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot alloc
 	reservation.Status.Claimed = new(int32(promised - left))
 	outstanding := left
 	if !allocation.Stands(reservation, snapshot.Now) {
-		outstanding = 0 // nothing is kept any more
+		outstanding = 0
 	}
 	reservation.Status.Outstanding = new(int32(outstanding))
 	r.Metrics.set(client.ObjectKeyFromObject(reservation), outstanding)
 	return left
 }
 
-// stillThere says whether the hosts that are left to claim are there; kept says that they are.
-func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot, kept func()) error {
+// checkHosts shows whether the inventory lacks hosts for the reservation; if not, it calls
+// satisfied.
+func (r *Reconciler) checkHosts(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot, satisfied func()) error {
 	plan, err := allocation.PlanPromise(allocation.RequestOf(reservation), snapshot)
 	switch {
 	case errors.Is(err, allocation.ErrSelectorInvalid):
-		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, err.Error()+". No host is kept by this reservation: correct it")
+		r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, "The reservation holds no hosts until its selector is corrected: "+err.Error())
 		return nil
 	case err != nil:
 		return err
 	case plan.Satisfied:
-		kept()
+		satisfied()
 	default:
-		if r.say(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseShort, plan.Message) {
+		if r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseShort, plan.Message) {
 			r.Recorder.Eventf(reservation, nil, corev1.EventTypeWarning, infrav1.ReasonPromiseShort, action, "%s", plan.Message)
 		}
 	}
 	return nil
 }
 
-// fulfilled ends a promise: the Cluster has all of its hosts at once, and what it loses
-// from now on it does not get back ahead of others.
-func (r *Reconciler) fulfilled(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) error {
+// endClaimed ends a reservation of which the Cluster claimed all hosts at once. A host that the
+// Cluster loses later is not reserved again.
+func (r *Reconciler) endClaimed(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) error {
 	if ended, err := r.end(ctx, reservation); err != nil || !ended {
 		return err
 	}
 	r.Recorder.Eventf(cluster, reservation, corev1.EventTypeNormal, infrav1.ReasonPromiseFulfilled, action,
-		"Cluster %s has the %d hosts that it was promised; the reservation ends", cluster.Name, *reservation.Status.Promised)
+		"Cluster %s claimed all %d reserved hosts. The reservation ends.", cluster.Name, *reservation.Status.Promised)
 	return nil
 }
 
-// rollback is what a person promised before the upgrade that the reservation is for; nil:
-// nothing.
+// rollback returns the operator's reservation that an upgrade replaced; nil: none.
 func (r *Reconciler) rollback(reservation *infrav1.IngotReservation) *infrav1.IngotReservation {
 	if reservation.Spec.Purpose != infrav1.ReservationUpgrade {
 		return nil
@@ -268,10 +247,9 @@ func (r *Reconciler) rollback(reservation *infrav1.IngotReservation) *infrav1.In
 	return rollback(reservation, r.Clock.Now(), infrav1.ByHandAnnotation)
 }
 
-// end deletes the reservation as it was seen, or puts back what a person promised before
-// it; not ended: it was gone. It fails when it
-// has changed since, by a status of one's own even: nothing else would bring us here
-// again, and it would come to life with the next machine that is deleted.
+// end deletes the reservation or restores the operator's earlier one. It returns false if the
+// reservation was already gone. A conflict is an error, so that the reconcile is retried:
+// otherwise the reservation would take effect again with the next deleted machine.
 func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservation) (ended bool, err error) {
 	err = restoreOrDelete(ctx, r.Client, reservation, r.rollback(reservation))
 	if apierrors.IsNotFound(err) {
@@ -283,10 +261,10 @@ func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservat
 	return true, nil
 }
 
-// lower takes back what the runtime extension promised, and the topology of a Cluster that
-// is being built does not ask for any more. What a person promised is left as it is. None:
-// nothing was left, and the reservation has ended.
-func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (none bool, err error) {
+// lower reduces a reservation of the runtime extension to the current topology of a Cluster that
+// is being built. An operator's reservation stays unchanged. ended reports that no host is left
+// and the reservation has ended.
+func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (ended bool, err error) {
 	if reservation.Spec.AskedAt.IsZero() || !cluster.Spec.Topology.IsDefined() || !cluster.Spec.InfrastructureRef.IsDefined() {
 		return false, nil
 	}
@@ -299,13 +277,13 @@ func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, rese
 		return false, nil
 	}
 	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(reservation, client.MergeFromWithOptimisticLock{})); err != nil {
-		return false, fmt.Errorf("lower what was promised: %w", err)
+		return false, fmt.Errorf("lower the reservation: %w", err)
 	}
 	reservation.ObjectMeta, reservation.Spec = changed.ObjectMeta, changed.Spec
 	return false, nil
 }
 
-// adopt makes the Cluster the owner, so that the reservation goes and moves with it.
+// adopt makes the Cluster the owner, so that the reservation is moved and deleted with it.
 func (r *Reconciler) adopt(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) error {
 	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: cluster.Name, UID: cluster.UID}
 	changed := reservation.DeepCopy()
@@ -325,15 +303,13 @@ func (r *Reconciler) adopt(ctx context.Context, cluster *clusterv1.Cluster, rese
 	return nil
 }
 
-// say sets Ready; it says whether that is news.
-func (r *Reconciler) say(reservation *infrav1.IngotReservation, status metav1.ConditionStatus, reason, message string) bool {
+func (r *Reconciler) setReady(reservation *infrav1.IngotReservation, status metav1.ConditionStatus, reason, message string) bool {
 	was := conditions.Get(reservation, infrav1.ReadyCondition)
 	conditions.Set(reservation, metav1.Condition{Type: infrav1.ReadyCondition, Status: status, Reason: reason, Message: message,
 		ObservedGeneration: reservation.Generation})
 	return was == nil || was.Status != status || was.Reason != reason
 }
 
-// save writes the status if it changed.
 func (r *Reconciler) save(ctx context.Context, reservation, base *infrav1.IngotReservation) error {
 	reservation.Status.ObservedGeneration = base.Generation
 	if equality.Semantic.DeepEqual(base.Status, reservation.Status) {

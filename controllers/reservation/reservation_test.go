@@ -29,21 +29,21 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// desk is a world with the reconciler at it.
-type desk struct {
+// fixture is a world with a reconciler.
+type fixture struct {
 	*world
 	*reservation.Reconciler
 	events *events.FakeRecorder
 }
 
-func newDesk(t *testing.T, hosts int) *desk {
+func newDesk(t *testing.T, hosts int) *fixture {
 	t.Helper()
 	w := newWorld(t, 0, hosts)
 	recorder := events.NewFakeRecorder(100)
-	return &desk{world: w, events: recorder, Reconciler: &reservation.Reconciler{Client: w.api, Recorder: recorder, Clock: w.clock}}
+	return &fixture{world: w, events: recorder, Reconciler: &reservation.Reconciler{Client: w.api, Recorder: recorder, Clock: w.clock}}
 }
 
-func (d *desk) promise(count int32, change ...func(*infrav1.IngotReservation)) {
+func (d *fixture) promise(count int32, change ...func(*infrav1.IngotReservation)) {
 	d.t.Helper()
 	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", Generation: 3}, Spec: infrav1.IngotReservationSpec{
 		State: infrav1.ReservationPromised, Groups: []infrav1.ReservedGroup{{Name: "md", Count: count}}}}
@@ -53,8 +53,8 @@ func (d *desk) promise(count int32, change ...func(*infrav1.IngotReservation)) {
 	d.create(r)
 }
 
-// settle reconciles until nothing changes, and returns the reservation; nil: it is gone.
-func (d *desk) settle() (*infrav1.IngotReservation, time.Duration) {
+// settle reconciles until nothing changes and returns the reservation; nil: it is gone.
+func (d *fixture) settle() (*infrav1.IngotReservation, time.Duration) {
 	d.t.Helper()
 	var after time.Duration
 	for range 4 {
@@ -78,7 +78,7 @@ func (d *desk) settle() (*infrav1.IngotReservation, time.Duration) {
 	return r, after
 }
 
-func (d *desk) ready(r *infrav1.IngotReservation, status metav1.ConditionStatus, reason, says string) {
+func (d *fixture) ready(r *infrav1.IngotReservation, status metav1.ConditionStatus, reason, says string) {
 	d.t.Helper()
 	if r == nil {
 		d.t.Fatalf("the reservation is gone, want %s", reason)
@@ -89,8 +89,8 @@ func (d *desk) ready(r *infrav1.IngotReservation, status metav1.ConditionStatus,
 	}
 }
 
-// numbers are promised, claimed, outstanding.
-func (d *desk) numbers(r *infrav1.IngotReservation, want ...int32) {
+// numbers checks promised, claimed and outstanding hosts.
+func (d *fixture) numbers(r *infrav1.IngotReservation, want ...int32) {
 	d.t.Helper()
 	got := []int32{*r.Status.Promised, *r.Status.Claimed, *r.Status.Outstanding}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -98,8 +98,8 @@ func (d *desk) numbers(r *infrav1.IngotReservation, want ...int32) {
 	}
 }
 
-// claim gives the machine a host, as controllers/machine does: its choice, then the claim.
-func (d *desk) claim(name, host string) {
+// claim writes the machine's intent and then the claim, as controllers/machine does.
+func (d *fixture) claim(name, host string) {
 	d.t.Helper()
 	d.choose(name, host)
 	h := &infrav1.IngotHost{}
@@ -114,8 +114,8 @@ func (d *desk) claim(name, host string) {
 
 const instanceID = "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"
 
-// choose writes down which host the machine wants; empty: it gives its choice back.
-func (d *desk) choose(name, host string) {
+// choose writes or clears (empty) the machine's intent.
+func (d *fixture) choose(name, host string) {
 	d.t.Helper()
 	m := &infrav1.IngotMachine{}
 	if err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: name}, m); err != nil {
@@ -130,7 +130,7 @@ func (d *desk) choose(name, host string) {
 	}
 }
 
-func (d *desk) cluster(change func(*clusterv1.Cluster)) {
+func (d *fixture) cluster(change func(*clusterv1.Cluster)) {
 	d.t.Helper()
 	c := &clusterv1.Cluster{}
 	if err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, c); err != nil {
@@ -142,8 +142,8 @@ func (d *desk) cluster(change func(*clusterv1.Cluster)) {
 	}
 }
 
-// A promise shrinks with each claim, however often it is looked at, and ends with the last.
-func TestLifeOfAPromise(t *testing.T) {
+// A reservation shrinks with each claim and ends with the last one.
+func TestReservationEndsWithTheLastClaim(t *testing.T) {
 	d := newDesk(t, 3)
 	registry := prometheus.NewRegistry()
 	counted, err := reservation.NewMetrics(registry)
@@ -233,7 +233,7 @@ func TestPromiseExpires(t *testing.T) {
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	d.clock.Step(time.Hour)
 	r, after := d.settle()
-	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, "2 hosts that were promised were not claimed by 2026-11-20T13:00:00Z")
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, "2 reserved hosts were not claimed by 2026-11-20T13:00:00Z")
 	d.numbers(r, 2, 0, 0)
 	if after != 0 {
 		t.Errorf("looked at again after %s", after)
@@ -256,7 +256,7 @@ func TestReservationGoesWithItsCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, _ := d.settle(); r != nil {
-		t.Error("the Cluster is being deleted, and its reservation stands")
+		t.Error("the Cluster is being deleted, and its reservation stays")
 	}
 }
 
@@ -268,13 +268,13 @@ func TestReservationWithoutCluster(t *testing.T) {
 		says   string
 		kept   int32
 	}{
-		"its hosts are there": {1, func(*infrav1.IngotReservation) {}, infrav1.ReasonClusterMissing, "Create it, or delete the reservation", 1},
+		"its hosts are there": {1, func(*infrav1.IngotReservation) {}, infrav1.ReasonClusterMissing, "Create the Cluster, or delete the reservation", 1},
 		"too few are":         {2, func(*infrav1.IngotReservation) {}, infrav1.ReasonPromiseShort, "", 2},
-		"nobody can match": {1, func(r *infrav1.IngotReservation) {
+		"invalid selector": {1, func(r *infrav1.IngotReservation) {
 			r.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-		}, infrav1.ReasonSelectorInvalid, "No host is kept by this reservation", 1},
+		}, infrav1.ReasonSelectorInvalid, "The reservation holds no hosts until its selector is corrected", 1},
 		"expired": {1, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.Unix(1, 0) },
-			infrav1.ReasonPromiseExpired, "others may have them now", 0},
+			infrav1.ReasonPromiseExpired, "are released", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, 1)
@@ -291,7 +291,7 @@ func TestReservationWithoutCluster(t *testing.T) {
 	}
 }
 
-// In a move, and while the Cluster is paused, nobody acts: not even on an expiry.
+// During a move and while the Cluster is paused, nothing happens, not even at the expiry.
 func TestReservationPaused(t *testing.T) {
 	d := newDesk(t, 1)
 	d.cluster(func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
@@ -318,10 +318,10 @@ func TestReservationWithAWrongSelector(t *testing.T) {
 		r.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	})
 	r, _ := d.settle()
-	d.ready(r, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, "No host is kept by this reservation")
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, "The reservation holds no hosts until its selector is corrected")
 }
 
-// What belongs to another manager's Cluster is left to it (M41).
+// M41: reservations of another manager's Cluster are not touched.
 func TestReservationWatchFilter(t *testing.T) {
 	d := newDesk(t, 1)
 	d.WatchFilterValue = "mine"
@@ -344,9 +344,9 @@ func TestReservationWatchFilter(t *testing.T) {
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 }
 
-// Asked for something else, the Planner promises that instead; a reservation of an earlier
-// Cluster of the same name, which is about to be collected, is not relied on.
-func TestPromiseChanges(t *testing.T) {
+// A new request replaces the reservation. A reservation of an earlier Cluster with the same name is
+// not used.
+func TestNewRequestReplacesTheReservation(t *testing.T) {
 	d := newDesk(t, 3)
 	planner := d.replica("a")
 	for _, step := range []struct {
@@ -372,16 +372,15 @@ func TestPromiseChanges(t *testing.T) {
 	}
 }
 
-// A reservation gets its status though nothing else happens: each look says when the next
-// one is, until the status is there. What the reconciler writes itself, of the status, brings
-// nobody here.
+// A reservation gets its status without an event: each reconcile schedules the next one until then.
+// A write to the status triggers no reconcile.
 func TestStatusComesByItself(t *testing.T) {
 	d := newDesk(t, 1)
 	d.promise(1)
 	for range 4 {
 		result, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "x"}})
 		if err != nil || result.RequeueAfter == 0 {
-			t.Fatalf("%+v, %v: nobody looks again", result, err)
+			t.Fatalf("%+v, %v: no further reconcile", result, err)
 		}
 	}
 	r := &infrav1.IngotReservation{}
@@ -390,9 +389,9 @@ func TestStatusComesByItself(t *testing.T) {
 	}
 }
 
-// A manager with --watch-filter promises the hosts that its machines may have;
-// what a Cluster has claimed is that Cluster's, whatever its label says (M41).
-func TestOthersHostsAreNotPromised(t *testing.T) {
+// M41: a manager with --watch-filter reserves only hosts that its machines may have. A claimed host
+// counts for its Cluster whatever its label.
+func TestUnselectedHostsAreNotReserved(t *testing.T) {
 	w := newWorld(t, 0, 3)
 	planner := &reservation.Planner{Client: w.api, Live: w.api, Clock: w.clock, WatchFilterValue: "mine"}
 	label := func(name, value string, claim *infrav1.HostClaim) {

@@ -15,83 +15,82 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// maxRemembered bounds an annotation, in bytes: all of an object's together may have
-// 256 KiB. What is longer is not remembered.
-const maxRemembered = 100_000
+// maxStoredSpec bounds a stored spec, in bytes: all annotations of an object may have 256 KiB. A
+// larger spec is not stored.
+const maxStoredSpec = 100_000
 
-// byHand says whether a person made the promise.
-func byHand(spec infrav1.IngotReservationSpec) bool { return spec.AskedAt.IsZero() }
+func isManual(spec infrav1.IngotReservationSpec) bool { return spec.AskedAt.IsZero() }
 
-// remember writes down, in asked, what stands now and is to stand again. It is kept in the
-// object, so that whoever ends what is asked for, another replica or after a crash, can.
-func remember(asked, own *infrav1.IngotReservation, now time.Time) {
+// storePrevious stores the valid reservation own in annotations of the request asked. Any replica
+// can then restore it, also after a crash.
+func storePrevious(asked, own *infrav1.IngotReservation, now time.Time) {
 	if own.Spec.State == infrav1.ReservationAsked {
-		return // who asked first has written it down
+		return // the first request stored it
 	}
-	forget(asked, infrav1.BeforeAskingAnnotation)
+	delete(asked.Annotations, infrav1.BeforeAskingAnnotation)
 	if !allocation.Stands(own, now) {
 		return
 	}
-	if byHand(own.Spec) {
-		note(asked, infrav1.ByHandAnnotation, own.Spec)
+	if isManual(own.Spec) {
+		storeSpec(asked, infrav1.ByHandAnnotation, own.Spec)
 	}
-	if byHand(own.Spec) || asked.Spec.Purpose == infrav1.ReservationUpgrade {
-		note(asked, infrav1.BeforeAskingAnnotation, own.Spec)
+	if isManual(own.Spec) || asked.Spec.Purpose == infrav1.ReservationUpgrade {
+		storeSpec(asked, infrav1.BeforeAskingAnnotation, own.Spec)
 	}
 }
 
-// settled forgets what a promise has taken the place of for good: all, but during an
-// upgrade what a person promised.
-func settled(promised *infrav1.IngotReservation) {
-	forget(promised, infrav1.BeforeAskingAnnotation)
+// discardPrevious discards the reservation that a granted request replaced. An upgrade keeps the
+// one that an operator created.
+func discardPrevious(promised *infrav1.IngotReservation) {
+	delete(promised.Annotations, infrav1.BeforeAskingAnnotation)
 	if promised.Spec.Purpose != infrav1.ReservationUpgrade {
-		forget(promised, infrav1.ByHandAnnotation)
+		delete(promised.Annotations, infrav1.ByHandAnnotation)
 	}
 }
 
-// rollback returns the reservation as it was, by the first of the annotations whose
-// promise still stands; nil: nothing does.
+// rollback returns the previous reservation by the first annotation that holds a valid one; nil:
+// none.
 func rollback(r *infrav1.IngotReservation, now time.Time, annotations ...string) *infrav1.IngotReservation {
 	for _, annotation := range annotations {
 		var spec infrav1.IngotReservationSpec
 		if err := json.Unmarshal([]byte(r.Annotations[annotation]), &spec); err != nil || len(spec.Groups) == 0 {
-			continue // there is none, or somebody wrote into it
+			continue // missing or edited
 		}
-		back := r.DeepCopy()
-		back.Spec = spec
-		forget(back, infrav1.BeforeAskingAnnotation)
-		if byHand(spec) {
-			forget(back, infrav1.ByHandAnnotation)
+		previous := r.DeepCopy()
+		previous.Spec = spec
+		delete(previous.Annotations, infrav1.BeforeAskingAnnotation)
+		if isManual(spec) {
+			delete(previous.Annotations, infrav1.ByHandAnnotation)
 		}
-		if allocation.Stands(back, now) {
-			return back
+		if allocation.Stands(previous, now) {
+			return previous
 		}
 	}
 	return nil
 }
 
-// withdraw ends what was asked for, unless it has changed: then it was promised, or asked
-// for anew. What it took the place of stands again.
+// withdraw ends a request and restores the previous reservation, unless the request changed:
+// then it was granted or repeated.
 func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation, now time.Time) error {
 	err := restoreOrDelete(ctx, c, r, rollback(r, now, infrav1.BeforeAskingAnnotation, infrav1.ByHandAnnotation))
-	if err != nil && !retry(err) {
-		return fmt.Errorf("withdraw what Cluster %s asked for: %w", r.Name, err)
+	if err != nil && !isRetry(err) {
+		return fmt.Errorf("withdraw the request of Cluster %s: %w", r.Name, err)
 	}
 	return nil
 }
 
-// restoreOrDelete puts back what was there before r, or deletes r; both only as it was
-// seen.
-func restoreOrDelete(ctx context.Context, c client.Client, r, back *infrav1.IngotReservation) error {
-	if back == nil {
+// restoreOrDelete restores the previous reservation or, if it is nil, deletes r. It fails with a
+// conflict if r changed.
+func restoreOrDelete(ctx context.Context, c client.Client, r, previous *infrav1.IngotReservation) error {
+	if previous == nil {
 		return c.Delete(ctx, r, client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion})
 	}
-	return c.Patch(ctx, back, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
+	return c.Patch(ctx, previous, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
-func note(r *infrav1.IngotReservation, annotation string, spec infrav1.IngotReservationSpec) {
+func storeSpec(r *infrav1.IngotReservation, annotation string, spec infrav1.IngotReservationSpec) {
 	data, err := json.Marshal(spec)
-	if err != nil || len(data) > maxRemembered {
+	if err != nil || len(data) > maxStoredSpec {
 		return
 	}
 	if r.Annotations == nil {
@@ -99,5 +98,3 @@ func note(r *infrav1.IngotReservation, annotation string, spec infrav1.IngotRese
 	}
 	r.Annotations[annotation] = string(data)
 }
-
-func forget(r *infrav1.IngotReservation, annotation string) { delete(r.Annotations, annotation) }

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/controllers/reservation"
 )
 
-// stands reads the reservation of Cluster x; nil: there is none.
-func (d *desk) stands() *infrav1.IngotReservation {
+// current reads the reservation of Cluster x; nil: there is none.
+func (d *fixture) current() *infrav1.IngotReservation {
 	d.t.Helper()
 	r := &infrav1.IngotReservation{}
 	err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r)
@@ -32,23 +32,23 @@ func (d *desk) stands() *infrav1.IngotReservation {
 	return r
 }
 
-// standsAgain checks that the reservation says what was said before, and nothing else.
-func (d *desk) standsAgain(want infrav1.IngotReservationSpec) {
+// wantRestored checks that the reservation has the earlier spec and no stored one.
+func (d *fixture) wantRestored(want infrav1.IngotReservationSpec) {
 	d.t.Helper()
-	r := d.stands()
+	r := d.current()
 	if r == nil {
 		d.t.Fatal("it is gone")
 	}
 	if diff := cmp.Diff(want, r.Spec); diff != "" {
-		d.t.Errorf("what stands (-want +got):\n%s", diff)
+		d.t.Errorf("reservation (-want +got):\n%s", diff)
 	}
 	if len(r.Annotations) != 0 {
 		d.t.Errorf("still remembered: %v", r.Annotations)
 	}
 }
 
-// behind is a replica whose cache has not heard of any machine.
-func (d *desk) behind() *reservation.Planner {
+// behind is a replica whose cache has no machines.
+func (d *fixture) behind() *reservation.Planner {
 	cache := interceptor.NewClient(d.api, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, machines := list.(*infrav1.IngotMachineList); machines {
@@ -60,9 +60,9 @@ func (d *desk) behind() *reservation.Planner {
 	return &reservation.Planner{Client: cache, Live: d.api, Clock: d.clock}
 }
 
-// What a person promised is not lost because the extension asks for something else and does
-// not get it, whether the cache knows that at once or not.
-func TestGivenUpForAPromiseByHand(t *testing.T) {
+// A failed request of the extension does not end an operator's reservation, whether the cache shows
+// the failure or not.
+func TestFailedRequestKeepsTheOperatorsReservation(t *testing.T) {
 	hand := func(*infrav1.IngotReservation) {}
 	extension := func(r *infrav1.IngotReservation) {
 		r.Spec.AskedAt = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
@@ -85,7 +85,7 @@ func TestGivenUpForAPromiseByHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, 4)
 			d.promise(2, tc.former)
-			before := d.stands()
+			before := d.current()
 			d.machine("y", "y1")
 			d.choose("y1", "h4")
 			asked := asksFor("x", 4)
@@ -95,31 +95,30 @@ func TestGivenUpForAPromiseByHand(t *testing.T) {
 				t.Fatalf("three hosts are enough for four: %+v, %v", plan, err)
 			}
 			if !tc.kept {
-				if r := d.stands(); r != nil {
+				if r := d.current(); r != nil {
 					t.Errorf("it keeps %+v", r.Spec)
 				}
 				return
 			}
-			d.standsAgain(before.Spec)
+			d.wantRestored(before.Spec)
 		})
 	}
 	// Where the cache knows, nothing is written.
 	d := newDesk(t, 3)
 	d.promise(2)
-	before := d.stands()
+	before := d.current()
 	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 4)); err != nil || plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
-	if after := d.stands(); after == nil || after.ResourceVersion != before.ResourceVersion {
+	if after := d.current(); after == nil || after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("written: %+v", after)
 	}
 }
 
-// A replica that dies while it asks leaves behind what stood before.
-func TestForgottenRequestOverAPromiseByHand(t *testing.T) {
+func TestStaleRequestRestoresTheOperatorsReservation(t *testing.T) {
 	d := newDesk(t, 4)
 	d.promise(2)
-	before := d.stands()
+	before := d.current()
 	dies, cancel := context.WithCancel(t.Context())
 	live := interceptor.NewClient(d.api, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -131,37 +130,36 @@ func TestForgottenRequestOverAPromiseByHand(t *testing.T) {
 	if _, err := planner.Promise(dies, "uid-x", asksFor("x", 3)); err == nil {
 		t.Fatal("promised")
 	}
-	if r := d.stands(); r.Spec.State != infrav1.ReservationAsked {
+	if r := d.current(); r.Spec.State != infrav1.ReservationAsked {
 		t.Fatalf("it is not at it: %+v", r.Spec)
 	}
 	d.clock.Step(2 * time.Minute)
 	d.settle()
-	d.standsAgain(before.Spec)
+	d.wantRestored(before.Spec)
 }
 
-// A promise by hand stands again when the upgrade is over that took its place: finished,
-// forgotten, asked for twice.
-func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
+// An operator's reservation is restored after the upgrade that replaced it ends, however it ends.
+func TestOperatorsReservationIsRestoredAfterAnUpgrade(t *testing.T) {
 	until := metav1.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		expires metav1.Time
-		over    func(*desk, *reservation.Planner)
+		over    func(*fixture, *reservation.Planner)
 		kept    bool
 	}{
 		"finished": {over: finish, kept: true},
-		"finished, asked for something else between": {kept: true, over: func(d *desk, planner *reservation.Planner) {
+		"finished, asked for something else between": {kept: true, over: func(d *fixture, planner *reservation.Planner) {
 			if plan, err := planner.Promise(d.t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
 				d.t.Fatalf("%+v, %v", plan, err)
 			}
 			finish(d, planner)
 		}},
-		"finished, the person's time is over": {expires: until, over: func(d *desk, planner *reservation.Planner) {
+		"finished, the person's time is over": {expires: until, over: func(d *fixture, planner *reservation.Planner) {
 			d.clock.SetTime(until.Time)
 			finish(d, planner)
 		}},
 		"finished in time": {expires: until, over: finish, kept: true},
-		"forgotten": {kept: true, over: func(d *desk, _ *reservation.Planner) {
-			d.clock.SetTime(d.stands().Spec.ExpiresAt.Time)
+		"forgotten": {kept: true, over: func(d *fixture, _ *reservation.Planner) {
+			d.clock.SetTime(d.current().Spec.ExpiresAt.Time)
 			d.settle()
 		}},
 	} {
@@ -170,7 +168,7 @@ func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
 			d.promise(4, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = tc.expires })
 			d.machine("x", "x1")
 			d.claim("x1", "h1")
-			before := d.stands()
+			before := d.current()
 			planner := d.replica("a")
 			if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 3)); err != nil || !plan.Satisfied {
 				t.Fatalf("%+v, %v", plan, err)
@@ -180,17 +178,17 @@ func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
 			}
 			tc.over(d, planner)
 			if !tc.kept {
-				if r := d.stands(); r != nil {
+				if r := d.current(); r != nil {
 					t.Errorf("it keeps %+v", r.Spec)
 				}
 				return
 			}
-			d.standsAgain(before.Spec)
+			d.wantRestored(before.Spec)
 		})
 	}
 }
 
-func finish(d *desk, planner *reservation.Planner) {
+func finish(d *fixture, planner *reservation.Planner) {
 	d.t.Helper()
 	if err := planner.Finish(d.t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 		d.t.Fatal(err)

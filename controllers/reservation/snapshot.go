@@ -17,20 +17,19 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// page bounds one answer of the API server, in objects.
-const page = 500
+const pageSize = 500
 
-// snapshotSource is where the inventory of a namespace is read from.
+// snapshotSource reads the inventory of a namespace from a cache.
 type snapshotSource struct {
 	cache client.Reader
-	// kept hosts of that cache; nil: they are listed.
+	// kept hosts; nil: they are listed.
 	kept *HostCache
 	// filter is the label of the hosts that count (M41); empty: all.
 	filter string
 	now    time.Time
 }
 
-// read reads the inventory of a namespace. None of it is to be changed.
+// read reads the inventory of a namespace, which must not be changed.
 func (s snapshotSource) read(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	snapshot, err := s.hosts(ctx, namespace)
 	if err != nil {
@@ -42,15 +41,15 @@ func (s snapshotSource) read(ctx context.Context, namespace string) (allocation.
 	return snapshot, err
 }
 
-// hosts reads the hosts with their hardware. Machines are read after them: a host that is
-// claimed in between counts as free, and as chosen by its machine.
+// hosts reads the hosts with their hardware. Callers read machines afterwards, so that a host
+// claimed in between counts as free and as selected by its machine.
 func (s snapshotSource) hosts(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	snapshot, err := s.kept.get(namespace, func() ([]allocation.Candidate, error) {
 		hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 		if err := s.list(ctx, namespace, hosts, facts); err != nil {
 			return nil, err
 		}
-		if s.filter != "" { // which copies each host
+		if s.filter != "" { // the callback copies each host
 			hosts.Items = slices.DeleteFunc(hosts.Items, func(host infrav1.IngotHost) bool { return !counts(&host, s.filter) })
 		}
 		return allocation.Candidates(hosts.Items, facts.Items), nil
@@ -59,18 +58,18 @@ func (s snapshotSource) hosts(ctx context.Context, namespace string) (allocation
 	return snapshot, err
 }
 
-// list lists without copies, which are dear of a large inventory.
+// list lists without copies, which are expensive for a large inventory.
 func (s snapshotSource) list(ctx context.Context, namespace string, lists ...client.ObjectList) error {
 	for _, list := range lists {
 		if err := s.cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
 	}
 	return nil
 }
 
-// counts says whether a host is one to promise, or is a Cluster's already. One that is
-// neither, for want of --watch-filter's label, no machine of this manager gets (M41).
+// counts reports whether a host is claimed or has the label of --watch-filter: no machine of this
+// manager gets other hosts (M41).
 func counts(host *infrav1.IngotHost, filter string) bool {
 	return filter == "" || host.Spec.Claim != nil || labels.HasWatchLabel(host, filter)
 }
@@ -79,15 +78,13 @@ func (p *Planner) snapshotSource() snapshotSource {
 	return snapshotSource{cache: p.Client, kept: p.Hosts, filter: p.WatchFilterValue, now: p.Clock.Now()}
 }
 
-// Snapshot reads the inventory of a namespace from the cache. None of it is to be changed.
+// Snapshot reads the inventory of a namespace from the cache. The result must not be changed.
 func (p *Planner) Snapshot(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	return p.snapshotSource().read(ctx, namespace)
 }
 
-// readSnapshotLive reads live what a promise stands or falls by: what was promised and asked
-// for, and which hosts machines have chosen, claimed or not. Hosts and their hardware,
-// which are much more, it reads from the cache: one that was claimed since is chosen by a
-// machine (decision 0179).
+// readSnapshotLive reads reservations and machines live. Hosts and their hardware, which are much
+// larger, are read from the cache: a host claimed since then is selected by a machine.
 func (p *Planner) readSnapshotLive(ctx context.Context, namespace string) (allocation.Snapshot, error) {
 	snapshot, err := p.snapshotSource().hosts(ctx, namespace)
 	if err != nil {
@@ -101,19 +98,18 @@ func (p *Planner) readSnapshotLive(ctx context.Context, namespace string) (alloc
 	return snapshot, err
 }
 
-// pages lists in pages, which together are one state of the API server's, and calls taken
-// after each.
-func pages(ctx context.Context, live client.Reader, namespace string, list client.ObjectList, taken func()) error {
+// pages lists in pages, which together are one consistent state, and calls use after each.
+func pages(ctx context.Context, live client.Reader, namespace string, list client.ObjectList, use func()) error {
 	for more := ""; ; {
-		// The list is emptied, or what the next page decodes into would be shared with it.
+		// Empty the list: the next page must not be decoded into the memory of this one.
 		list.SetContinue("")
 		if err := meta.SetList(list, nil); err != nil {
-			return fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
-		if err := live.List(ctx, list, client.InNamespace(namespace), client.Limit(page), client.Continue(more)); err != nil {
-			return fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+		if err := live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(more)); err != nil {
+			return fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
-		taken()
+		use()
 		if more = list.GetContinue(); more == "" {
 			return nil
 		}

@@ -33,17 +33,17 @@ import (
 
 const ns = "metal"
 
-// world is an API server in memory, the actors at it, and what was promised.
+// world is an API server in memory with its actors and reservations.
 type world struct {
-	t     *testing.T
-	api   client.WithWatch
-	clock *testclock.FakeClock
-	turns *turns
+	t         *testing.T
+	api       client.WithWatch
+	clock     *testclock.FakeClock
+	scheduler *scheduler
 }
 
 func newWorld(t *testing.T, seed uint64, hosts int) *world {
 	t.Helper()
-	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), turns: newTurns(seed)}
+	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), scheduler: newTurns(seed)}
 	w.api = fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithStatusSubresource(
 		&infrav1.IngotMachine{}, &infrav1.IngotHost{}, &infrav1.IngotReservation{}).Build()
 	for i := range hosts {
@@ -79,7 +79,7 @@ func (w *world) host(name string) {
 	w.create(host, facts)
 }
 
-// machine makes a Machine and an IngotMachine of a Cluster's machine deployment "md".
+// machine creates a Machine and an IngotMachine of MachineDeployment "md" of a Cluster.
 func (w *world) machine(cluster, name string) {
 	w.t.Helper()
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-" + name)}}
@@ -93,24 +93,23 @@ func (w *world) machine(cluster, name string) {
 	w.create(owner, m)
 }
 
-// manager is one process that claims hosts, with a cache and a memory of its own.
+// manager is a process that claims hosts, with its own cache and memory.
 func (w *world) manager(name string) *machine.Reconciler {
-	live := w.turns.client(name, w.api)
-	return &machine.Reconciler{Client: w.turns.lagging(live), Live: live, Recorder: events.NewFakeRecorder(10000), Clock: w.clock, NewID: uuid.NewString}
+	live := w.scheduler.client(name, w.api)
+	return &machine.Reconciler{Client: w.scheduler.lagging(live), Live: live, Recorder: events.NewFakeRecorder(10000), Clock: w.clock, NewID: uuid.NewString}
 }
 
-// replica is one process that promises hosts.
+// replica is a process that reserves hosts.
 func (w *world) replica(name string) *reservation.Planner {
-	live := w.turns.client(name, w.api)
-	return &reservation.Planner{Client: w.turns.lagging(live), Live: live, Clock: w.clock}
+	live := w.scheduler.client(name, w.api)
+	return &reservation.Planner{Client: w.scheduler.lagging(live), Live: live, Clock: w.clock}
 }
 
 func asksFor(cluster string, count int) allocation.PromiseRequest {
 	return allocation.PromiseRequest{Namespace: ns, ClusterName: cluster, Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: count}}}}
 }
 
-// snapshot is the truth, in which a host is taken when it carries a claim: an intent may
-// still be given back.
+// snapshot is the true state, in which only claims take hosts.
 func (w *world) snapshot() allocation.Snapshot {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
@@ -134,7 +133,7 @@ func (w *world) snapshot() allocation.Snapshot {
 	return allocation.Snapshot{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items, Reservations: promised, Now: w.clock.Now()}
 }
 
-// check says which promise cannot be kept any more, if there is one.
+// check names a reservation that cannot be met; empty: none.
 func (w *world) check() string {
 	snapshot := w.snapshot()
 	for i := range snapshot.Reservations {
@@ -154,9 +153,8 @@ func (w *world) promised() []string {
 	return names
 }
 
-// Two Clusters want the last three hosts, through two replicas: whatever the order of
-// their requests to the API server, one is promised all of them, and the other hears why
-// it waits. At no moment are both promised.
+// Two Clusters request the last three hosts from two replicas. Whatever the order of their API
+// requests, one gets all of them and the other a reason, and at no moment both have them.
 func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 	won := map[string]int{}
 	for seed := range needs.Sample(40) {
@@ -173,7 +171,7 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 				}
 			}
 		}
-		w.turns.run(t, func() string { return w.check() }, map[string]actor{
+		w.scheduler.run(t, func() string { return w.check() }, map[string]actor{
 			"x by a": ask("x", "a"), "y by b": ask("y", "b"), "x by b": ask("x", "b"),
 		})
 		if len(w.promised()) != 1 {
@@ -196,10 +194,9 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 	}
 }
 
-// Machines of a Cluster that was promised nothing claim hosts, by the leader and by one
-// that has lost its lease and does not know it yet, while another Cluster asks for
-// hosts: what is promised stays there to claim.
-func TestClaimsRaceWithPromises(t *testing.T) {
+// Machines of a Cluster without a reservation claim hosts, from the leader and from a former
+// leader, while another Cluster requests hosts: reserved hosts stay claimable.
+func TestClaimsRaceWithReservations(t *testing.T) {
 	promised, blocked, claims := 0, 0, 0
 	for seed := range needs.Sample(20) {
 		w := newWorld(t, seed, 4)
@@ -217,11 +214,11 @@ func TestClaimsRaceWithPromises(t *testing.T) {
 			}
 		}
 		planner := w.replica("a")
-		w.turns.run(t, func() string { return w.check() }, map[string]actor{
+		w.scheduler.run(t, func() string { return w.check() }, map[string]actor{
 			"leader": claim("leader"), "late leader": claim("late leader"),
 			"x": func(ctx context.Context) {
-				for range w.turns.rand.IntN(120) { // at some time while the others claim
-					w.turns.step()
+				for range w.scheduler.rand.IntN(120) { // at some time while the others claim
+					w.scheduler.step()
 				}
 				for range 4 {
 					_, _ = planner.Promise(ctx, "uid-x", asksFor("x", 2))
@@ -241,9 +238,8 @@ func TestClaimsRaceWithPromises(t *testing.T) {
 	}
 }
 
-// A Cluster that was promised hosts claims all of them, whoever else wants some; the
-// promise shrinks to nothing.
-func TestThePromisedClusterGetsItsHosts(t *testing.T) {
+// A Cluster with a reservation claims all its hosts while others want them.
+func TestClusterGetsItsReservedHosts(t *testing.T) {
 	for seed := range needs.Sample(10) {
 		w := newWorld(t, seed, 4)
 		if plan, err := w.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 3)); err != nil || !plan.Satisfied {
@@ -263,7 +259,7 @@ func TestThePromisedClusterGetsItsHosts(t *testing.T) {
 			}
 		}
 		leader := w.manager("leader")
-		w.turns.run(t, func() string { return w.check() }, map[string]actor{
+		w.scheduler.run(t, func() string { return w.check() }, map[string]actor{
 			"x": claim(leader, names[:3]), "z": claim(leader, names[3:]),
 		})
 		if x, z := w.claimsOf("x"), w.claimsOf("z"); x != 3 || z != 1 {
@@ -282,10 +278,9 @@ func (w *world) claimsOf(cluster string) int {
 	return n
 }
 
-// A replica dies between asking and promising: the hosts are kept for a minute, then
-// whoever needs them takes what was asked for away; and should the first come back, it
-// finds that and asks anew.
-func TestForgottenRequest(t *testing.T) {
+// A replica crashes between request and reservation: the hosts are held for a minute, then another
+// planner withdraws the request. If the first returns, it notices and requests again.
+func TestStaleRequestIsWithdrawn(t *testing.T) {
 	w := newWorld(t, 1, 3)
 	forgotten := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}
 	forgotten.Spec = infrav1.IngotReservationSpec{State: infrav1.ReservationAsked, AskedAt: metav1.NewTime(w.clock.Now()),

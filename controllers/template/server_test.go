@@ -25,9 +25,8 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// M43, M44, M65 on a real API server: what a template's status depends on wakes it,
-// and while its Cluster is paused nothing changes. The watch filter (M41) asks for a
-// label on what people make, and not on IngotHardware, which Ingot makes.
+// M43, M44, M65 on a real API server: the watches trigger, and nothing changes while the Cluster is
+// paused. The watch filter (M41) applies to operators' objects, not to IngotHardware.
 func TestOnServer(t *testing.T) {
 	scheme := testscheme.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))

@@ -4,13 +4,13 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +30,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/hardware"
 	"github.com/ingot-metal/ingot/internal/index"
+	"github.com/ingot-metal/ingot/internal/kubeutil"
 	"github.com/ingot-metal/ingot/internal/v1beta1conditions"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
@@ -39,14 +39,14 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 
-// Reconciler reconciles IngotMachineTemplates. All exported fields are needed.
+// Reconciler reconciles IngotMachineTemplates. Client is required.
 type Reconciler struct {
 	Client client.Client
-	// WatchFilterValue selects the objects to reconcile by label.
+	// WatchFilterValue selects the objects to reconcile by label; empty: all.
 	WatchFilterValue string
 }
 
-// Reconcile computes capacity and node info.
+// Reconcile updates the capacity and node info of a template.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.IngotMachineTemplate{}
 	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
@@ -56,11 +56,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(template, r.WatchFilterValue) {
-		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
+		return ctrl.Result{}, nil // M41; a watched object triggered this
 	}
 	owner, err := util.GetOwnerCluster(ctx, r.Client, template.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("cluster of the template: %w", err)
+		return ctrl.Result{}, fmt.Errorf("read Cluster of the template: %w", err)
 	}
 	base := template.DeepCopy()
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, owner, template) // M43, M44
@@ -75,9 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.saveStatus(ctx, template, base)
 }
 
-// saveStatus writes the status if it changed, for both contracts in one.
 func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.IngotMachineTemplate) error {
-	if !conditions.IsTrue(template, infrav1.PausedCondition) { // a change is not acted on during a pause
+	if !conditions.IsTrue(template, infrav1.PausedCondition) {
 		template.Status.ObservedGeneration = base.Generation
 	}
 	template.SetV1Beta1Conditions(v1beta1conditions.Conditions(template.Status.Conditions))
@@ -89,20 +88,17 @@ func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.Ing
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
 }
 
-// capacityOf is what the hosts that the template can select have at least (M65);
-// nothing when none is known, or the selector is wrong: the machines then say so.
+// capacityOf returns the minimum capacity of the hosts that the template can select (M65). It is empty if
+// no host is known or the selector is invalid, which the machines' conditions show.
 func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMachineTemplate, owner *clusterv1.Cluster) (corev1.ResourceList, infrav1.NodeInfo, error) {
 	var none infrav1.NodeInfo
 	cluster := &infrav1.IngotCluster{}
 	if owner != nil {
-		found := &infrav1.IngotCluster{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: template.Namespace, Name: owner.Spec.InfrastructureRef.Name}, found)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, none, fmt.Errorf("infrastructure of the cluster: %w", err)
+		found, err := kubeutil.Find[infrav1.IngotCluster](ctx, r.Client, template.Namespace, owner.Spec.InfrastructureRef.Name)
+		if err != nil {
+			return nil, none, err
 		}
-		if err == nil {
-			cluster = found
-		}
+		cluster = cmp.Or(found, cluster)
 	}
 	candidates, err := r.candidates(ctx, template.Namespace)
 	if err != nil {
@@ -122,26 +118,16 @@ func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMach
 	return resources(capacity), infrav1.NodeInfo{Architecture: capacity.Architecture, OperatingSystem: "linux"}, nil
 }
 
-// imageOf is the image that the template names; nil where it names none, or none that
-// is in the catalogue yet.
 func (r *Reconciler) imageOf(ctx context.Context, template *infrav1.IngotMachineTemplate) (*infrav1.IngotImage, error) {
 	ref := template.Spec.Template.Spec.ImageRef
 	if ref == nil {
 		return nil, nil
 	}
-	image := &infrav1.IngotImage{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, image)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", ref.Name, err)
-	}
-	return image, nil
+	return kubeutil.Find[infrav1.IngotImage](ctx, r.Client, "", ref.Name)
 }
 
-// resources names what is known. Nothing of a Node's pods and ephemeral storage is:
-// the kubelet's settings and the image's partitions decide them.
+// resources returns the known resources. Pods and ephemeral storage depend on the kubelet's settings and
+// the image's partitions.
 func resources(capacity allocation.Capacity) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	if capacity.CPUs > 0 {
@@ -156,9 +142,9 @@ func resources(capacity allocation.Capacity) corev1.ResourceList {
 func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]allocation.Candidate, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	for _, list := range []client.ObjectList{hosts, facts} {
-		// Nothing of it is changed, and a copy of a large inventory is dear.
+		// Read-only: copying a large inventory is expensive.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("inventory of the namespace: %w", err)
+			return nil, fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
 	}
 	return allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), nil
@@ -171,7 +157,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotMachineTemplate{}).
 		Watches(&infrav1.IngotHardware{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(index.Facts())).
-		Watches(&infrav1.IngotHost{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, wishes()))).
+		Watches(&infrav1.IngotHost{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, desiredSettingsChanged()))).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -180,18 +166,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Complete(r)
 }
 
-// wishes lets through the hosts of which a person wants something else than before: root
-// device hints, a boot method. Nothing that Ingot writes in the ledger makes a host fit or
-// unfit for a template.
-func wishes() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotHost)
-		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-		return ok && isHost && !allocation.SameDesiredSettings(before, after)
-	}}
+// desiredSettingsChanged passes hosts whose desired settings changed, such as root device hints or boot
+// method. Claim, record and order do not matter to a template.
+func desiredSettingsChanged() predicate.Predicate {
+	return kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool { return !allocation.SameDesiredSettings(before, after) })
 }
 
-// templatesOfImage maps an image to the templates that name it, in whatever namespace.
 func (r *Reconciler) templatesOfImage(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineTemplateList{}, func(template *infrav1.IngotMachineTemplate) bool {
 		ref := template.Spec.Template.Spec.ImageRef
@@ -199,7 +179,6 @@ func (r *Reconciler) templatesOfImage(ctx context.Context, o client.Object) []re
 	})
 }
 
-// templatesOfNamespace maps a host or its hardware to the templates that may select it.
 func (r *Reconciler) templatesOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.Requests(ctx, r.Client, &infrav1.IngotMachineTemplateList{}, client.InNamespace(o.GetNamespace()))
 }

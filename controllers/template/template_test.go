@@ -40,8 +40,8 @@ func host(name string, labels map[string]string, threads int32, memory int64, ar
 	return []client.Object{h, facts}
 }
 
-// M65: the least of what can be selected; nothing while paused or moved. M43, M44:
-// paused by the Cluster or by the annotation, and shown in both contracts' conditions.
+// M65: the minimum of the selectable hosts; unchanged while paused or moved. M43, M44: both pauses,
+// in the conditions of both contracts.
 func TestCapacity(t *testing.T) {
 	capacity := func(cpus, bytes int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(bytes, resource.BinarySI)}
@@ -146,7 +146,6 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// A template that is gone is no error.
 func TestGone(t *testing.T) {
 	writes := 0
 	r := &Reconciler{Client: newClient(t, &writes)}

@@ -11,8 +11,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What people want of a host may make it fit a template; what the ledger says does not.
-func TestWishes(t *testing.T) {
+func TestDesiredSettingsChanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*infrav1.IngotHost)
 		want   bool
@@ -26,7 +25,7 @@ func TestWishes(t *testing.T) {
 		before := &infrav1.IngotHost{}
 		after := before.DeepCopy()
 		c.change(after)
-		if got := wishes().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
+		if got := desiredSettingsChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
 			t.Errorf("%s wakes the templates: %t", name, got)
 		}
 	}

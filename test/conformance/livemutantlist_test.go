@@ -64,22 +64,22 @@ var serverMutants2 = []goMutant{
 var serverMutants3 = []goMutant{
 	mutates("M37", machineHook, "topology.IsDryRunRequest(req, template) {", "topology.IsDryRunRequest(req, template) || req.DryRun != nil && *req.DryRun {"),
 	mutates("L04", lifecycleFile, "\"The API server of the cluster is available.\")\n	setStatus(ctx, answer, Verdict{}, nil)", "\"The API server of the cluster is available.\")\n	setStatus(ctx, answer, Verdict{}, errInventory)", "L01"),
-	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && p.stands(own) && same && own.Name == \"\":"),
+	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && p.isValid(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && p.isValid(own) && same && own.Name == \"\":"),
 }
 
 var runMutants1 = []goMutant{
 	mutates("M55", addressesFile, "Type: clusterv1.MachineInternalIP, Address: ip}", "Type: clusterv1.MachineInternalIP, Address: ip[:0] + \"127.0.0.1\"}"),
 	mutates("M56", statusFile, "s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain", "s.machine.Status.FailureDomain = s.host.Name"),
 	mutates("C19", "inventory/allocation/failuredomains.go", "		controlPlane := serves[name]\n", "		controlPlane := serves[name] || !slices.ContainsFunc(names, func(name string) bool { return serves[name] })\n"),
-	mutates("M29", selectFile, "		return r.retryLater(), nil\n	}\n	if out, err := r.bootstrapIsRead", "		s.fail(selection.Message)\n		return r.retryLater(), nil\n	}\n	if out, err := r.bootstrapIsRead"),
+	mutates("M29", selectFile, "		return r.retryLater(), nil\n	}\n	if out, err := r.checkBootstrapData", "		s.fail(selection.Message)\n		return r.retryLater(), nil\n	}\n	if out, err := r.checkBootstrapData"),
 	mutates("M43", "controllers/image/image_controller.go", "if isPaused, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil || isPaused {", "if _, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil {"),
-	mutates("M41", "controllers/reservation/reservation_controller.go", "	if r.WatchFilterValue == \"\" {\n		return false\n	}", "	if r.WatchFilterValue != \"never\" {\n		return false\n	}"),
+	mutates("M41", "controllers/reservation/reservation_controller.go", "if r.WatchFilterValue != \"\" && !labels.HasWatchLabel(selected", "if r.WatchFilterValue == \"never\" && !labels.HasWatchLabel(selected"),
 	mutates("C13", clusterFile, "return annotations.IsExternallyManaged(object) && !(", "return annotations.IsExternallyManaged(object) && object.Name == \"\" && !(", "C17"),
 	mutates("M54", "webhooks/conversion/machine.go", "dst.Status.Ready = *provisioned", "dst.Status.Ready = !*provisioned"),
 	mutates("C07", "webhooks/conversion/cluster.go", "dst.Status.Ready = *provisioned", "dst.Status.Ready = !*provisioned"),
 	mutates("M65", capacityFile, "*resource.NewQuantity(capacity.CPUs, ", "*resource.NewQuantity(capacity.CPUs+1, "),
-	mutates("M22", claimFile, "s.machine.Status.Initialization.Provisioned = ptr.To(true) // it was", "s.machine.Status.Initialization.Provisioned = nil // it was"),
-	mutates("M58", machineFile, "return r.run(ctx, s, r.waitForOwner, r.release, r.letGo)", "return r.run(ctx, s, r.waitForOwner, r.letGo)", "M60", "C22", "M27"),
+	mutates("M22", claimFile, "s.machine.Status.Initialization.Provisioned = ptr.To(true) // never goes back", "s.machine.Status.Initialization.Provisioned = nil // never goes back"),
+	mutates("M58", machineFile, "return r.run(ctx, s, r.waitForOwner, r.release, r.removeFinalizer)", "return r.run(ctx, s, r.waitForOwner, r.removeFinalizer)", "M60", "C22", "M27"),
 }
 
 var runMutants2 = []goMutant{
@@ -99,7 +99,7 @@ var runMutants2 = []goMutant{
 		{statusFile, "Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,\n", "Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue,\n"},
 	}},
 	mutates("K53", "controllers/move/decide.go", "change.Block = !blocked && (!paused || change.Lift)", "change.Block = !blocked && paused && change.Lift"),
-	mutates("M17", waitFile, "	if s.owner.Spec.FailureDomain != \"\" {\n", "	if s.owner.Spec.FailureDomain == \"never\" {\n"),
+	mutates("M17", waitFile, "return cmp.Or(s.owner.Spec.FailureDomain, s.machine.Spec.FailureDomain)", "return cmp.Or(s.machine.Spec.FailureDomain, \"\")"),
 }
 
 var runMutants3 = []goMutant{

@@ -147,7 +147,7 @@ func (i *intruder) joins() {
 		}
 		check(i.t, i.site.Client.Create(ctx, &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: later}, Spec: infrav1.IngotNetworkSpec{
 			Subnet: "10.250.3.0/24", Range: infrav1.AddressRange{Start: "10.250.3.10", End: "10.250.3.99"}}}))
-		return i.says("early", infrav1.ReasonNamespaceNotAllowed, "Ingot boots nothing")
+		return i.says("early", infrav1.ReasonNamespaceNotAllowed, "Ingot does not boot the host")
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// promise keeps hosts for the machine deployment "md" of a Cluster.
+// promise reserves hosts for MachineDeployment "md" of a Cluster.
 func (s *site) promise(cluster string, count int32) {
 	s.t.Helper()
 	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: cluster}}
@@ -33,9 +33,8 @@ func inDeployment(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
 	m.Labels[clusterv1.MachineDeploymentNameLabel] = "md"
 }
 
-// What other Clusters were promised no machine gets, in a topology or not; and the
-// machines of the promised one do.
-func testPromises(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// Machines get no hosts reserved for other Clusters; machines of the reserving Cluster do.
+func testReservations(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "")
 	s.promise("other", 1)
@@ -68,8 +67,8 @@ func (s *site) settleOn(name string) []string {
 	return s.claimsOn(name)
 }
 
-// A promise made between the choice and the claim is kept: the choice is given back.
-func testPromiseAfterTheChoice(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// A reservation made between selection and claim clears the intent.
+func testReservationAfterTheSelection(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "")
 	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
@@ -82,14 +81,14 @@ func testPromiseAfterTheChoice(t *testing.T, cfg *rest.Config, scheme *runtime.S
 	if s.get("m1").Spec.ProviderID != "" || len(s.claimsOn("m1")) != 0 {
 		t.Errorf("claimed what was promised: %+v", s.get("m1").Spec)
 	}
-	if s.toldTimes(infrav1.ReasonNotClaimed) != 1 {
-		t.Errorf("events: %q", s.told)
+	if s.eventCount(infrav1.ReasonNotClaimed) != 1 {
+		t.Errorf("events: %q", s.recorded)
 	}
 }
 
-// An image of the catalogue is waited for, its architecture is asked of the host, and
-// the claim freezes what it is.
-func testCataloguedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// A missing IngotImage is waited for, its architecture restricts the hosts, and the claim copies
+// it.
+func testImageReference(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "")
 	name := "os-" + s.ns
@@ -97,9 +96,9 @@ func testCataloguedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 		m.Spec.Image, m.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: name}
 	})
 	s.settle("m1")
-	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonImageMissing, "IngotImage "+name+", which spec.imageRef names, does not exist. Create it")
-	if s.toldTimes(infrav1.ReasonImageMissing) != 1 {
-		t.Errorf("events: %q", s.told)
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonImageMissing, "IngotImage "+name+" of spec.imageRef does not exist. Create it")
+	if s.eventCount(infrav1.ReasonImageMissing) != 1 {
+		t.Errorf("events: %q", s.recorded)
 	}
 	arm := s.catalogue(name, "arm64")
 	s.settle("m1")
@@ -118,9 +117,8 @@ func testCataloguedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 	}
 }
 
-// A host that was found not to take the image is not chosen while another is free, whichever
-// way the image is named.
-func testRefusedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+// A host that rejected the image is not selected while another is free.
+func testImageThatAHostRejected(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	for _, name := range []string{"h1", "h2", "h3"} {
 		s.host(name, "")
@@ -144,7 +142,7 @@ func testRefusedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// An image that goes between the choice and the claim leaves the host to others.
+// An image that is deleted between selection and claim clears the intent.
 func testImageGone(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h1", "")
@@ -159,7 +157,7 @@ func testImageGone(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// catalogue adds an image; the catalogue is everybody's, and goes with the test.
+// catalogue creates an IngotImage, which is cluster-scoped, until the test ends.
 func (s *site) catalogue(name, arch string) *infrav1.IngotImage {
 	s.t.Helper()
 	inline := image()
@@ -169,7 +167,6 @@ func (s *site) catalogue(name, arch string) *infrav1.IngotImage {
 	return i
 }
 
-// A machine waits for one thing, and says what it installs in one way.
 func testImageOrReference(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	for name, change := range map[string]func(*infrav1.IngotMachineSpec){
@@ -185,8 +182,7 @@ func testImageOrReference(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	}
 }
 
-// What a reservation's watch lets through: what may leave a host to others.
-func TestRelaxes(t *testing.T) {
+func TestCapacityReleased(t *testing.T) {
 	shows := func(claimed, outstanding int32, change ...func(*infrav1.IngotReservation)) *infrav1.IngotReservation {
 		r := &infrav1.IngotReservation{Status: infrav1.IngotReservationStatus{Claimed: new(claimed), Outstanding: new(outstanding)}}
 		for _, c := range change {
@@ -219,8 +215,8 @@ func TestRelaxes(t *testing.T) {
 	}
 }
 
-// Of two choices the later one counts the earlier, whether a manager remembers it or not.
-func TestKeepsIsUnsureOfAnOldCache(t *testing.T) {
+// Of two selections the later one counts the earlier, with or without memory.
+func TestCheckIsUnsureWithAnOldCache(t *testing.T) {
 	s := &scope{machine: &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m", UID: "1"}},
 		owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, ingotCluster: &infrav1.IngotCluster{}}
 	id := infrav1.ProviderID{Namespace: "n", Host: "h", InstanceID: "i"}
@@ -229,15 +225,15 @@ func TestKeepsIsUnsureOfAnOldCache(t *testing.T) {
 	var p recentSelections
 	for _, tc := range []struct {
 		providerID string
-		want       promise
-	}{{"", unsure}, {"ingot://n/elsewhere/i", unsure}, {id.String(), broken}} {
+		want       verdict
+	}{{"", unsure}, {"ingot://n/elsewhere/i", unsure}, {id.String(), violated}} {
 		in.machines[0].Spec.ProviderID = tc.providerID
-		if got, err := p.keeps(s, in, time.Now(), id); err != nil || got != tc.want {
+		if got, err := p.check(s, in, time.Now(), id); err != nil || got != tc.want {
 			t.Errorf("cache shows %q: %v, %v; want %v", tc.providerID, got, err, tc.want)
 		}
 	}
 	in.reservations = nil
-	if got, err := p.keeps(s, in, time.Now(), id); err != nil || got != kept {
+	if got, err := p.check(s, in, time.Now(), id); err != nil || got != respected {
 		t.Errorf("nothing promised: %v, %v", got, err)
 	}
 }

@@ -22,9 +22,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
-// A promise ends by claims: what a machine has only chosen it may have to give back, and
-// the host is to be kept for it then.
-func TestPromiseDoesNotEndByAChoice(t *testing.T) {
+// Reservations end by claims: a machine may clear a selection, and then needs the host.
+func TestReservationDoesNotEndWithASelection(t *testing.T) {
 	d := newDesk(t, 1)
 	d.promise(1)
 	d.machine("x", "x-0")
@@ -45,9 +44,8 @@ func TestPromiseDoesNotEndByAChoice(t *testing.T) {
 	}
 }
 
-// What was not claimed in time is not promised again at once: the hosts are left to others
-// for as long as the next promise lasts, and that is shorter than the first.
-func TestExpiredPromiseRests(t *testing.T) {
+// Unclaimed hosts are reserved again only after a break as long as the next, shorter reservation.
+func TestExpiredReservationIsRenewedAfterABreak(t *testing.T) {
 	d := newDesk(t, 2)
 	planner := d.replica("a")
 	get := func() *infrav1.IngotReservation {
@@ -65,12 +63,12 @@ func TestExpiredPromiseRests(t *testing.T) {
 		}
 	}
 	ask(2, true, "")
-	for range 3 { // the Cluster does not come: its patches fail, or somebody else holds it
+	for range 3 { // the Cluster does not come: its patches fail, or another hook blocks it
 		asked := get().Spec.AskedAt
 		d.clock.SetTime(get().Spec.ExpiresAt.Time)
 		d.settle()
-		ask(2, false, "were not claimed by")
-		ask(2, false, "to ask for them at once: kubectl delete ires -n metal x")
+		ask(2, false, "did not claim its reserved hosts by")
+		ask(2, false, "to reserve them again now: kubectl delete ires -n metal x")
 		if again := get().Spec.AskedAt; !again.Equal(&asked) {
 			t.Errorf("asked for at %s while it rests, before at %s", again, asked)
 		}
@@ -78,7 +76,7 @@ func TestExpiredPromiseRests(t *testing.T) {
 			t.Errorf("the hosts are not y's to take: %+v, %v", plan, err)
 		}
 		d.clock.Step(reservation.DefaultExpiry/4 - time.Second)
-		ask(2, false, "left to others until")
+		ask(2, false, "other Clusters may have them until")
 		d.clock.Step(time.Second)
 		ask(2, true, "")
 		if lasts := get().Spec.ExpiresAt.Sub(d.clock.Now()); lasts != reservation.DefaultExpiry/4 {
@@ -98,9 +96,9 @@ func TestExpiredPromiseRests(t *testing.T) {
 	ask(1, true, "")
 }
 
-// What the extension promised shrinks with the topology, once the Cluster is being built;
-// what a person promised does not.
-func TestPromiseShrinksWithTheTopology(t *testing.T) {
+// A reservation of the extension shrinks with the topology once the Cluster is being built; an
+// operator's does not.
+func TestReservationShrinksWithTheTopology(t *testing.T) {
 	ours := func(r *infrav1.IngotReservation) {
 		r.Spec.AskedAt = metav1.Now()
 		r.Spec.Groups = append(r.Spec.Groups, infrav1.ReservedGroup{Name: "gone", Count: 2})
@@ -122,7 +120,7 @@ func TestPromiseShrinksWithTheTopology(t *testing.T) {
 		"to nothing":         {ours, 0, false, nil},
 		"scaled up":          {ours, 9, false, []int32{4, 1, 3}},
 		"a person's":         {func(*infrav1.IngotReservation) {}, 2, false, []int32{4, 1, 3}},
-		"held by somebody":   {ours, 2, true, []int32{6, 1, 5}},
+		"blocked by a hook":  {ours, 2, true, []int32{6, 1, 5}},
 		"for an upgrade":     {func(r *infrav1.IngotReservation) { ours(r); r.Spec.Purpose = infrav1.ReservationUpgrade }, 1, false, []int32{2, 1, 1}},
 		"a person's, halved": {func(r *infrav1.IngotReservation) { r.Spec.Groups[0].Count = 2 }, 1, false, []int32{2, 1, 1}},
 	} {
@@ -158,10 +156,9 @@ func forUpgrade(cluster string, count int) allocation.PromiseRequest {
 	return request
 }
 
-// A promise for an upgrade stands while the Cluster has all its hosts, so that the one
-// which it gives up comes back; it ends with the upgrade, and costs nothing where it
-// cannot be made.
-func TestPromiseForAnUpgrade(t *testing.T) {
+// An upgrade's reservation stays while the Cluster has all its hosts, so that a released host
+// returns to it. It ends with the upgrade, and costs nothing if it is not possible.
+func TestUpgradeReservation(t *testing.T) {
 	d := newDesk(t, 3)
 	planner := d.replica("a")
 	for _, host := range []string{"1", "2"} {
@@ -210,8 +207,8 @@ func TestPromiseForAnUpgrade(t *testing.T) {
 	}
 }
 
-// An upgrade lasts as long as its machines take one by one, and ends by itself when it was
-// forgotten.
+// An upgrade's reservation lasts as long as replacing its machines one by one, and expires if it
+// was forgotten.
 func TestUpgradeLastsByItsMachines(t *testing.T) {
 	d := newDesk(t, 30)
 	for i := range 30 {
@@ -232,7 +229,7 @@ func TestUpgradeLastsByItsMachines(t *testing.T) {
 	}
 }
 
-// Hosts and hardware, which are many, are not listed live; machines are, page by page.
+// Hosts and hardware are not listed live; machines are, in pages.
 func TestNoLiveListOfHosts(t *testing.T) {
 	d := newDesk(t, 2)
 	pages := 0
@@ -264,9 +261,9 @@ func TestNoLiveListOfHosts(t *testing.T) {
 	}
 }
 
-// No more than two promises of a replica are counted at once; whoever waits for longer
-// than it is asked for, says so.
-func TestFewPromisesAreCountedAtOnce(t *testing.T) {
+// A replica counts hosts for two requests at once. A request that waits longer than its context
+// returns its error.
+func TestConcurrentRequestsAreBounded(t *testing.T) {
 	d := newDesk(t, 9)
 	arrived, leave := make(chan struct{}, 9), make(chan struct{})
 	live := interceptor.NewClient(d.api, interceptor.Funcs{

@@ -41,7 +41,6 @@ func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "n", Name: name, Finalizers: []string{infrav1.InUseFinalizer}}
 }
 
-// What a host needs is kept until the last host that needs it is forgotten, and not longer.
 func TestHeldUntilTheLastHostIsForgotten(t *testing.T) {
 	caSecret := &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}
 	caMap := &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleConfigMap}
@@ -112,7 +111,7 @@ func TestHeldUntilTheLastHostIsForgotten(t *testing.T) {
 	}
 }
 
-// A host that is forgotten, or names another Secret, leads to what it named before.
+// A host that is forgotten or refers to another Secret triggers its earlier objects.
 func TestChangesThatRelease(t *testing.T) {
 	secrets := kinds()[1]
 	before := hostNamed("a", "bmc", nil)
@@ -123,7 +122,7 @@ func TestChangesThatRelease(t *testing.T) {
 		after *infrav1.IngotHost
 		want  bool
 	}{"forgotten": {forgotten, true}, "names another": {renamed, true}, "labeled": {other, false}} {
-		if got := lets(secrets).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: tc.after}); got != tc.want {
+		if got := needEnded(secrets).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

@@ -22,21 +22,20 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch
 
-// Reconciler removes InUseFinalizer from objects that no host needs. All fields are needed.
+// Reconciler removes InUseFinalizer from objects that no host needs. All fields are required.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server what the cache does not hold.
+	// Live reads objects that are not in the cache from the API server.
 	Live client.Reader
 }
 
-// A kind of object that hosts need.
+// kind is a kind of object that hosts need.
 type kind struct {
-	name string
-	// empty makes an object of the kind.
+	name  string
 	empty func() client.Object
-	// fields are the indexes by which hosts name the object; none: the host has its name.
+	// fields are the indexes of hosts by the object; none: the host has the object's name.
 	fields []string
-	// named returns the name of the object that a host needs; empty: none.
+	// named returns the names of the objects that a host needs.
 	named func(host *infrav1.IngotHost) []string
 }
 
@@ -69,12 +68,11 @@ func configMapOf(host *infrav1.IngotHost) []string {
 	return []string{host.Spec.BMC.CABundleRef.Name}
 }
 
-// isForgotten reports whether Ingot has done all that it does before a host is deleted.
+// isForgotten reports whether a host is being deleted and Ingot removed its finalizer.
 func isForgotten(host *infrav1.IngotHost) bool {
 	return !host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, infrav1.HostFinalizer)
 }
 
-// reconcile releases an object of the kind if no host needs it.
 func (r *Reconciler) reconcile(ctx context.Context, k kind, req ctrl.Request) (ctrl.Result, error) {
 	object := k.empty()
 	err := r.Client.Get(ctx, req.NamespacedName, object)
@@ -101,13 +99,12 @@ func (r *Reconciler) reconcile(ctx context.Context, k kind, req ctrl.Request) (c
 		return ctrl.Result{RequeueAfter: retry}, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("release %T %s: %w", object, req.NamespacedName, err)
+		return ctrl.Result{}, fmt.Errorf("remove finalizer of %T %s: %w", object, req.NamespacedName, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Released an object that no host needs", "kind", k.name, "object", req.NamespacedName)
+	ctrl.LoggerFrom(ctx).Info("Removed the finalizer of an object that no host needs", "kind", k.name, "object", req.NamespacedName)
 	return ctrl.Result{}, nil
 }
 
-// isNeeded reports whether a host that is not forgotten uses the object.
 func (r *Reconciler) isNeeded(ctx context.Context, k kind, object client.Object) (bool, error) {
 	if len(k.fields) == 0 {
 		host := &infrav1.IngotHost{}
@@ -120,9 +117,9 @@ func (r *Reconciler) isNeeded(ctx context.Context, k kind, object client.Object)
 	for _, field := range k.fields {
 		hosts := &infrav1.IngotHostList{}
 		err := r.Client.List(ctx, hosts, client.MatchingFields{field: object.GetNamespace() + "/" + object.GetName()},
-			client.UnsafeDisableDeepCopy) // nothing of them is changed
+			client.UnsafeDisableDeepCopy) // read-only
 		if err != nil {
-			return false, fmt.Errorf("hosts that use %s: %w", client.ObjectKeyFromObject(object), err)
+			return false, fmt.Errorf("list hosts that use %s: %w", client.ObjectKeyFromObject(object), err)
 		}
 		for i := range hosts.Items {
 			if !isForgotten(&hosts.Items[i]) {

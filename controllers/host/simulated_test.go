@@ -32,14 +32,14 @@ import (
 	"github.com/ingot-metal/ingot/test/needs"
 )
 
-// metal is a yard with a real driver, pool and handshake before an emulated BMC, and
+// simHost is a fixture with a real driver, pool and handshake before an emulated BMC, and
 // one host in maintenance, so that nothing is done to the server but by its BMC.
-type metal struct {
-	*yard
+type simHost struct {
+	*fixture
 	lab  *labbmc.BMC
 	ca   *labbmc.Authority
 	pool *bmc.Pool
-	mort *mortal
+	mort *crashing
 
 	mu      sync.Mutex
 	logged  []string
@@ -47,10 +47,10 @@ type metal struct {
 	wrong   int             // logins refused since the last step
 }
 
-// newMetal starts a BMC of a maker; the host's name is "h", and nothing was done yet.
-func newMetal(t *testing.T, on *ground, maker string, changes ...func(*infrav1.IngotHost)) *metal {
+// newSimHost starts a simulated BMC of a vendor and registers host "h".
+func newSimHost(t *testing.T, on *testEnv, maker string, changes ...func(*infrav1.IngotHost)) *simHost {
 	t.Helper()
-	m := &metal{yard: newYard(t, on), secrets: map[string]bool{canary: true}}
+	m := &simHost{fixture: newFixture(t, on), secrets: map[string]bool{canary: true}}
 	p, ok := personality.Named(maker)
 	if !ok {
 		t.Fatalf("no personality %q", maker)
@@ -79,9 +79,8 @@ func newMetal(t *testing.T, on *ground, maker string, changes ...func(*infrav1.I
 	return m
 }
 
-// deathsApart is how far apart the calls are at which a test has the process die. 31 is odd,
-// so that it dies before and after calls, and has no part in common with the calls of
-// one reconcile.
+// deathsApart is the number of calls between two simulated crashes. 31 is odd, so that crashes
+// happen before and after calls, and has no common factor with the calls of one reconcile.
 func deathsApart() int {
 	if needs.IsFull() {
 		return 1
@@ -89,22 +88,22 @@ func deathsApart() int {
 	return 31
 }
 
-// restart makes a new process, which dies at its n-th call; 0: it lives.
-func (m *metal) restart(dies int) {
+// restart creates a new process that crashes at its n-th call; 0: never.
+func (m *simHost) restart(dies int) {
 	m.t.Helper()
-	m.mort = &mortal{at: dies}
+	m.mort = &crashing{at: dies}
 	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
 	m.t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	r := m.Reconciler
-	api := &mortalClient{Client: m.api, mortal: m.mort}
+	api := &crashingClient{Client: m.api, crashing: m.mort}
 	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Images: &http.Client{}, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
 		Timing: r.Timing, NewID: r.NewID, Addresses: &ipam.Memory{}, Fingerprint: func(ctx context.Context, address string) (string, error) {
 			return trust.Probe(ctx, bmc.Target{}, address)
 		}}
 }
 
-// dial logs in by the driver; calls of the connection are the process's too.
-func (m *metal) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+// dial connects with the driver; the calls of the connection count for the crash.
+func (m *simHost) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	var conn bmc.Conn
 	err := m.mort.call(func() (err error) {
 		conn, err = redfish.Dial(ctx, target)
@@ -118,12 +117,12 @@ func (m *metal) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mortalConn{Conn: conn, mortal: m.mort}, nil
+	return &crashingConn{Conn: conn, crashing: m.mort}, nil
 }
 
-// tick is one reconcile, which may fail only where the process died in it, and sends
-// at most one wrong password.
-func (m *metal) tick() ctrl.Result {
+// tick reconciles once. It may fail only if the process crashed, and sends at most one wrong
+// password.
+func (m *simHost) tick() ctrl.Result {
 	m.t.Helper()
 	m.wrong = 0
 	result, err := m.Reconcile(m.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: m.ns, Name: "h"}})
@@ -137,8 +136,8 @@ func (m *metal) tick() ctrl.Result {
 	return result
 }
 
-// settled ticks, letting time pass, until done.
-func (m *metal) settled(what string, done func(*infrav1.IngotHost) bool) *infrav1.IngotHost {
+// settled reconciles and steps the clock until done.
+func (m *simHost) settled(what string, done func(*infrav1.IngotHost) bool) *infrav1.IngotHost {
 	m.t.Helper()
 	for range 40 {
 		m.tick()
@@ -151,21 +150,21 @@ func (m *metal) settled(what string, done func(*infrav1.IngotHost) bool) *infrav
 	return nil
 }
 
-// calm waits for the host's first contact with its BMC.
-func (m *metal) calm() {
+// calm waits for the first contact with the BMC.
+func (m *simHost) calm() {
 	m.t.Helper()
 	m.settled("in maintenance", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseMaintenance })
 }
 
-func (m *metal) credentials() *corev1.Secret {
+func (m *simHost) credentials() *corev1.Secret {
 	m.t.Helper()
 	secret := &corev1.Secret{}
-	must(m.yard, m.api.Get(context.Background(), client.ObjectKey{Namespace: m.ns, Name: "bmc"}, secret))
+	must(m.fixture, m.api.Get(context.Background(), client.ObjectKey{Namespace: m.ns, Name: "bmc"}, secret))
 	return secret
 }
 
-// held sees that whoever reads the Secret can log in.
-func (m *metal) held() {
+// held checks that the Secret has a valid password.
+func (m *simHost) held() {
 	m.t.Helper()
 	data := m.credentials().Data
 	var found []string
@@ -180,8 +179,8 @@ func (m *metal) held() {
 	}
 }
 
-// silent sees that no password is in a log line, an event or the host.
-func (m *metal) silent() {
+// silent checks that no log line, event or host contains a password.
+func (m *simHost) silent() {
 	var host infrav1.IngotHost
 	_ = m.api.Get(context.Background(), client.ObjectKey{Namespace: m.ns, Name: "h"}, &host)
 	texts := append(m.all(), fmt.Sprintf("%+v", host))
@@ -200,30 +199,30 @@ func (m *metal) silent() {
 	}
 }
 
-func (m *metal) ask() {
+func (m *simHost) ask() {
 	m.t.Helper()
 	m.edit("h", func(h *infrav1.IngotHost) {
 		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(m.clock.Now())}
 	})
 }
 
-// done says that the rotation is over.
-func (m *metal) done(h *infrav1.IngotHost) bool {
+// done reports whether the rotation has ended.
+func (m *simHost) done(h *infrav1.IngotHost) bool {
 	_, asked := h.Annotations[infrav1.RotateCredentialsAnnotation]
 	return !asked && !rotation.IsPending(m.get("h"), m.credentials())
 }
 
-// mortal counts the calls of a process, and from the at-th on makes all fail. Each
+// crashing counts the calls of a process, and from the at-th on makes all fail. Each
 // call counts twice: before it is made, and when it is answered.
-type mortal struct {
+type crashing struct {
 	mu    sync.Mutex
 	at, n int
 }
 
 var errDead = errors.New("the process is dead")
 
-// pass says whether the process lives on.
-func (m *mortal) pass() error {
+// pass reports whether the process survives the call.
+func (m *crashing) pass() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.n++; m.at > 0 && m.n >= m.at {
@@ -232,13 +231,13 @@ func (m *mortal) pass() error {
 	return nil
 }
 
-func (m *mortal) dead() bool {
+func (m *crashing) dead() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.at > 0 && m.n >= m.at
 }
 
-func (m *mortal) call(f func() error) error {
+func (m *crashing) call(f func() error) error {
 	if err := m.pass(); err != nil {
 		return err
 	}
@@ -249,52 +248,52 @@ func (m *mortal) call(f func() error) error {
 	return err
 }
 
-// mortalClient is a process's way to the API server.
-type mortalClient struct {
+// crashingClient is a process's way to the API server.
+type crashingClient struct {
 	client.Client
-	*mortal
+	*crashing
 }
 
-func (c *mortalClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (c *crashingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	return c.call(func() error { return c.Client.Get(ctx, key, obj, opts...) })
 }
 
-func (c *mortalClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (c *crashingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return c.call(func() error { return c.Client.List(ctx, list, opts...) })
 }
 
-func (c *mortalClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+func (c *crashingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	return c.call(func() error { return c.Client.Create(ctx, obj, opts...) })
 }
 
-func (c *mortalClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *crashingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	return c.call(func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
 }
 
-func (c *mortalClient) Status() client.SubResourceWriter {
-	return &mortalStatus{c.Client.Status(), c.mortal}
+func (c *crashingClient) Status() client.SubResourceWriter {
+	return &crashingStatus{c.Client.Status(), c.crashing}
 }
 
-type mortalStatus struct {
+type crashingStatus struct {
 	client.SubResourceWriter
-	*mortal
+	*crashing
 }
 
-func (c *mortalStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (c *crashingStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	return c.call(func() error { return c.SubResourceWriter.Patch(ctx, obj, patch, opts...) })
 }
 
-// mortalConn is a process's session with a BMC. A dead one logs nobody out.
-type mortalConn struct {
+// crashingConn is a process's session with a BMC. A crashed process does not log out.
+type crashingConn struct {
 	bmc.Conn
-	*mortal
+	*crashing
 }
 
-func (c *mortalConn) SetPassword(ctx context.Context, password bmc.Password) error {
+func (c *crashingConn) SetPassword(ctx context.Context, password bmc.Password) error {
 	return c.call(func() error { return c.Conn.SetPassword(ctx, password) })
 }
 
-func (c *mortalConn) PowerState(ctx context.Context) (state bmc.PowerState, err error) {
+func (c *crashingConn) PowerState(ctx context.Context) (state bmc.PowerState, err error) {
 	err = c.call(func() (err error) {
 		state, err = c.Conn.PowerState(ctx)
 		return err
@@ -302,18 +301,18 @@ func (c *mortalConn) PowerState(ctx context.Context) (state bmc.PowerState, err 
 	return state, err
 }
 
-func (c *mortalConn) Close(ctx context.Context) error {
+func (c *crashingConn) Close(ctx context.Context) error {
 	return c.call(func() error { return c.Conn.Close(ctx) })
 }
 
-// rotated is what the host says of its last rotation.
-func (m *metal) rotated(status metav1.ConditionStatus, reason string) string {
+// rotated returns the condition of the last rotation.
+func (m *simHost) rotated(status metav1.ConditionStatus, reason string) string {
 	m.t.Helper()
 	return m.want("h", infrav1.HostCredentialsRotatedCondition, status, reason).Message
 }
 
-// asked counts the requests to a path, answered in whatever way.
-func (m *metal) asked(path string) (n int) {
+// asked counts the requests to a path.
+func (m *simHost) asked(path string) (n int) {
 	for _, w := range m.lab.Writes() {
 		if strings.HasSuffix(w.Path, path) {
 			n++

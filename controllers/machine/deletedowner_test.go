@@ -26,7 +26,7 @@ const (
 	secondInstance = "11111111-1111-4111-8111-111111111111"
 )
 
-// A small is a machine without a host, everything that it waits for, and one free host.
+// small is a machine without a host, its prerequisites, and one free host.
 type small struct {
 	cluster      *clusterv1.Cluster
 	owner        *clusterv1.Machine
@@ -61,7 +61,7 @@ func freeHost(name string) *infrav1.IngotHost {
 	return h
 }
 
-// run reconciles until nothing more is to be expected, and returns the machine.
+// run reconciles until nothing changes and returns the machine.
 func (w *small) run(t *testing.T) *infrav1.IngotMachine {
 	t.Helper()
 	if w.api == nil {
@@ -99,8 +99,7 @@ func (w *small) claimOn(t *testing.T, host string) *infrav1.HostClaim {
 	return h.Spec.Claim
 }
 
-// No host is taken for what goes, or for what is somebody else's.
-func TestNoHostIsChosen(t *testing.T) {
+func TestNoHostIsSelectedForDeletedOwners(t *testing.T) {
 	deleted := func(o client.Object) { o.SetDeletionTimestamp(new(metav1.Now())) }
 	chosen := func(w *small) {
 		w.machine.Spec.ProviderID = infrav1.ProviderID{Namespace: "n", Host: "h", InstanceID: firstInstance}.String()
@@ -114,8 +113,8 @@ func TestNoHostIsChosen(t *testing.T) {
 		"the Machine is being deleted, held by a hook": {func(w *small) { deleted(w.owner) }, infrav1.ReasonDeleting, "Machine m is being deleted"},
 		"the Cluster is being deleted":                 {func(w *small) { deleted(w.cluster) }, infrav1.ReasonDeleting, "Cluster c is being deleted"},
 		"a host was chosen, and not claimed yet":       {func(w *small) { chosen(w); deleted(w.owner) }, infrav1.ReasonDeleting, "Machine m is being deleted"},
-		"the Machine refers to another IngotMachine":   {func(w *small) { w.owner.Spec.InfrastructureRef.Name = "its-own" }, infrav1.ReasonNotTheMachines, "IngotMachine its-own, not this"},
-		"the Machine refers to another kind":           {func(w *small) { w.owner.Spec.InfrastructureRef.Kind = "DockerMachine" }, infrav1.ReasonNotTheMachines, "DockerMachine m, not this"},
+		"the Machine refers to another IngotMachine":   {func(w *small) { w.owner.Spec.InfrastructureRef.Name = "its-own" }, infrav1.ReasonNotTheMachines, "IngotMachine its-own instead of this"},
+		"the Machine refers to another kind":           {func(w *small) { w.owner.Spec.InfrastructureRef.Kind = "DockerMachine" }, infrav1.ReasonNotTheMachines, "DockerMachine m instead of this"},
 		"the Machine refers to nothing":                {func(w *small) { w.owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{} }, infrav1.ReasonNotTheMachines, "delete ingotmachine -n n m"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestNoHostIsChosen(t *testing.T) {
 	}
 }
 
-// A copy that nobody refers to is deleted without its alleged owner.
+// An IngotMachine to which its owner does not refer is deleted without waiting for the owner.
 func TestCopyIsDeleted(t *testing.T) {
 	w := newSmall()
 	w.owner.Spec.InfrastructureRef.Name = "its-own"
@@ -144,10 +143,10 @@ func TestCopyIsDeleted(t *testing.T) {
 	}
 }
 
-// A person had the host released while the machine was away: it stays the machine's only
-// host until the server is off, whoever deletes the machine meanwhile (I1, I7); then the
-// machine takes another, and no instance comes twice (I6).
-func TestReleasedByAPerson(t *testing.T) {
+// After an operator released the host of a missing machine, it stays the machine's only host until
+// the server is off, even if the machine is deleted (I1, I7). Then the machine selects another
+// host, with a new instance (I6).
+func TestForcedReleaseKeepsTheHostUntilFenced(t *testing.T) {
 	id := infrav1.ProviderID{Namespace: "n", Host: "h", InstanceID: firstInstance}
 	for name, tc := range map[string]struct {
 		fenced, deleted bool

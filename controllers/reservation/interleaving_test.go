@@ -20,26 +20,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// actor is a process, or a part of one: all that it does goes by its client.
+// actor is a process, or a part of one, that acts only through its client.
 type actor func(ctx context.Context)
 
-// turns lets one actor go at a time, up to its next request to the API server; which one
-// is drawn by lot, so that a seed is an order of all requests.
-type turns struct {
+// scheduler runs one actor at a time until its next API request. It draws the next actor at random,
+// so that a seed determines the order of all requests.
+type scheduler struct {
 	rand *rand.Rand
-	// on is whether turns are taken; what is done before and after goes straight through.
+	// on: requests are scheduled; before and after a run they pass at once.
 	on      bool
 	current string
 	go_     map[string]chan struct{}
 	back    chan bool
 }
 
-func newTurns(seed uint64) *turns {
-	return &turns{rand: randomly(seed), go_: map[string]chan struct{}{}, back: make(chan bool)}
+func newTurns(seed uint64) *scheduler {
+	return &scheduler{rand: randomly(seed), go_: map[string]chan struct{}{}, back: make(chan bool)}
 }
 
 // step waits for the actor's next turn.
-func (s *turns) step() {
+func (s *scheduler) step() {
 	if !s.on {
 		return
 	}
@@ -48,8 +48,8 @@ func (s *turns) step() {
 	<-s.go_[me]
 }
 
-// run takes turns until all actors are done, and checks the world after each.
-func (s *turns) run(t *testing.T, check func() string, actors map[string]actor) {
+// run schedules until all actors are done, and checks the world after each step.
+func (s *scheduler) run(t *testing.T, check func() string, actors map[string]actor) {
 	t.Helper()
 	s.on = true
 	defer func() { s.on = false }()
@@ -81,8 +81,8 @@ func (s *turns) run(t *testing.T, check func() string, actors map[string]actor) 
 	}
 }
 
-// client makes a client every request of which is a turn.
-func (s *turns) client(_ string, api client.WithWatch) client.WithWatch {
+// client returns a client of which every request is a step.
+func (s *scheduler) client(_ string, api client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			s.step()
@@ -111,19 +111,17 @@ func (s *turns) client(_ string, api client.WithWatch) client.WithWatch {
 	})
 }
 
-// lagging reads from a cache whose watches bring what is new when it suits them, each
-// kind for itself.
-func (s *turns) lagging(live client.WithWatch) client.Client {
-	return &lagging{Client: live, turns: s, seen: map[schema.GroupVersionKind][]runtime.Object{}}
+// lagging returns a client that reads from a cache whose watches lag independently for each kind.
+func (s *scheduler) lagging(live client.WithWatch) client.Client {
+	return &lagging{Client: live, scheduler: s, seen: map[schema.GroupVersionKind][]runtime.Object{}}
 }
 
 type lagging struct {
 	client.Client
-	turns *turns
-	seen  map[schema.GroupVersionKind][]runtime.Object
+	scheduler *scheduler
+	seen      map[schema.GroupVersionKind][]runtime.Object
 }
 
-// Get reads one object from what has been seen.
 func (l *lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	gvk, err := l.GroupVersionKindFor(obj)
 	if err != nil {
@@ -142,7 +140,7 @@ func (l *lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
 }
 
-// List lists what has been seen; the tests have one namespace.
+// List lists the cached objects; the tests have one namespace.
 func (l *lagging) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	gvk, err := l.GroupVersionKindFor(list)
 	if err != nil {
@@ -156,10 +154,10 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, _ ...client.
 	return meta.SetList(list, items)
 }
 
-// items are what the watch of a kind has brought.
+// items returns the cached objects of a kind.
 func (l *lagging) items(ctx context.Context, gvk schema.GroupVersionKind) ([]runtime.Object, error) {
 	seen, ok := l.seen[gvk]
-	if ok && l.turns.on && l.turns.rand.IntN(3) > 0 {
+	if ok && l.scheduler.on && l.scheduler.rand.IntN(3) > 0 {
 		return seen, nil
 	}
 	object, err := l.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

@@ -18,7 +18,7 @@ import (
 // moment is a time of these tests, in seconds.
 func moment(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
 
-// movedHost was paused elsewhere at 1000 and created here at 1030, and is at work.
+// movedHost is a busy host that was paused elsewhere at 1000 and created here at 1030.
 func movedHost(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	host := hostWith()
 	host.Annotations = map[string]string{paused: moment(1000).UTC().Format(time.RFC3339)}
@@ -75,7 +75,7 @@ func TestRests(t *testing.T) {
 			free(h)
 			h.Spec.Record.Preparation = &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2"}}
 		}, true},
-		"in use, with other wishes": {func(h *infrav1.IngotHost) { wishing("")(h); h.Spec.Claim = inUse }, false},
+		"in use, with other settings": {func(h *infrav1.IngotHost) { wishing("")(h); h.Spec.Claim = inUse }, false},
 		"in use, with settings for its next reboot": {func(h *infrav1.IngotHost) {
 			wishing("")(h)
 			h.Spec.Claim, h.Spec.BIOS.Apply = inUse, infrav1.BIOSAtNextReboot
@@ -95,27 +95,27 @@ func TestRests(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t)
-			if got := y.rests(movedHost(tc.change)); got != 0 {
+			y := newFixture(t)
+			if got := y.remainingRest(movedHost(tc.change)); got != 0 {
 				t.Errorf("rests for %s though no rest is asked for", got)
 			}
 			y.Rest = time.Minute
-			if got := y.rests(movedHost(tc.change)); got != 0 && got != time.Minute || (got != 0) != tc.want {
+			if got := y.remainingRest(movedHost(tc.change)); got != 0 && got != time.Minute || (got != 0) != tc.want {
 				t.Errorf("rests for %s, want any: %t", got, tc.want)
 			}
 		})
 	}
 }
 
-// On the target a host at work is lifted last, and nobody has to bring it up. A
-// standstill in between, or a new manager, starts the rest again.
+// On the target, the pause of a busy host ends last, without an event. A new pause of all Clusters
+// or a new manager starts the rest again.
 func TestLiftAfterTheRest(t *testing.T) {
 	running := clusterOf("a", nil)
 	working := movedHost(func(h *infrav1.IngotHost) { h.Name = "working" })
 	free := movedHost(func(h *infrav1.IngotHost) {
 		h.Name, h.Spec.Order, h.Spec.Record = "free", nil, &infrav1.HostRecord{InspectedAt: moment(1)}
 	})
-	y := newYard(t, &running, working, free)
+	y := newFixture(t, &running, working, free)
 	y.Rest = time.Minute
 	for _, tc := range []struct {
 		name  string
@@ -126,7 +126,7 @@ func TestLiftAfterTheRest(t *testing.T) {
 	}{
 		{"unpaused", 1060, func() {}, time.Minute, map[string]int{paused: 1, blocked: 1}},
 		{"resting", 1080, func() {}, 40 * time.Second, map[string]int{paused: 1, blocked: 1}},
-		{"a new manager", 1090, func() { y.resting = restings{} }, time.Minute, map[string]int{paused: 1, blocked: 1}},
+		{"a new manager", 1090, func() { y.arrivals = restStarts{} }, time.Minute, map[string]int{paused: 1, blocked: 1}},
 		{"paused again", 1100, func() { y.pauseCluster("a", true) }, 0, map[string]int{paused: 2, blocked: 1}},
 		{"unpaused again", 1110, func() { y.pauseCluster("a", false) }, time.Minute, map[string]int{paused: 1, blocked: 1}},
 		{"rested", 1170, func() {}, 0, map[string]int{blocked: 2}},
@@ -142,7 +142,7 @@ func TestLiftAfterTheRest(t *testing.T) {
 			}
 		})
 	}
-	if len(y.resting.since) != 0 {
-		t.Errorf("remembered for ever: %v", y.resting.since)
+	if len(y.arrivals.since) != 0 {
+		t.Errorf("remembered forever: %v", y.arrivals.since)
 	}
 }
