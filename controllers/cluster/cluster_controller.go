@@ -115,20 +115,20 @@ func (r *Reconciler) publish(ctx context.Context, object, base *infrav1.IngotClu
 	return kerrors.NewAggregate([]error{err, r.saveStatus(ctx, object, base)})
 }
 
-// recheckInterval is the minimum time between periodic reconciles. The result joins several kinds of
-// objects whose caches are not synchronized, and the deletion of a machine that had only selected
-// a host triggers no reconcile.
+// recheckInterval is the minimum time between periodic reconciles. The result joins several kinds
+// of objects whose caches are not synchronized, and the deletion of a machine that had only
+// selected a host triggers no reconcile.
 const recheckInterval = 5 * time.Minute
 
-// isExternallyManaged reports whether another controller manages the cluster (C13). Ingot still removes
-// a finalizer that it added before.
+// isExternallyManaged reports whether another controller manages the cluster (C13). Ingot still
+// removes a finalizer that it added before.
 func isExternallyManaged(object *infrav1.IngotCluster) bool {
 	deleting := !object.DeletionTimestamp.IsZero()
 	return annotations.IsExternallyManaged(object) && !(deleting && controllerutil.ContainsFinalizer(object, infrav1.ClusterFinalizer))
 }
 
-// removeFinalizer removes the finalizer once no machine is left: machines need the host selector and the
-// rack label of the IngotCluster.
+// removeFinalizer removes the finalizer once no machine is left: machines need the host selector
+// and the rack label of the IngotCluster.
 func (r *Reconciler) removeFinalizer(ctx context.Context, object, base *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
 	name := object.Labels[clusterv1.ClusterNameLabel]
 	if owner != nil {
@@ -152,7 +152,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object, base *infrav1.
 	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// machinesOf lists the names of a Cluster's machines, sorted; none if the Cluster's name is unknown.
+// machinesOf lists the names of a Cluster's machines, sorted; none if the Cluster's name is
+// unknown.
 func (r *Reconciler) machinesOf(ctx context.Context, namespace, cluster string) ([]string, error) {
 	if cluster == "" {
 		return nil, nil
@@ -255,10 +256,10 @@ func set(object *infrav1.IngotCluster, kind string, status metav1.ConditionStatu
 	return changed
 }
 
-// summarize sets Ready by the endpoint alone. Cluster API mirrors Ready, and does not remediate machines
-// while the infrastructure of their cluster is not ready (core/reconcilers/machinehealthcheck,
-// needsRemediation). FailureDomainsReady is not included: machines are placed without failure
-// domains too.
+// summarize sets Ready by the endpoint alone. Cluster API mirrors Ready, and does not remediate
+// machines while the infrastructure of their cluster is not ready
+// (core/reconcilers/machinehealthcheck, needsRemediation). FailureDomainsReady is not included:
+// machines are placed without failure domains too.
 func summarize(object *infrav1.IngotCluster) {
 	endpoint := conditions.Get(object, infrav1.ClusterEndpointReadyCondition)
 	switch {

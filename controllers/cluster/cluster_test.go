@@ -222,7 +222,7 @@ func testRacks(s *site) {
 		s.t.Errorf("%d failure domains", len(c.Status.FailureDomains))
 	}
 	s.want("c", infrav1.ClusterFailureDomainsReadyCondition, metav1.ConditionFalse, infrav1.ReasonTooManyFailureDomains, "narrow spec.hostSelector")
-	// Cluster API checks the health of no machine of a cluster that is not ready.
+	// Cluster API does not check machines of a cluster that is not ready.
 	s.want("c", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
 	if n := len(s.events.Events); n != 1 {
 		s.t.Errorf("%d events", n)
@@ -250,7 +250,7 @@ func testDeletion(s *site) {
 	if n := len(s.events.Events); n != 1 {
 		s.t.Errorf("%d events", n)
 	}
-	// An orphan, whose Cluster is gone, goes too.
+	// An IngotCluster without a Cluster is deleted too.
 	s.cluster("orphan", endpoint)
 	s.settle("orphan")
 	s.must(s.api.Delete(s.ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "orphan"}}))
@@ -335,7 +335,7 @@ func testWatches(s *site) {
 	s.eventually("shows that the host is gone", shows(infrav1.ReasonEndpointSet))
 	s.host("h", "a")
 	s.eventually("lists the rack", func(c *infrav1.IngotCluster) bool { return len(c.Status.FailureDomains) == 1 })
-	// What the control plane asks for: the host, of which nothing is known, will not do.
+	// The host without known hardware does not meet the requirements of the control plane.
 	serves := func(c *infrav1.IngotCluster) bool { return ptr.Deref(c.Status.FailureDomains[0].ControlPlane, false) }
 	s.eventually("offers the rack to a control plane", serves)
 	s.machineWith("cp", "another-one", func(m *infrav1.IngotMachine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" })
@@ -349,8 +349,8 @@ func testWatches(s *site) {
 	s.eventually("withdraws what is promised", func(c *infrav1.IngotCluster) bool { return !serves(c) })
 	s.must(s.api.Delete(s.ctx, promise))
 	s.eventually("offers it when the promise is gone", serves)
-	// The next one's image is for servers that the rack has none of, as the catalogue says
-	// as soon as it has it.
+	// The next machine's image is for an architecture that the rack lacks, as the IngotImage shows
+	// once it exists.
 	next := s.machineWith("m-next", "c", func(m *infrav1.IngotMachine) {
 		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
 		m.Spec.Image, m.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: "arm"}

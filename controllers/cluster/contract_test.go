@@ -121,7 +121,7 @@ func testControlPlaneRacks(s *site) {
 	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: s.ns, Name: "own"}, own))
 	own.Spec.Claim.State = infrav1.ClaimReleasing
 	s.must(s.api.Update(s.ctx, own))
-	want["a-own"], want["d-small"] = true, true // no machine says any more what is too small
+	want["a-own"], want["d-small"] = true, true // no machine defines the requirements anymore
 	if diff := cmp.Diff(want, serves()); diff != "" {
 		s.t.Errorf("while the host of its only machine is cleaned (-want +got):\n%s", diff)
 	}

@@ -49,8 +49,8 @@ func (r *Reconciler) checkEndpoint(ctx context.Context, object *infrav1.IngotClu
 	return nil
 }
 
-// hostsAt returns the hosts that have the address, except the host of the Cluster's only control plane
-// machine: then the endpoint is that server's own address.
+// hostsAt returns the hosts that have the address, except the host of the Cluster's only control
+// plane machine: then the endpoint is that server's own address.
 func (r *Reconciler) hostsAt(ctx context.Context, address netip.Addr, owner *clusterv1.Cluster) ([]types.NamespacedName, error) {
 	if !address.IsValid() {
 		return nil, nil // a DNS name
@@ -63,8 +63,8 @@ func (r *Reconciler) hostsAt(ctx context.Context, address netip.Addr, owner *clu
 	return owners.Besides(address, only), err
 }
 
-// onlyControlPlane returns the host of the Cluster's only control plane machine; zero: none, several, or
-// it has no host.
+// onlyControlPlane returns the host of the Cluster's only control plane machine; zero: none,
+// several, or it has no host.
 func (r *Reconciler) onlyControlPlane(ctx context.Context, owner *clusterv1.Cluster) (types.NamespacedName, error) {
 	machines := &infrav1.IngotMachineList{}
 	err := r.Client.List(ctx, machines, client.InNamespace(owner.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: owner.Name},

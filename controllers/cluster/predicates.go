@@ -32,7 +32,8 @@ func machineChanged() predicate.Predicate {
 	return p
 }
 
-// reservationChanged passes reservations that are created, deleted, or change spec or outstanding count.
+// reservationChanged passes reservations that are created, deleted, or change spec or outstanding
+// count.
 func reservationChanged() predicate.Predicate {
 	return kubeutil.OnUpdate(func(before, after *infrav1.IngotReservation) bool {
 		return before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding)

@@ -27,7 +27,7 @@ type planes struct {
 	candidates []allocation.Candidate
 	members    []*member
 	made       int
-	// reservations promise hosts, of this Cluster and of others.
+	// reservations are of this Cluster and of others.
 	reservations []infrav1.IngotReservation
 }
 

@@ -51,8 +51,8 @@ func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []re
 	}, client.InNamespace(o.GetNamespace()))
 }
 
-// clustersOfHost maps a host or its hardware to the clusters that may use it, and to the clusters of all
-// namespaces whose endpoint is its address.
+// clustersOfHost maps a host or its hardware to the clusters that may use it, and to the clusters
+// of all namespaces whose endpoint is its address.
 func (r *Reconciler) clustersOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := r.clustersOfNamespace(ctx, o)
 	for _, address := range index.AddressesOf(o) {
@@ -65,22 +65,22 @@ func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) [
 	return index.Requests(ctx, r.Client, &infrav1.IngotClusterList{}, client.InNamespace(o.GetNamespace()))
 }
 
-// clustersOfImage maps an image to the clusters of the namespaces in which a control plane machine uses
-// it.
+// clustersOfImage maps an image to the clusters of the namespaces in which a control plane machine
+// uses it.
 func (r *Reconciler) clustersOfImage(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.clustersWithControlPlane(ctx, func(machine *infrav1.IngotMachine) bool {
 		return machine.Spec.ImageRef != nil && machine.Spec.ImageRef.Name == o.GetName()
 	})
 }
 
-// clustersOfNetwork maps a network to the clusters of the namespaces in which a control plane machine has
-// networkData.
+// clustersOfNetwork maps a network to the clusters of the namespaces in which a control plane
+// machine has networkData.
 func (r *Reconciler) clustersOfNetwork(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.clustersWithControlPlane(ctx, func(machine *infrav1.IngotMachine) bool { return machine.Spec.NetworkData != nil })
 }
 
-// clustersWithControlPlane returns the clusters of the namespaces in which a control plane machine meets the
-// condition.
+// clustersWithControlPlane returns the clusters of the namespaces in which a control plane machine
+// meets the condition.
 func (r *Reconciler) clustersWithControlPlane(ctx context.Context, meets func(*infrav1.IngotMachine) bool) []reconcile.Request {
 	machines := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		return isControlPlane(machine) && meets(machine)

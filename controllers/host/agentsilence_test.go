@@ -54,7 +54,7 @@ func testUnresponsiveNetwork(t *testing.T, on *testEnv) {
 		t.Fatalf("held against the host: %+v", r)
 	}
 
-	// That an agent was heard is known when its order is over.
+	// The last contact of an agent counts after its order.
 	far.ready("c", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns })
 	waits(far, "c")
 	if got := inVain(func() {

@@ -80,7 +80,7 @@ func TestMissingNICIsListedAgain(t *testing.T) {
 		asked  int
 		listed bool
 		macs   []string
-		// soon: the next poll asks on.
+		// soon: the next poll continues.
 		soon bool
 	}{
 		"lists a part":           {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: bmc.ErrUnfinished}, asked: 1, listed: true, macs: before.macs, soon: true},

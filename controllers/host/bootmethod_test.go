@@ -23,17 +23,17 @@ import (
 type fakeDrive struct {
 	there   bool
 	image   string
-	persons string // a person's image, in another drive
-	// insertErr and ejectErr, where set, are the answers; lost: the work is done all the
-	// same.
+	persons string // an operator's image, in another drive
+	// insertErr and ejectErr, if set, are the answers; lost: the action takes effect
+	// anyway.
 	insertErr, ejectErr error
 	lost                bool
-	// secure is Secure Boot, where known; uris are the addresses of HTTP boot.
+	// secure is Secure Boot, if known; uris are the URLs of HTTP boot.
 	secureKnown, secure bool
 	secureMode          string
 	uris                []string
 	noURI               bool
-	// shown, where set, is what the first drive shows for its image's address.
+	// shown, if set, is the image URL that the first drive reports.
 	shown *string
 }
 
@@ -143,7 +143,7 @@ func testVirtualMedia(t *testing.T, on *testEnv) {
 		if got := y.bmc.took(); got != "" {
 			t.Errorf("while it boots: %s", got)
 		}
-		// The agent's first word: all of it is in memory.
+		// The agent's first report: its system is in memory.
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
 		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") || y.bmc.drive.persons == "" {
 			t.Errorf("the agent speaks: %q, remembered: %v", got, y.noted("h"))
@@ -158,7 +158,7 @@ func testVirtualMedia(t *testing.T, on *testEnv) {
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
 			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
 		}
-		// The process is gone, and a person has changed the method meanwhile.
+		// After the crash, an operator changed the method.
 		y.memory = hostMemory{}
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMethod = "" })
 		y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })

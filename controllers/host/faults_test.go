@@ -42,7 +42,7 @@ func newFaultFixture(t *testing.T, on *testEnv) *faultFixture {
 	}
 	t.Cleanup(func() { _ = m.b.Close() })
 	t.Cleanup(m.clear)          // before its BMC ends
-	m.patient(30 * time.Second) // a busy machine is no silent BMC
+	m.patient(30 * time.Second) // a slow test machine is no unreachable BMC
 	m.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "ca"}, Data: map[string]string{"ca.crt": string(m.ca.PEM())}})
 	return m
 }
@@ -136,7 +136,7 @@ func testBreaker(t *testing.T, on *testEnv) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newFaultFixture(t, on)
-			// The test's clock is not the pool's, whose rests would be real.
+			// The pool does not use the test's clock; its pauses would be real.
 			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}, IdleTimeout: -1})
 			m.b.SetFaults(fault)
 			m.register("h")

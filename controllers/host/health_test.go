@@ -139,7 +139,7 @@ func testHealth(t *testing.T, on *testEnv) {
 	if y.bmc.details != 2 {
 		t.Errorf("%d detailed readings, want 2", y.bmc.details)
 	}
-	// Nor does a BMC that was away for a while.
+	// Nor does a BMC that was unreachable for a while.
 	y.bmc.set(func(f *fakeBMC) { f.readErr = bmc.ErrTimeout })
 	y.step("h")
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionUnknown, infrav1.ReasonHealthUnknown)

@@ -230,7 +230,7 @@ func testDeletion(t *testing.T, on *testEnv) {
 			}
 			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
 			y.clock.Step(31 * time.Second)
-			for range 4 { // one that is released is fenced and freed first
+			for range 4 { // a released host is fenced and freed first
 				y.step("h")
 			}
 			if y.get("h") != nil {
@@ -324,7 +324,7 @@ func testSecret(t *testing.T, on *testEnv) {
 	if secret.ResourceVersion != version {
 		t.Error("the Secret is written again and again")
 	}
-	// A wrong password is refused; the right one is tried at once.
+	// A wrong password is rejected; the correct one is used at once.
 	secret.Data["password"] = []byte("wrong")
 	must(y, y.api.Update(y.ctx, secret))
 	y.step("a")

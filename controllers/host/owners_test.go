@@ -124,7 +124,7 @@ func testCAOwners(t *testing.T, on *testEnv) {
 	}
 	for name, tc := range map[string]struct {
 		object client.Object
-		// before are owners that stay; earlier: an earlier version has added hosts to them.
+		// before are owners that stay; earlier: an earlier version added hosts.
 		before       []metav1.OwnerReference
 		earlier      bool
 		moved, owned bool

@@ -104,7 +104,7 @@ func testMovePause(t *testing.T, on *testEnv) {
 	if y.blocked("wiped") {
 		t.Error("blocks the move though its agent has had its time")
 	}
-	// Standing still costs nothing.
+	// A paused host costs nothing.
 	before := y.get("wiped").ResourceVersion
 	for range 3 {
 		y.clock.Step(time.Hour)
@@ -115,7 +115,7 @@ func testMovePause(t *testing.T, on *testEnv) {
 	if writes := y.bmc.took(); y.get("wiped").ResourceVersion != before || y.bmc.readsSoFar() != reads || writes != "" {
 		t.Errorf("a host that stands still was written to, asked or switched: %q", writes)
 	}
-	// Given up: the agent that has waited for hours is not taken for dead.
+	// The move is abandoned: the deadline of the agent starts again.
 	y.annotate("wiped", nil)
 	y.step("wiped")
 	y.want("wiped", infrav1.PausedCondition, metav1.ConditionFalse, infrav1.ReasonNotPaused)

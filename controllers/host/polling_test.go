@@ -91,7 +91,7 @@ func TestRequestsPerHost(t *testing.T) {
 		total, most, seconds := 0, 0, make([]int, int(window/time.Second))
 		for n := range hosts {
 			uid, start := types.UID(fmt.Sprintf("host-%d", n)), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-			now := start.Add(untilPoll(uid, start, poll)) // all came up together
+			now := start.Add(untilPoll(uid, start, poll)) // all started together
 			asked := 0
 			for from := now; now.Sub(from) < window; now = now.Add(untilPoll(uid, now, poll)) {
 				asked++
@@ -112,7 +112,7 @@ func TestHeard(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	r := &Reconciler{Poll: time.Millisecond}
-	r.Heard("n/early", bmc.NewsHappened) // before the controller runs: lost, and the first poll is near
+	r.Heard("n/early", bmc.NewsHappened) // before the controller runs: lost, but the first poll is soon
 	if err := r.setQueue(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}

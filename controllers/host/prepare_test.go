@@ -193,7 +193,7 @@ func testUnsupportedSettings(t *testing.T, on *testEnv) {
 		wish   func(*infrav1.IngotHost)
 		reason string
 		says   string
-		read   bool // by a reading, not by what the BMC says to a write
+		read   bool // by a reading, not by the answer to a write
 	}{
 		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`, true},
 		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "must be one of Enabled, Disabled", false},

@@ -98,7 +98,7 @@ func testBMCErrors(t *testing.T, on *testEnv) {
 		y.recordedOnce(infrav1.ReasonBootOverrideNotApplied)
 	})
 	// I17: the override is read back once, and never set a second time before the
-	// host was switched.
+	// power action.
 	for name, tc := range map[string]struct {
 		shown   bmc.BootOverride
 		readErr error
@@ -217,7 +217,7 @@ func testUntouchedHosts(t *testing.T, on *testEnv) {
 		if writes := y.bmc.took(); writes != "" || y.get("h").Spec.Order != nil {
 			t.Errorf("booted by an address that is about to be collected: %q", writes)
 		}
-		y.lose("h") // the garbage collector deletes it, and package hold releases it
+		y.lose("h") // the garbage collector deletes it, and package inuse releases it
 		y.inspect("h")
 	})
 }
@@ -277,7 +277,7 @@ func testNetwork(t *testing.T, on *testEnv) {
 	must(y, y.api.Update(y.ctx, network))
 	y.inspect("h")
 
-	// A CA that is missing is said as well.
+	// A missing CA is shown as well.
 	y.ready("ca", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca"} })
 	for range 3 {
 		y.step("ca")
@@ -287,7 +287,7 @@ func testNetwork(t *testing.T, on *testEnv) {
 	y.step("ca")
 	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 
-	// Where another server gives the addresses, none is recorded, and hosts boot.
+	// With another DHCP server, no address is recorded, and hosts boot.
 	p := newFixture(t, on)
 	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: p.ns + "-proxy"},
 		Spec: infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"}})

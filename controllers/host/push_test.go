@@ -228,7 +228,7 @@ func testFirmwarePushKilled(t *testing.T, on *testEnv) {
 			h.Spec.Firmware[0].Checksum = checksum
 		})
 		died := m.livesUntilDeath(at)
-		m.worksEnd() // what was in flight is with the BMC, or is not
+		m.worksEnd() // requests in flight may have reached the BMC
 		m.restart(0)
 		m.lives("available", isAvailable, func(*infrav1.IngotHost) { m.worksEnd() })
 		if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("HTTPPush") != 1 || m.count("SimpleUpdate") != 0 {

@@ -28,7 +28,7 @@ import (
 type identified struct {
 	*fakeBMC
 	identity bmc.Identity
-	// listed is how often its NICs were read; slow: all of them take too long.
+	// listed counts reads of the NICs; slow is the error of a full read.
 	listed int
 	slow   error
 }
@@ -107,7 +107,7 @@ func testRotationAtAnotherServer(t *testing.T, on *testEnv) {
 				secret.Annotations = map[string]string{infrav1.RotatingAnnotation: "h redfish://somewhere.example"}
 				must(y, y.api.Update(y.ctx, secret))
 			}
-			y.step("h") // writes finalizers; the manager's time begins with the first look
+			y.step("h") // writes finalizers; the manager's start is its first reconcile
 			y.step("h")
 			y.step("h")
 			for range 8 { // within the lifetime of the command
@@ -319,7 +319,7 @@ func testServerSwapBeforeNewPassword(t *testing.T, on *testEnv) {
 	must(y, err)
 	facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
 	y.create(facts)
-	y.step("h") // writes finalizers; the manager's time begins with the first look
+	y.step("h") // writes finalizers; the manager's start is its first reconcile
 	y.step("h")
 	for range 6 { // within the lifetime of the command
 		y.step("h")

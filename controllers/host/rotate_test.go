@@ -110,7 +110,7 @@ func testRotationKilled(t *testing.T, on *testEnv) {
 		m.calm()
 		m.ask()
 		m.restart(at)
-		for range 4 { // a rotation and the annotation's end take fewer
+		for range 4 { // a rotation takes fewer
 			m.tick()
 		}
 		died := m.mort.dead()
@@ -247,7 +247,7 @@ func testRotationRefused(t *testing.T, on *testEnv) {
 func testRotationFails(t *testing.T, on *testEnv) {
 	for name, tc := range map[string]struct {
 		faults labbmc.Faults
-		new    bool // the new password holds in the end
+		new    bool // the new password is valid in the end
 		says   string
 	}{
 		"no accounts":              {faults: labbmc.Faults{Match: isAccountRead, Status: http.StatusNotFound}, says: "AccountService"},
@@ -335,7 +335,7 @@ func testNewCredentials(t *testing.T, on *testEnv) {
 		t.Fatal("a session is opened at every poll, so that nothing is shown here")
 	}
 	const other = "CANARY-0816-bmc-password"
-	m.lab.SetPassword(other) // a person has changed it at the BMC
+	m.lab.SetPassword(other) // an operator changed it at the BMC
 	secret := m.credentials()
 	secret.Data[infrav1.SecretKeyPassword] = []byte(other)
 	must(m.fixture, m.api.Update(m.ctx, secret))

@@ -44,7 +44,7 @@ type simHost struct {
 	mu      sync.Mutex
 	logged  []string
 	secrets map[string]bool // every password that was in the Secret
-	wrong   int             // logins refused since the last step
+	wrong   int             // rejected logins since the last step
 }
 
 // newSimHost starts a simulated BMC of a vendor and registers host "h".

@@ -31,7 +31,7 @@ func isKnownSlowly(t *testing.T, on *testEnv, psu string) {
 	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{CallTimeout: time.Second, Rest: bmc.RestOptions{After: 1}})
 	t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	m.Reconciler.BMC = m.pool
-	var beside atomic.Int32 // reads of a call, but of the system
+	var beside atomic.Int32 // reads in a call, except of the system
 	m.lab.SetFaults(labbmc.Faults{Hang: true, Match: func(method, path string) bool {
 		if method != "GET" || strings.HasSuffix(path, "/redfish/v1/") || strings.Contains(path, "/Systems/") && strings.Count(path, "/") == 4 {
 			beside.Store(0)

@@ -45,22 +45,22 @@ type fakeBMC struct {
 	macs   []string
 	reads  int
 	writes []string
-	// readErr and writeErr, where set, are the answers.
+	// readErr and writeErr, if set, are the answers.
 	readErr, writeErr, overrideErr, overrideReadErr error
-	// override is what is shown, whatever was set.
+	// override is the reported override.
 	override bmc.BootOverride
-	// health is OK where it is empty; parts are its details, and details how often they
-	// were read.
+	// health is OK if empty; parts are the components, and details counts reads of
+	// them.
 	health  bmc.HealthState
 	parts   []bmc.ComponentHealth
 	details int
-	// forgiven is how often it was to be tried at once.
+	// forgiven counts calls of Forgive.
 	forgiven int
-	// drive is the virtual CD drive and what else boot methods need.
+	// drive is the state for boot methods, such as the virtual CD drive.
 	drive fakeDrive
-	// leads is the IP address of each BMC by its address; one without is not looked at.
+	// leads maps BMC addresses to IP addresses; others are not resolved.
 	leads map[string]string
-	// switching is called at each order to switch the server; nil: nothing is.
+	// switching is called at each power action; may be nil.
 	switching func()
 }
 

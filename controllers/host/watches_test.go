@@ -30,7 +30,7 @@ import (
 func testWatches(t *testing.T, on *testEnv) {
 	y := newFixture(t, on)
 	mgr, err := ctrl.NewManager(on.cfg, ctrl.Options{Scheme: on.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{y.ns: {}}}}) // the other hosts are other tests'
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{y.ns: {}}}}) // other hosts belong to other tests
 	must(y, err)
 	must(y, index.Setup(t.Context(), mgr.GetFieldIndexer()))
 	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: y.bmc, Recorder: y.events, Clock: clock.RealClock{},
@@ -120,7 +120,7 @@ func testWatchFilter(t *testing.T, on *testEnv) {
 	for _, value := range []string{"mine", "theirs"} {
 		y.ready(value, func(h *infrav1.IngotHost) { h.Labels = map[string]string{clusterv1.WatchLabel: value} })
 	}
-	for range 3 { // finalizer, pause, and a look at the BMC
+	for range 3 { // finalizer, pause and BMC read
 		y.step("theirs")
 	}
 	if h := y.get("theirs"); len(h.Finalizers) != 0 || len(h.Status.Conditions) != 0 || y.bmc.readsSoFar() != 0 {

@@ -37,8 +37,8 @@ func (p probeResult) status() metav1.ConditionStatus {
 	return metav1.ConditionFalse
 }
 
-// probe sends a HEAD request (RFC 9110 section 9.3.2). For servers that do not support HEAD or sign URLs
-// for GET only, it gets the first byte (section 14.2). The message is stable, and contains no
+// probe sends a HEAD request (RFC 9110 section 9.3.2). For servers that do not support HEAD or sign
+// URLs for GET only, it gets the first byte (section 14.2). The message is stable, and contains no
 // internal addresses from network errors.
 func (r *Reconciler) probe(ctx context.Context, spec infrav1.IngotImageSpec) probeResult {
 	response, err := r.request(ctx, http.MethodHead, spec.URL)

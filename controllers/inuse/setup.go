@@ -65,8 +65,8 @@ func objectsOf(k kind) handler.EventHandler {
 	})
 }
 
-// needEnded passes hosts that no longer need an object of the kind: they are deleted, forgotten, or refer to
-// another object.
+// needEnded passes hosts that no longer need an object of the kind: they are deleted, forgotten, or
+// refer to another object.
 func needEnded(k kind) predicate.Predicate {
 	p := kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool {
 		return isForgotten(after) && !isForgotten(before) || !slices.Equal(k.named(before), k.named(after))

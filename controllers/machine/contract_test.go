@@ -279,7 +279,7 @@ func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if s.settle("mine"); s.getHost("h").Spec.Claim == nil {
 		t.Error("our host was not claimed")
 	}
-	// The label may go between the choice and the claim.
+	// The label may be removed between selection and claim.
 	s.host("lost", "")
 	s.machine("late", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
 		m.Labels[clusterv1.WatchLabel] = "mine"
@@ -335,7 +335,7 @@ func TestHostPredicates(t *testing.T) {
 	labelled := func(h *infrav1.IngotHost) { h.Labels["c"] = "d" }
 	for name, tc := range map[string]struct {
 		before, after *infrav1.IngotHost
-		// its: the machine that has chosen it, or has it; waiting: those that wait for one.
+		// its: the machine that selected or claimed the host; waiting: machines without a host.
 		its, waiting bool
 	}{
 		"a poll of a free host":       {host(available), host(available, polled), false, false},

@@ -30,7 +30,7 @@ func testFirstBootInterrupted(t *testing.T, cfg *rest.Config, scheme *runtime.Sc
 	s.settle("m")
 	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonFirstBootInterrupted, "Delete Machine m")
 	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
-	s.clock.Step(2 * timing.Default().NodeJoin) // conditions have the time of the wall
+	s.clock.Step(2 * timing.Default().NodeJoin) // conditions use the system clock
 	m := s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonFirstBootInterrupted, "Delete Machine m")
 	if failed(m) || !ptr.Deref(m.Status.Initialization.Provisioned, false) {
@@ -88,7 +88,7 @@ func testBootstrapFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
 	booted(infrav1.SentinelMissing)
 	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonBootstrapFailed, "Delete Machine m")
-	s.clock.Step(2 * timing.Default().NodeJoin) // conditions have the time of the wall
+	s.clock.Step(2 * timing.Default().NodeJoin) // conditions use the system clock
 	if m := s.settle("m"); failed(m) {
 		t.Error("failed for good, and a Node may join yet")
 	}

@@ -107,7 +107,7 @@ func TestHostHealth(t *testing.T) {
 		power  infrav1.PowerState
 		says   []metav1.Condition
 		change func(*infrav1.IngotHost)
-		status metav1.ConditionStatus // empty: nothing is said
+		status metav1.ConditionStatus // empty: no message
 		reason string
 	}{
 		"not read yet":           {power: infrav1.PowerStateOff},

@@ -43,7 +43,7 @@ func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	for name, tc := range map[string]struct {
 		machine func(*clusterv1.Machine, *infrav1.IngotMachine)
 		change  func(*site)
-		want    string // why the choice is given back; empty: the host is claimed
+		want    string // why the intent is cleared; empty: the host is claimed
 	}{
 		"nothing has changed": {},
 		"the cluster's part of the inventory": {

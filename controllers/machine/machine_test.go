@@ -438,7 +438,7 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			t.Errorf("%d events %s", n, reason)
 		}
 	}
-	// Without an owner, without a cluster, without a host: nothing holds it.
+	// Without owner, cluster and host, the finalizer is removed.
 	s.machine("orphan", unowned, func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
 		m.Finalizers, m.Labels = []string{infrav1.MachineFinalizer}, nil
 	})
@@ -447,7 +447,7 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if s.get("orphan") != nil {
 		t.Error("an unowned machine is never deleted")
 	}
-	// clusterctl takes the object away, not the server (I9).
+	// clusterctl deletes the object after a move; the claim stays (I9).
 	s.host("h2", "a")
 	s.machine("moved")
 	s.provision("moved")

@@ -144,7 +144,7 @@ func testNetworkOfPool(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if network == nil || !slices.Equal(network.Addresses, []string{"10.20.3.7"}) || !strings.Contains(network.Config, `- "10.20.3.7/22"`) || !strings.Contains(network.Config, `via: "10.20.0.1"`) {
 		t.Errorf("%+v", network)
 	}
-	// While the machine is there, whatever becomes of its host, the address is its own.
+	// The address stays the machine's as long as the machine exists.
 	s.must(s.api.Delete(s.ctx, s.get("m")))
 	s.settle("m")
 	s.must(s.api.Get(s.ctx, client.ObjectKeyFromObject(claim), claim))
@@ -201,7 +201,7 @@ func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 		t.Errorf("addresses %v", got)
 	}
 
-	// clusterctl move takes no status along: the provider is given time to answer again.
+	// clusterctl move does not copy status: the provider gets time to answer again.
 	s.must(s.api.Get(s.ctx, client.ObjectKeyFromObject(claim), claim))
 	claim.Status = ipamv1.IPAddressClaimStatus{}
 	s.must(s.api.Status().Update(s.ctx, claim))

@@ -75,7 +75,7 @@ func testReservationAfterTheSelection(t *testing.T, cfg *rest.Config, scheme *ru
 		m.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h1", InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
 	})
 	s.promise("other", 1)
-	for range 4 { // finalizer, conditions, and the claim that is not made
+	for range 4 { // finalizer, conditions and the rejected claim
 		s.step("m1")
 	}
 	if s.get("m1").Spec.ProviderID != "" || len(s.claimsOn("m1")) != 0 {

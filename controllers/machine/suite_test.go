@@ -222,7 +222,7 @@ func (s *site) step(name string) ctrl.Result {
 	s.must(err)
 	if machine := s.get(name); machine != nil {
 		for _, c := range machine.Status.Conditions {
-			// NoMatchingHost may be longer, and those that end with another's words are cut.
+			// NoMatchingHost may be longer, and texts of other components are cut.
 			others := slices.Contains([]string{infrav1.ReasonNoMatchingHost, infrav1.ReasonNotClaimed, infrav1.ReasonBootstrapDataInvalid, infrav1.ReasonProvisioning, infrav1.ReasonAddressClaimLost,
 				infrav1.ReasonAddressPoolUnusable, infrav1.ReasonWaitingForAddress, infrav1.ReasonAddressConflict}, c.Reason)
 			if n := utf8.RuneCountInString(c.Message); !others && (n > maxMessage || strings.HasSuffix(c.Message, "…")) {

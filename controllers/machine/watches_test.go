@@ -61,7 +61,7 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Delete(s.ctx, owner))
 	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForFence)
 	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
-	// The end of the claim wakes the machine that waits for the fence.
+	// The end of the claim triggers the machine that waits for the fence.
 	eventually.Wait{Limit: beforeRetry}.Until(t, "the machine's end with its claim", eventually.Holds(func() bool { return s.get("m") == nil }))
 }
 

@@ -79,8 +79,8 @@ func isLeaving(host *infrav1.IngotHost) bool {
 	return leaving
 }
 
-// needsMachine reports whether the pause may end only with the claim's machine. A claim that is being
-// released does not need it: the machine is deleted as soon as the host is fenced.
+// needsMachine reports whether the pause may end only with the claim's machine. A claim that is
+// being released does not need it: the machine is deleted as soon as the host is fenced.
 func needsMachine(host *infrav1.IngotHost) bool {
 	return host.Spec.Claim != nil && host.Spec.Claim.State != infrav1.ClaimReleasing
 }

@@ -41,8 +41,8 @@ func (r *restStarts) end(namespace string) {
 	delete(r.since, namespace)
 }
 
-// remainingRest returns how much longer a host rests; 0: its pause may end. Only a host that arrived
-// by a move and has pending work rests.
+// remainingRest returns how much longer a host rests; 0: its pause may end. Only a host that
+// arrived by a move and has pending work rests.
 func (r *Reconciler) remainingRest(host *infrav1.IngotHost) time.Duration {
 	if r.Rest <= 0 || !hasArrived(host) || !lifecycle.WorkIsDue(host) {
 		return 0
@@ -51,8 +51,8 @@ func (r *Reconciler) remainingRest(host *infrav1.IngotHost) time.Duration {
 	return max(r.arrivals.begin(host.Namespace, now).Add(r.Rest).Sub(now), 0)
 }
 
-// hasArrived reports whether the host was paused before it was created here. A pause set by hand has
-// no time, and no rest.
+// hasArrived reports whether the host was paused before it was created here. A pause set by hand
+// has no time, and no rest.
 func hasArrived(host *infrav1.IngotHost) bool {
 	paused, err := time.Parse(time.RFC3339, host.Annotations[infrav1.MovePausedAnnotation])
 	return err == nil && paused.Before(host.CreationTimestamp.Time)

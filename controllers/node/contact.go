@@ -22,9 +22,9 @@ const heardTimeout = 5 * time.Second
 // Reports returns when kubelets last reported.
 type Reports struct{ Clusters Clusters }
 
-// LastReport returns when the kubelet of the Node with the claim's provider ID last reported, by the
-// kubelet's clock. Zero: there is no such Node, its kubelet stopped reporting, or its cluster is
-// not connected.
+// LastReport returns when the kubelet of the Node with the claim's provider ID last reported, by
+// the kubelet's clock. Zero: there is no such Node, its kubelet stopped reporting, or its cluster
+// is not connected.
 func (r Reports) LastReport(ctx context.Context, host *infrav1.IngotHost) (time.Time, error) {
 	claim := host.Spec.Claim
 	if claim == nil {

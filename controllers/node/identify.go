@@ -95,8 +95,8 @@ func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, err
 	return after, nil
 }
 
-// warnOtherID warns once about a Node with the machine's name and another provider ID. The machine's
-// kubelet adopts such a Node and keeps the ID, so that Cluster API never finds it.
+// warnOtherID warns once about a Node with the machine's name and another provider ID. The
+// machine's kubelet adopts such a Node and keeps the ID, so that Cluster API never finds it.
 func (r *Reconciler) warnOtherID(ctx context.Context, s *scope) error {
 	name := cmp.Or(s.owner.Status.NodeRef.Name, s.host.Spec.Claim.Hostname)
 	node, err := kubeutil.Find[corev1.Node](ctx, s.workload, "", name)
@@ -129,8 +129,8 @@ func (r *Reconciler) writeProviderID(ctx context.Context, s *scope, found *corev
 	return 0, nil
 }
 
-// systems returns the machine's server by its inspection, and the UUIDs of all inspected servers of all
-// namespaces: a UUID that two servers have identifies none.
+// systems returns the machine's server by its inspection, and the UUIDs of all inspected servers of
+// all namespaces: a UUID that two servers have identifies none.
 func (r *Reconciler) systems(ctx context.Context, s *scope) (inventory.System, []string, error) {
 	all := &infrav1.IngotHardwareList{}
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {

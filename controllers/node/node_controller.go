@@ -149,8 +149,8 @@ func (r *Reconciler) withHost(ctx context.Context, s *scope) (*scope, error) {
 	return s, nil
 }
 
-// nodeOf reads the Node that Cluster API found; nil: none, or it is gone, or it has another provider
-// ID, since it may have registered again without one.
+// nodeOf reads the Node that Cluster API found; nil: none, or it is gone, or it has another
+// provider ID, since it may have registered again without one.
 func (r *Reconciler) nodeOf(ctx context.Context, s *scope) (*corev1.Node, error) {
 	name := s.owner.Status.NodeRef.Name
 	if name == "" {

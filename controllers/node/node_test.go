@@ -51,10 +51,10 @@ type world struct {
 	hardware []client.Object
 	nodes    []client.Object
 	filter   string
-	// unreached: the workload cluster does not answer.
+	// unreached: the workload cluster is not connected.
 	unreached bool
 	clock     *testclock.FakeClock
-	// writes counts what was written of Nodes.
+	// writes counts writes of Nodes.
 	writes int
 }
 
@@ -243,7 +243,7 @@ func TestFirstOfTwoDisputes(t *testing.T) {
 	}
 	w.clock.Step(pause / 2)
 	r.memory.wrote(machine, "dc.example/row", "7", w.clock.Now(), pause)
-	for range 8 { // in whatever order the map has them
+	for range 8 { // maps have no order
 		set := maps.Clone(values)
 		if again := r.skipDisputed(&scope{machine: w.machine}, set); again != pause/2 || len(set) != 0 {
 			t.Fatalf("comes again after %s with %v, want %s", again, set, pause/2)
@@ -367,7 +367,7 @@ func TestIdentify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.owner.Status.NodeRef.Name = ""
-			w.host.Labels = nil // nothing else is written of a Node
+			w.host.Labels = nil // no other writes of Nodes
 			unknown := node("n2", "")
 			unknown.Status.NodeInfo.SystemUUID = "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa"
 			w.nodes = []client.Object{node("n1", ""), unknown}

@@ -32,8 +32,8 @@ import (
 // name of the controller, and of its watches of Nodes.
 const name = "ingotnode"
 
-// SetupWithManager registers the reconciler. The indexes of package index must exist. clusters is the
-// cache of r.Clusters.
+// SetupWithManager registers the reconciler. The indexes of package index must exist. clusters is
+// the cache of r.Clusters.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, clusters clustercache.ClusterCache, options controller.Options) error {
 	log := mgr.GetLogger().WithValues("controller", name)
 	ofCluster, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.IngotMachineList{}, mgr.GetScheme())
@@ -105,8 +105,8 @@ func nodeChanged() predicate.Predicate {
 	return p
 }
 
-// ofNode maps a Node to its machine by the provider ID, and a Node without one to the machines of the
-// cluster that it may belong to.
+// ofNode maps a Node to its machine by the provider ID, and a Node without one to the machines of
+// the cluster that it may belong to.
 func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		node, ok := o.(*corev1.Node)
@@ -124,8 +124,8 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 	}
 }
 
-// ofNodeWithoutID maps a Node without a provider ID to the machines with its name or address; if there
-// are none, to all machines of the cluster.
+// ofNodeWithoutID maps a Node without a provider ID to the machines with its name or address; if
+// there are none, to all machines of the cluster.
 func (r *Reconciler) ofNodeWithoutID(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}
 	alike := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {

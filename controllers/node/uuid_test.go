@@ -61,7 +61,7 @@ func newPlace(t *testing.T) *place {
 		Client: clustercache.ClientOptions{UserAgent: "test", QPS: 100, Burst: 100},
 	}, controller.Options{})
 	must(t, err)
-	// Whatever happens within an hour, an event has brought it about.
+	// Retries are an hour away: all reconciles are triggered by events.
 	p.r = &Reconciler{Client: mgr.GetClient(), Clusters: clusters, Recorder: p.events, Clock: clock.RealClock{}, Timing: timing.Timing{NodeCheck: time.Hour}}
 	must(t, p.r.SetupWithManager(mgr, clusters, controller.Options{}))
 	p.cluster(cfg)
@@ -70,7 +70,7 @@ func newPlace(t *testing.T) *place {
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-done)
-		if reached, ok := clusters.(interface{ Shutdown() }); ok { // the caches of clusters have no other end
+		if reached, ok := clusters.(interface{ Shutdown() }); ok { // this is the only way to stop the caches
 			reached.Shutdown()
 		}
 	})

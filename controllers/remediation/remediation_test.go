@@ -124,14 +124,14 @@ func testPaused(s *site) {
 	}
 	s.clock.Step(time.Minute)
 	pause(false)
-	// The Machine may have healed meanwhile, and MachineHealthCheck not said so yet.
+	// The Machine may have recovered before MachineHealthCheck shows it.
 	s.wants(infrav1.ReasonWaitingForNode)
 	if cycle := s.host().Spec.Claim.PowerCycle; cycle != nil {
 		s.t.Fatalf("cut at the end of the pause: %+v", cycle)
 	}
 	s.clock.Step(11 * time.Minute)
 	s.wants(infrav1.ReasonPowerCycling)
-	// What a pause takes is not counted.
+	// The time of a pause does not count.
 	pause(true)
 	s.turn()
 	s.clock.Step(time.Hour)
@@ -253,7 +253,7 @@ func testPerson(s *site) {
 	s.change(func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
 	s.wants(infrav1.ReasonMaintenance)
 	s.clock.Step(time.Hour)
-	// The host may have been switched on a moment ago.
+	// The host may just have been powered on.
 	s.change(func(h *infrav1.IngotHost) { h.Spec.Power = "" })
 	s.wants(infrav1.ReasonWaitingForNode)
 	if cycle := s.host().Spec.Claim.PowerCycle; cycle != nil {

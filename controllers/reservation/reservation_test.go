@@ -241,7 +241,7 @@ func TestPromiseExpires(t *testing.T) {
 	if plan, err := d.replica("a").Promise(t.Context(), "uid-y", asksFor("y", 2)); err != nil || !plan.Satisfied {
 		t.Errorf("y hears %+v, %v", plan, err)
 	}
-	// Asked again, the first gets them no more.
+	// A repeated request of the first does not get them.
 	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 2)); err != nil || plan.Satisfied {
 		t.Errorf("x hears %+v, %v", plan, err)
 	}

@@ -103,7 +103,7 @@ func TestFailedRequestKeepsTheOperatorsReservation(t *testing.T) {
 			d.wantRestored(before.Spec)
 		})
 	}
-	// Where the cache knows, nothing is written.
+	// If the cache shows it, nothing is written.
 	d := newDesk(t, 3)
 	d.promise(2)
 	before := d.current()

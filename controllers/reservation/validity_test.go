@@ -83,7 +83,7 @@ func TestExpiredReservationIsRenewedAfterABreak(t *testing.T) {
 			t.Errorf("promised again for %s", lasts)
 		}
 	}
-	// Something else is a promise of its own, and so is what was deleted.
+	// A different request, and one after a deletion, is not a renewal.
 	d.clock.SetTime(get().Spec.ExpiresAt.Time)
 	ask(1, true, "")
 	if lasts := get().Spec.ExpiresAt.Sub(d.clock.Now()); lasts != reservation.DefaultExpiry {
@@ -177,7 +177,7 @@ func TestUpgradeReservation(t *testing.T) {
 	if again, _ := d.settle(); again == nil || again.ResourceVersion != r.ResourceVersion {
 		t.Errorf("an upgrade that is held changed the promise: %+v", again)
 	}
-	// Its machine goes, and the host is not free yet: short, and none of the operator's business.
+	// Its machine is deleted, and the host is not free yet: no warning.
 	if err := d.api.Delete(t.Context(), &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x1"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 		ask := func(cluster, replica string) actor {
 			planner := w.replica(replica)
 			return func(ctx context.Context) {
-				for range 4 { // as Cluster API asks again
+				for range 4 { // as Cluster API retries
 					plan, err := planner.Promise(ctx, types.UID("uid-"+cluster), asksFor(cluster, 3))
 					if err == nil {
 						answers[cluster] = plan
@@ -208,7 +208,7 @@ func TestClaimsRaceWithReservations(t *testing.T) {
 			return func(ctx context.Context) {
 				for range 9 {
 					for _, m := range []string{"z1", "z2", "z3"} {
-						_, _ = manager.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: m}}) // conflicts are tried again
+						_, _ = manager.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: m}}) // conflicts are retried
 					}
 				}
 			}
@@ -253,7 +253,7 @@ func TestClusterGetsItsReservedHosts(t *testing.T) {
 			return func(ctx context.Context) {
 				for range 14 {
 					for _, m := range order {
-						_, _ = manager.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: m}}) // conflicts are tried again
+						_, _ = manager.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: m}}) // conflicts are retried
 					}
 				}
 			}

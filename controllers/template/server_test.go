@@ -90,7 +90,7 @@ type server struct {
 	t   *testing.T
 	ctx context.Context
 	api client.Client
-	// watched is the template that is looked at; empty: t.
+	// watched is the name of the watched template; empty: t.
 	watched string
 }
 

@@ -88,8 +88,8 @@ func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.Ing
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
 }
 
-// capacityOf returns the minimum capacity of the hosts that the template can select (M65). It is empty if
-// no host is known or the selector is invalid, which the machines' conditions show.
+// capacityOf returns the minimum capacity of the hosts that the template can select (M65). It is
+// empty if no host is known or the selector is invalid, which the machines' conditions show.
 func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMachineTemplate, owner *clusterv1.Cluster) (corev1.ResourceList, infrav1.NodeInfo, error) {
 	var none infrav1.NodeInfo
 	cluster := &infrav1.IngotCluster{}
@@ -126,8 +126,8 @@ func (r *Reconciler) imageOf(ctx context.Context, template *infrav1.IngotMachine
 	return kubeutil.Find[infrav1.IngotImage](ctx, r.Client, "", ref.Name)
 }
 
-// resources returns the known resources. Pods and ephemeral storage depend on the kubelet's settings and
-// the image's partitions.
+// resources returns the known resources. Pods and ephemeral storage depend on the kubelet's
+// settings and the image's partitions.
 func resources(capacity allocation.Capacity) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	if capacity.CPUs > 0 {
@@ -166,8 +166,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Complete(r)
 }
 
-// desiredSettingsChanged passes hosts whose desired settings changed, such as root device hints or boot
-// method. Claim, record and order do not matter to a template.
+// desiredSettingsChanged passes hosts whose desired settings changed, such as root device hints or
+// boot method. Claim, record and order do not matter to a template.
 func desiredSettingsChanged() predicate.Predicate {
 	return kubeutil.OnUpdate(func(before, after *infrav1.IngotHost) bool { return !allocation.SameDesiredSettings(before, after) })
 }

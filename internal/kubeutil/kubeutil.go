@@ -1,8 +1,8 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeutil has helpers that reconcilers share: reads of objects that may not exist, predicates
-// and requests.
+// Package kubeutil has helpers that reconcilers share: reads of objects that may not exist,
+// predicates and requests.
 //
 //	cluster, err := kubeutil.Find[clusterv1.Cluster](ctx, reader, namespace, name)
 package kubeutil
@@ -35,8 +35,8 @@ func Find[T any, P interface {
 	return object, nil
 }
 
-// OnUpdate returns a predicate that passes the updates for which changed returns true, and all other
-// events.
+// OnUpdate returns a predicate that passes the updates for which changed returns true, and all
+// other events.
 func OnUpdate[T client.Object](changed func(before, after T) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(T)
