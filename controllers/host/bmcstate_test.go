@@ -46,7 +46,7 @@ func TestBackoff(t *testing.T) {
 func TestStable(t *testing.T) {
 	for in, want := range map[string]string{
 		"power state: read tcp 10.0.0.1:40312->10.0.0.9:443: connection reset": "power state: read tcp 10.0.0.9:443: connection reset",
-		"read: BMC is busy: retry after 1m7s: BMC answered 503":               "read: BMC is busy: BMC answered 503",
+		"read: BMC is busy: retry after 1m7s: BMC answered 503":                "read: BMC is busy: BMC answered 503",
 		"plain text  with two blanks":                                          "plain text  with two blanks",
 		"":                                                                     "",
 	} {
