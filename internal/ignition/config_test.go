@@ -248,8 +248,8 @@ func TestRefused(t *testing.T) {
 	const canary = "hunter2"
 	for name, c := range map[string]struct{ in, want string }{
 		"Butane":           {"variant: fcos\nversion: 1.5.0\npassword: " + canary, "not JSON"},
-		"no version":       {`{"ignition":{}}`, `ignition.version is ""`},
-		"version 1":        {`{"ignitionVersion":1}`, `ignition.version is ""`},
+		"no version":       {`{"ignition":{}}`, `ignition.version ""`},
+		"version 1":        {`{"ignitionVersion":1}`, `ignition.version ""`},
 		"version 4":        {`{"ignition":{"version":"4.0.0"}}`, `"4.0.0"`},
 		"a field of later": {`{"ignition":{"version":"2.3.0"},"kernelArguments":{"shouldExist":["` + canary + `"]}}`, `unknown field "kernelArguments"`},
 		"a wrong value":    {`{"ignition":{"version":"2.3.0"},"passwd":{"users":[{"name":"a","uid":"` + canary + `"}]}}`, "passwd.users.uid is not of type int"},
