@@ -447,7 +447,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 		known = after
 	}
 	known = r.readBMC(ctx, host, seen, known)
-	// A BMC may demand a new password before it answers anything (docs/decisions/0315).
+	// A BMC may demand a new password before it answers anything (docs/decisions/0121).
 	demanded := known.problem == lifecycle.BMCPasswordChange && rotation.IsAsked(host, &seen.Observation, false)
 	switch {
 	case pending, known.problem != lifecycle.BMCOK && !demanded:

@@ -22,7 +22,7 @@ const (
 	yielding = 10
 	// joining is how much a control plane that joins leaves to those that serve: three
 	// quarters. With none, etcd's members did not answer in the two seconds that kubeadm
-	// gives them (docs/decisions/0239); as much as a worker's might hold up the quorum
+	// gives them (docs/decisions/0186); as much as a worker's might hold up the quorum
 	// that it is part of before its Node is there.
 	joining = 5
 )

@@ -24,7 +24,7 @@ import (
 // is switched, no disk written, and no Node goes.
 //
 // By the template neither rolls out with a surge: with one, Cluster API makes a machine anew
-// first, whatever the hooks say (decision 0222).
+// first, whatever the hooks say (decision 0053).
 func testInPlace(t *testing.T, s *site.Site, extension *hooks.Extension, servers []string) {
 	s.Kubectl(t, "label", "namespace", s.Namespace, hooks.InPlaceLabel+"=on")
 	s.Register(t, servers...)

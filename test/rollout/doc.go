@@ -7,7 +7,7 @@
 // machines that wait for a rack, servers that fail, and deletions in the middle of
 // an installation. Racks are small, so that every machine must be sent where a host
 // is for it: a failure domain offered or withheld wrongly stands still here (I11,
-// decision 0095).
+// decision 0064).
 //
 // Each scene has hosts and a namespace of its own, and all play at the same time.
 // It decides nothing of what Ingot does, and measures nothing: the durations that
