@@ -89,7 +89,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Identity == nil || c.Probe == nil || c.Disks == nil || c.Seeder == nil:
 		return c, errors.New("agent: identity, probe, disks and seeder are required")
 	}
-	c.discover = agentapi.ForStranger(c.Token)
+	c.discover = agentapi.IsForUnknownServer(c.Token)
 	if c.SetTime == nil {
 		c.SetTime = func(time.Time) error { return nil }
 	}

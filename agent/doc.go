@@ -14,7 +14,7 @@
 //   - It boots the disk only after the acknowledgement of a successful report (I4).
 //   - A final refusal ends all writing at once, and so does a pause of the host (I10). After
 //     a pause the agent asks for its order again and starts from the beginning.
-//   - On an unknown server (agentapi.ForStranger) it only reports the hardware and changes
+//   - On an unknown server (agentapi.IsForUnknownServer) it only reports the hardware and changes
 //     nothing.
 //   - The members of a mirror are byte-identical before they become one array.
 //   - The agent requests the bootstrap data last and writes it to the disk only (I15).

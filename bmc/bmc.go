@@ -125,7 +125,7 @@ type Inventorier interface {
 // Conn is an open session with one BMC. It is not safe for concurrent use.
 type Conn interface {
 	Power
-	Pulse
+	Poller
 	BootDevice
 	Inventorier
 	// The methods of these interfaces return ErrNotSupported where the BMC lacks the
@@ -163,8 +163,8 @@ type Target struct {
 	Fingerprint string
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool
-	// Mark labels the sessions; the pool sets it.
-	Mark Mark
+	// SessionLabel labels the sessions; the pool sets it.
+	SessionLabel SessionLabel
 	// Connecting is called before each connection with the host of the address, and with
 	// the IP address and port that the connection leads to. An error rejects the
 	// connection. It must be safe for concurrent use. Nil accepts every connection.

@@ -149,11 +149,11 @@ type Settings interface {
 
 // SettingError is the reason why a setting was refused before it was sent.
 type SettingError struct {
-	Name, Value, Why string
+	Name, Value, Reason string
 }
 
 func (e *SettingError) Error() string {
-	return fmt.Sprintf("setting %s=%q: %s", e.Name, e.Value, e.Why)
+	return fmt.Sprintf("setting %s=%q: %s", e.Name, e.Value, e.Reason)
 }
 
 // FirmwareItem is one entry of the firmware inventory.
@@ -161,9 +161,9 @@ type FirmwareItem struct {
 	// ID is the BMC's own name: the @odata.id in Redfish.
 	ID, Name, Version string
 	Updateable        bool
-	// Earlier marks an item from an earlier attempt at an inventory that was read in parts
+	// FromEarlierRead marks an item from an earlier attempt at an inventory that was read in parts
 	// (ErrUnfinished). It may have changed since.
-	Earlier bool
+	FromEarlierRead bool
 }
 
 // Update is a firmware image to install. Exactly one of URL and Image is set.
@@ -183,8 +183,8 @@ type Update struct {
 	Component string
 }
 
-// UpdateWays are the ways by which a BMC receives an image, as far as it reports them.
-type UpdateWays struct {
+// UpdateMethods are the ways by which a BMC receives an image, as far as it reports them.
+type UpdateMethods struct {
 	// Fetch: the BMC fetches an image from a URL. Protocols are in capitals; none: the BMC
 	// does not report them.
 	Fetch     bool
@@ -219,8 +219,8 @@ type Task struct {
 // Firmware reads and updates firmware.
 type Firmware interface {
 	FirmwareInventory(ctx context.Context) ([]FirmwareItem, error)
-	// UpdateWays returns the inputs that UpdateFirmware accepts; it writes nothing.
-	UpdateWays(ctx context.Context) (UpdateWays, error)
+	// UpdateMethods returns the inputs that UpdateFirmware accepts; it writes nothing.
+	UpdateMethods(ctx context.Context) (UpdateMethods, error)
 	// UpdateFirmware starts an update. ctx bounds the transfer of an image, not the installation.
 	UpdateFirmware(ctx context.Context, update Update) (Task, error)
 	Task(ctx context.Context, id string) (Task, error)
@@ -310,8 +310,8 @@ type SecureBootState struct {
 // SecureBootSetting is a firmware setting and the value that enables Secure Boot.
 type SecureBootSetting struct{ Name, On string }
 
-// Enforced reports whether the firmware honors Enabled. Without a mode, Ingot assumes that it does.
-func (s SecureBootState) Enforced() bool { return s.Mode != "SetupMode" && s.Mode != "AuditMode" }
+// IsEnforced reports whether the firmware honors Enabled. Without a mode, Ingot assumes that it does.
+func (s SecureBootState) IsEnforced() bool { return s.Mode != "SetupMode" && s.Mode != "AuditMode" }
 
 // SecureBoot reads and changes Secure Boot; a change takes effect at the next boot.
 type SecureBoot interface {
@@ -330,17 +330,17 @@ type Indicator interface {
 	SetIndicator(ctx context.Context, lit bool) error
 }
 
-// Vitals is the state that Ingot reads from a server at every poll.
-type Vitals struct {
+// PollState is the state that Ingot reads from a server at every poll.
+type PollState struct {
 	Power PowerState
 	// Health is the BMC's own summary; HealthUnknown if the BMC does not report one.
 	Health HealthState
 }
 
-// Pulse reads Vitals, with one request if the protocol allows it. An idle host costs its
+// Poller reads Vitals, with one request if the protocol allows it. An idle host costs its
 // BMC nothing more.
-type Pulse interface {
-	// Vitals returns ErrNotSupported if a driver has no such request; a Pool then reads
+type Poller interface {
+	// PollState returns ErrNotSupported if a driver has no such request; a Pool then reads
 	// only the power state.
-	Vitals(ctx context.Context) (Vitals, error)
+	PollState(ctx context.Context) (PollState, error)
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Defaults of RestOptions.
+// Defaults of PauseOptions.
 const (
-	DefaultRestAfter = 3
-	DefaultRestBase  = time.Second
-	DefaultRestMax   = 30 * time.Second
+	DefaultPauseAfter = 3
+	DefaultPauseBase  = time.Second
+	DefaultPauseMax   = 30 * time.Second
 	// After the third refused login in a row, the next one waits longer than OpenBMC locks
 	// an account (300 s). Later pauses exceed the lockout of every known vendor.
 	DefaultLockAfter = 3
@@ -27,8 +27,8 @@ const (
 // maxRetryAfter bounds the pause that a BMC may request for all callers.
 const maxRetryAfter = 5 * time.Minute
 
-// RestOptions control when Ingot pauses the calls to a failing BMC; zero fields mean the defaults.
-type RestOptions struct {
+// PauseOptions control when Ingot pauses the calls to a failing BMC; zero fields mean the defaults.
+type PauseOptions struct {
 	// After is the number of failures in a row that starts a pause; negative: never.
 	After int
 	// Base is the first pause; each further failure doubles it, up to Max. A pause is shortened at
@@ -43,36 +43,36 @@ type RestOptions struct {
 	LockBase, LockMax, LockEarly time.Duration
 }
 
-func (o RestOptions) filled() RestOptions {
-	o.After = cmp.Or(o.After, DefaultRestAfter)
-	o.Base, o.Max = cmp.Or(max(o.Base, 0), DefaultRestBase), cmp.Or(max(o.Max, 0), DefaultRestMax)
+func (o PauseOptions) filled() PauseOptions {
+	o.After = cmp.Or(o.After, DefaultPauseAfter)
+	o.Base, o.Max = cmp.Or(max(o.Base, 0), DefaultPauseBase), cmp.Or(max(o.Max, 0), DefaultPauseMax)
 	o.Max = max(o.Max, o.Base)
 	o.LockAfter, o.LockBase = cmp.Or(o.LockAfter, DefaultLockAfter), cmp.Or(o.LockBase, DefaultLockBase)
 	o.LockMax, o.LockEarly = cmp.Or(o.LockMax, DefaultLockMax), cmp.Or(o.LockEarly, DefaultLockEarly)
 	return o
 }
 
-// Contact summarizes the recent calls to one BMC, for a condition. The zero value is a BMC
+// CallStatus summarizes the recent calls to one BMC, for a condition. The zero value is a BMC
 // that answers.
-type Contact struct {
+type CallStatus struct {
 	// Failures counts the failures in a row.
 	Failures int
 	// Since is when the first of them ended.
 	Since time.Time
-	// RestsUntil is the end of the pause; zero: there is no pause. After that time, the
+	// PausedUntil is the end of the pause; zero: there is no pause. After that time, the
 	// next call decides.
-	RestsUntil time.Time
+	PausedUntil time.Time
 	// Last is the class of the last failure, and Err the failure itself.
 	Last Outcome
 	Err  error
 }
 
-// Rests reports whether calls are refused at a time.
-func (c Contact) Rests(now time.Time) bool { return now.Before(c.RestsUntil) }
+// IsPaused reports whether calls are refused at a time.
+func (c CallStatus) IsPaused(now time.Time) bool { return now.Before(c.PausedUntil) }
 
 // after returns the contact after one more call, which ended now with err. jitter is a
 // random number in [0, 1).
-func (c Contact) after(err error, now time.Time, jitter float64, o RestOptions) Contact {
+func (c CallStatus) after(err error, now time.Time, jitter float64, o PauseOptions) CallStatus {
 	outcome := OutcomeOf(err)
 	switch outcome {
 	case OutcomeUnreachable, OutcomeTimeout, OutcomeUnknownOutcome, OutcomeBusy, OutcomeRateLimited,
@@ -80,42 +80,42 @@ func (c Contact) after(err error, now time.Time, jitter float64, o RestOptions) 
 	case OutcomeCanceled, OutcomeAddress:
 		return c // no information about the BMC
 	default:
-		return Contact{} // the BMC gave a valid answer
+		return CallStatus{} // the BMC gave a valid answer
 	}
 	if c.Failures == 0 {
 		c.Since = now
 	}
 	c.Failures++
-	c.Last, c.Err, c.RestsUntil = outcome, err, time.Time{}
+	c.Last, c.Err, c.PausedUntil = outcome, err, time.Time{}
 	if o.After < 0 || c.Failures < o.After {
 		return c
 	}
 	pause := float64(o.Base) * math.Pow(2, float64(min(c.Failures-o.After, 40)))
 	pause = min(pause, float64(o.Max)) * (1 - jitter/2)
-	c.RestsUntil = now.Add(max(time.Duration(pause), min(requestedWait(err), maxRetryAfter)))
+	c.PausedUntil = now.Add(max(time.Duration(pause), min(requestedWait(err), maxRetryAfter)))
 	return c
 }
 
-// RestError refuses a call because the BMC failed often; nothing was sent. It wraps the
+// PausedError refuses a call because the BMC failed often; nothing was sent. It wraps the
 // last failure.
-type RestError struct {
+type PausedError struct {
 	// RetryAfter is the remaining pause.
 	RetryAfter time.Duration
 	Failures   int
 	Err        error
 }
 
-func (e *RestError) Error() string {
+func (e *PausedError) Error() string {
 	return fmt.Sprintf("calls are paused for %s after %d failures: %v", e.RetryAfter.Round(time.Second), e.Failures, e.Err)
 }
 
 // Unwrap returns the last failure.
-func (e *RestError) Unwrap() error { return e.Err }
+func (e *PausedError) Unwrap() error { return e.Err }
 
 // RetryAfter returns how long to wait before a retry of a call that failed with err; 0:
 // the error does not specify it.
 func RetryAfter(err error) time.Duration {
-	if paused, ok := errors.AsType[*RestError](err); ok {
+	if paused, ok := errors.AsType[*PausedError](err); ok {
 		return paused.RetryAfter
 	}
 	return requestedWait(err)

@@ -14,12 +14,12 @@ import (
 // TestContact checks after which calls, and for how long, calls to a BMC are paused.
 func TestContact(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	o := RestOptions{After: 3, Base: time.Second, Max: 6 * time.Second}
+	o := PauseOptions{After: 3, Base: time.Second, Max: 6 * time.Second}
 	const canceled = "a canceled call does not count"
 	down := fmt.Errorf("x: %w", ErrUnreachable)
 	for _, tc := range []struct {
 		name   string
-		o      RestOptions
+		o      PauseOptions
 		jitter float64
 		calls  []error
 		// failures and pause after the last call.
@@ -40,10 +40,10 @@ func TestContact(t *testing.T) {
 		{"Retry-After prolongs", o, 0, []error{ErrTimeout, ErrTimeout, &BusyError{RetryAfter: time.Minute}}, 3, time.Minute},
 		{"Retry-After is bounded", o, 0, []error{ErrTimeout, ErrTimeout, &BusyError{RetryAfter: time.Hour}}, 3, maxRetryAfter},
 		{"Retry-After at the first failure", o, 0, []error{&BusyError{RetryAfter: time.Minute}}, 1, 0},
-		{"disabled", RestOptions{After: -1}, 0, []error{down, down, down, down}, 4, 0},
+		{"disabled", PauseOptions{After: -1}, 0, []error{down, down, down, down}, 4, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var c Contact
+			var c CallStatus
 			now := start
 			for _, err := range tc.calls {
 				now = now.Add(time.Minute)
@@ -56,8 +56,8 @@ func TestContact(t *testing.T) {
 				t.Errorf("contact %+v", c)
 			}
 			var rest time.Duration
-			if !c.RestsUntil.IsZero() {
-				rest = c.RestsUntil.Sub(start.Add(time.Duration(len(tc.calls)) * time.Minute))
+			if !c.PausedUntil.IsZero() {
+				rest = c.PausedUntil.Sub(start.Add(time.Duration(len(tc.calls)) * time.Minute))
 				if tc.name == canceled {
 					rest += time.Minute // the pause began with the call before
 				}
@@ -78,13 +78,13 @@ func TestRetryAfterOf(t *testing.T) {
 		{"none", nil, 0},
 		{"unspecified", ErrTimeout, 0},
 		{"busy", fmt.Errorf("x: %w", &BusyError{RetryAfter: time.Second}), time.Second},
-		{"paused", fmt.Errorf("x: %w", &RestError{RetryAfter: time.Minute, Err: &BusyError{RetryAfter: time.Second}}), time.Minute},
+		{"paused", fmt.Errorf("x: %w", &PausedError{RetryAfter: time.Minute, Err: &BusyError{RetryAfter: time.Second}}), time.Minute},
 	} {
 		if got := RetryAfter(tc.err); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
-	if err := error(&RestError{Err: ErrCertificate}); !errors.Is(err, ErrCertificate) || OutcomeOf(err) != OutcomeCertificate {
+	if err := error(&PausedError{Err: ErrCertificate}); !errors.Is(err, ErrCertificate) || OutcomeOf(err) != OutcomeCertificate {
 		t.Error("the cause is lost")
 	}
 }

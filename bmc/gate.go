@@ -68,5 +68,5 @@ func (g *gate) replaceRefusal(err error) error {
 func (g *gate) loginPeers() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]string{g.target.Place()}, g.peers...)
+	return append([]string{g.target.Origin()}, g.peers...)
 }

@@ -63,12 +63,12 @@ func (a accounts) check(target Target, now time.Time) error {
 	if !now.Before(due) {
 		return nil
 	}
-	return &RestError{RetryAfter: due.Sub(now), Failures: l.count, Err: l.err}
+	return &PausedError{RetryAfter: due.Sub(now), Failures: l.count, Err: l.err}
 }
 
 // after returns the accounts after a login that ended with err. jitter is a random number
 // in [0, 1).
-func (a accounts) after(target Target, err error, now time.Time, jitter float64, o RestOptions) accounts {
+func (a accounts) after(target Target, err error, now time.Time, jitter float64, o PauseOptions) accounts {
 	account := accountOf(target.Username)
 	switch {
 	case err == nil:
@@ -93,7 +93,7 @@ func (a accounts) evictOne() {
 	delete(a, slices.MinFunc(slices.Collect(maps.Keys(a)), func(x, y string) int { return a[x].until.Compare(a[y].until) }))
 }
 
-func (l refusedLogins) add(password Password, err error, now time.Time, jitter float64, o RestOptions) refusedLogins {
+func (l refusedLogins) add(password Password, err error, now time.Time, jitter float64, o PauseOptions) refusedLogins {
 	if now.Before(l.until) {
 		l.nextEarly = now.Add(min(o.LockEarly<<min(l.early, 16), o.LockMax))
 		l.early++
@@ -135,7 +135,7 @@ func (g *loginGuard) check(peer string, target Target, now time.Time) error {
 }
 
 // record remembers the result of a login at the peers.
-func (g *loginGuard) record(peers []string, target Target, err error, now time.Time, jitter float64, o RestOptions) {
+func (g *loginGuard) record(peers []string, target Target, err error, now time.Time, jitter float64, o PauseOptions) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, peer := range peers {
@@ -156,7 +156,7 @@ func (g *loginGuard) record(peers []string, target Target, err error, now time.T
 }
 
 // evict removes expired accounts, and then any peers until there is room for one.
-func (g *loginGuard) evict(now time.Time, o RestOptions) {
+func (g *loginGuard) evict(now time.Time, o PauseOptions) {
 	maps.DeleteFunc(g.m, func(_ string, a accounts) bool {
 		maps.DeleteFunc(a, func(_ string, l refusedLogins) bool { return now.After(l.last.Add(2 * o.LockMax)) })
 		return len(a) == 0

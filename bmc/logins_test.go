@@ -98,7 +98,7 @@ func TestPoolDelaysRefusedLogins(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "corrected", most: 1000}
 		pool := newPool(t, l.dial, bmc.PoolOptions{})
 		err := retryUntil(t, pool, 25*time.Minute, func(int) bmc.Target { return target("a") })
-		var rest *bmc.RestError
+		var rest *bmc.PausedError
 		if !errors.Is(err, bmc.ErrUnauthorized) || len(l.logins) != 5 {
 			t.Errorf("error %v after %d logins in 25 minutes, want 5", err, len(l.logins))
 		}
@@ -110,7 +110,7 @@ func TestPoolDelaysRefusedLogins(t *testing.T) {
 				t.Errorf("login %d came %s after the one before, within the lockout", i, d)
 			}
 		}
-		if c := pool.Contact("a"); c.Last != bmc.OutcomeUnauthorized {
+		if c := pool.CallStatus("a"); c.Last != bmc.OutcomeUnauthorized {
 			t.Errorf("contact %+v", c)
 		}
 		corrected := target("a")
@@ -144,14 +144,14 @@ func TestPoolBoundsGuesses(t *testing.T) {
 						return nil, fmt.Errorf("dial: %w: %w", bmc.ErrUnreachable, err)
 					}
 					return l.dial(ctx, target)
-				}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+				}, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 				guess := func(n int, password bmc.Password) error {
 					at := target(tc.address(n))
 					at.Password = password
 					if tc.forget {
 						defer pool.Forget(at.Address)
 					}
-					pool.Forgive(at) // as the controller does when the Secret changes
+					pool.RetryNow(at) // as the controller does when the Secret changes
 					return pool.Do(t.Context(), at, readState)
 				}
 				for n := range 100 {
@@ -201,7 +201,7 @@ func TestPoolCountsOnlyLogins(t *testing.T) {
 		pool := newPool(t, f.dial, bmc.PoolOptions{})
 		for range 10 {
 			err := pool.Do(t.Context(), target("a"), readState)
-			if wait := bmc.RetryAfter(err); wait > bmc.DefaultRestMax {
+			if wait := bmc.RetryAfter(err); wait > bmc.DefaultPauseMax {
 				t.Fatalf("paused for %s", wait)
 			}
 			time.Sleep(time.Minute)
@@ -253,7 +253,7 @@ func TestPoolBoundsAccounts(t *testing.T) {
 		pool := newPool(t, func(context.Context, bmc.Target) (bmc.Conn, error) {
 			sent++
 			return nil, bmc.ErrUnauthorized
-		}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+		}, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 		for range bmc.DefaultLockAfter {
 			_ = pool.Do(t.Context(), target("a"), readState)
 		}
@@ -275,7 +275,7 @@ func TestForgiveAllowsOneLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "not yet", most: 1000}
 		pool := newPool(t, l.dial, bmc.PoolOptions{})
-		pool.Forgive(target("a")) // unknown yet
+		pool.RetryNow(target("a")) // unknown yet
 		_ = retryUntil(t, pool, time.Hour, func(int) bmc.Target { return target("a") })
 		pause := func() time.Duration {
 			t.Helper()
@@ -289,15 +289,15 @@ func TestForgiveAllowsOneLogin(t *testing.T) {
 		before := pause()
 		other := target("a")
 		other.Username = "another"
-		pool.Forgive(other)
+		pool.RetryNow(other)
 		pause()
 		for n := range 3 {
 			if n > 0 { // the first retry is sent at once, later ones wait
-				pool.Forgive(target("a"))
+				pool.RetryNow(target("a"))
 				pause()
 				time.Sleep(bmc.DefaultLockEarly << (n - 1))
 			}
-			pool.Forgive(target("a"))
+			pool.RetryNow(target("a"))
 			sent := len(l.logins)
 			_ = pool.Do(t.Context(), target("a"), readState)
 			if n := len(l.logins) - sent; n != 1 {
@@ -308,7 +308,7 @@ func TestForgiveAllowsOneLogin(t *testing.T) {
 			t.Errorf("paused for %s after a refusal, %s before", after, before)
 		}
 		l.right = target("a").Password
-		pool.Forgive(target("a"))
+		pool.RetryNow(target("a"))
 		time.Sleep(4 * time.Minute)
 		must(t, pool.Do(t.Context(), target("a"), readState))
 	})
@@ -318,8 +318,8 @@ func TestForgiveAllowsOneLogin(t *testing.T) {
 func TestForgiveEndsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
-		pool := newPool(t, f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
-		var paused *bmc.RestError
+		pool := newPool(t, f.dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: 2, Base: time.Hour, Max: time.Hour}})
+		var paused *bmc.PausedError
 		for range 3 {
 			_ = pool.Do(t.Context(), target("a"), readState)
 		}
@@ -327,7 +327,7 @@ func TestForgiveEndsThePause(t *testing.T) {
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &paused) {
 			t.Fatalf("error %v, want a pause", err)
 		}
-		pool.Forgive(target("a"))
+		pool.RetryNow(target("a"))
 		must(t, pool.Do(t.Context(), target("a"), readState))
 	})
 }

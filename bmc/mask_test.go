@@ -13,7 +13,7 @@ import (
 )
 
 func TestMask(t *testing.T) {
-	for name, written := range bmctest.Writings() {
+	for name, written := range bmctest.CanaryEncodings() {
 		t.Run(name, func(t *testing.T) {
 			got := bmc.Mask("before "+written+" after "+written, bmctest.Canary)
 			if want := "before *** after ***"; got != want {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Switcher is a Conn whose session serves all systems behind its BMC. A chassis of several
+// SystemSwitcher is a Conn whose session serves all systems behind its BMC. A chassis of several
 // nodes has one BMC with one session table and one small processor for all of them.
-type Switcher interface {
-	// Switch directs the following calls to the system that another address of the same
+type SystemSwitcher interface {
+	// SwitchSystem directs the following calls to the system that another address of the same
 	// BMC names. It sends nothing, and changes nothing if it returns an error.
-	Switch(address string) error
+	SwitchSystem(address string) error
 }
 
 // originOf returns the part of an address that names the BMC: everything but the path, which names
@@ -27,8 +27,8 @@ func originOf(address string) string {
 	return strings.ToLower(scheme + "://" + host)
 }
 
-// Place returns the address without the path; all systems behind one BMC share it.
-func (t Target) Place() string { return originOf(t.Address) }
+// Origin returns the address without the path; all systems behind one BMC share it.
+func (t Target) Origin() string { return originOf(t.Address) }
 
 // equal reports whether a session that was opened for one target serves the other.
 func (t Target) equal(other Target) bool {
@@ -52,6 +52,6 @@ func (e *entry) switchTo(target Target) bool {
 	if e.target.Address == target.Address {
 		return true
 	}
-	switcher, ok := e.conn.(Switcher)
-	return ok && switcher.Switch(target.Address) == nil
+	switcher, ok := e.conn.(SystemSwitcher)
+	return ok && switcher.SwitchSystem(target.Address) == nil
 }

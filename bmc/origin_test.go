@@ -20,7 +20,7 @@ type switchingConn struct {
 	refuses bool
 }
 
-func (c *switchingConn) Switch(address string) error {
+func (c *switchingConn) SwitchSystem(address string) error {
 	if c.refuses {
 		return bmc.ErrAddress
 	}
@@ -85,15 +85,15 @@ func wantOpen(t *testing.T, f *fakeBMC, want int) {
 // call to another of them does not end it.
 func TestSystemsShareThePause(t *testing.T) {
 	f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
-	pool := newPool(t, f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
+	pool := newPool(t, f.dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: 2, Base: time.Hour, Max: time.Hour}})
 	for i, address := range []string{"redfish://a/redfish/v1/Systems/1", "redfish://a/redfish/v1/Systems/2", "redfish://a/redfish/v1/Systems/3"} {
 		err := pool.Do(t.Context(), target(address), readState)
-		var paused *bmc.RestError
+		var paused *bmc.PausedError
 		if got := errors.As(err, &paused); got != (i == 2) || !errors.Is(err, bmc.ErrUnreachable) {
 			t.Errorf("system %d: %v", i+1, err)
 		}
 	}
-	if c := pool.Contact("redfish://a/redfish/v1/Systems/7"); c.Failures != 2 {
+	if c := pool.CallStatus("redfish://a/redfish/v1/Systems/7"); c.Failures != 2 {
 		t.Errorf("%d failures, want 2", c.Failures)
 	}
 }

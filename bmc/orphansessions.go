@@ -27,28 +27,28 @@ type orphanSession struct {
 	tries int
 }
 
-// LeftOpen is the error of a Dialer that opened a session, could not use it, and could not
+// OrphanSessionError is the error of a Dialer that opened a session, could not use it, and could not
 // close it. Close of the Conn tries again; the Conn supports no other call.
-type LeftOpen struct {
+type OrphanSessionError struct {
 	Conn Conn
 	// Err is the reason why the session cannot be used.
 	Err error
 }
 
-func (l *LeftOpen) Error() string { return l.Err.Error() }
+func (l *OrphanSessionError) Error() string { return l.Err.Error() }
 
 // Unwrap returns Err.
-func (l *LeftOpen) Unwrap() error { return l.Err }
+func (l *OrphanSessionError) Unwrap() error { return l.Err }
 
-// Lingerer is a Conn whose session may still be open after a Close without an error: the
+// MaybeOpen is a Conn whose session may still be open after a Close without an error: the
 // BMC answered 401. BMCs answer 401 for sessions that they have forgotten, and some answer
 // 401 to every request while they fail. Another Close tries again.
-type Lingerer interface{ Lingers() bool }
+type MaybeOpen interface{ MayBeOpen() bool }
 
 // mayBeOpen reports whether Close, which returned err, may have left the session open.
 func mayBeOpen(conn Conn, err error) bool {
-	lingerer, ok := conn.(Lingerer)
-	return err != nil || ok && lingerer.Lingers()
+	lingerer, ok := conn.(MaybeOpen)
+	return err != nil || ok && lingerer.MayBeOpen()
 }
 
 // addOrphan keeps a session to be closed later. If there are too many, it drops the oldest,

@@ -99,7 +99,7 @@ func (l *lingering) Close(ctx context.Context) error {
 	return l.fakeConn.Close(ctx)
 }
 
-func (l *lingering) Lingers() bool { return l.times >= 0 }
+func (l *lingering) MayBeOpen() bool { return l.times >= 0 }
 
 // TestOrphanAfter401 shows that a session is closed again if the BMC answered 401 without
 // an error of Close, and that a session left in the end is no error.

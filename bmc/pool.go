@@ -44,14 +44,14 @@ type PoolOptions struct {
 	CloseTimeout time.Duration
 	// TransferTimeout is the deadline of a call that transfers an image.
 	TransferTimeout time.Duration
-	// Rest and Pace protect BMCs, and Patience protects the callers of other BMCs.
-	Rest     RestOptions
-	Pace     PaceOptions
-	Patience PatienceOptions
+	// Pause and Pace protect BMCs, and Patience protects the callers of other BMCs.
+	Pause     PauseOptions
+	RateLimit RateLimitOptions
+	SlowCalls SlowCallOptions
 	// Observer receives every call; may be nil.
 	Observer Observer
-	// Mark labels sessions on BMCs that support it; empty: none.
-	Mark Mark
+	// SessionLabel labels sessions on BMCs that support it; empty: none.
+	SessionLabel SessionLabel
 	// Sources are the allowed addresses of BMCs; nil: all.
 	Sources *Sources
 }
@@ -66,7 +66,7 @@ func DefaultPoolOptions() PoolOptions {
 func (o PoolOptions) filled() PoolOptions {
 	o.CallTimeout, o.IdleTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout), cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
 	o.CloseTimeout, o.TransferTimeout = cmp.Or(o.CloseTimeout, DefaultCloseTimeout), cmp.Or(o.TransferTimeout, DefaultTransferTimeout)
-	o.Rest, o.Pace, o.Patience = o.Rest.filled(), o.Pace.filled(), o.Patience.filled()
+	o.Pause, o.RateLimit, o.SlowCalls = o.Pause.filled(), o.RateLimit.filled(), o.SlowCalls.filled()
 	if o.Observer == nil {
 		o.Observer = func(Call) {}
 	}
@@ -108,7 +108,7 @@ func NewPool(dial Dialer, opts PoolOptions) *Pool {
 	opts = opts.filled()
 	base, cancel := context.WithCancel(context.Background())
 	return &Pool{
-		dial: dial, opts: opts, slowCalls: &slowCallLimiter{opts: opts.Patience}, base: base, cancel: cancel, ended: make(chan struct{}),
+		dial: dial, opts: opts, slowCalls: &slowCallLimiter{opts: opts.SlowCalls}, base: base, cancel: cancel, ended: make(chan struct{}),
 		entries: map[string]*entry{}, states: map[string]*bmcState{}, swept: map[string]bool{}, peers: map[string][]string{},
 	}
 }
@@ -147,7 +147,7 @@ func newEntry(s *bmcState) *entry {
 // If a session from an earlier Do returns ErrUnauthorized, Do repeats the call once on a
 // new session: BMCs forget their sessions when they restart. Nothing else is ever repeated
 // (I17). Do refuses calls to a BMC that failed often in a row for a while, with a
-// *RestError. Other errors are those of Dialer and Conn, the context's and ErrPoolClosed.
+// *PausedError. Other errors are those of Dialer and Conn, the context's and ErrPoolClosed.
 func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Context, conn Conn) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -280,7 +280,7 @@ func (p *Pool) acquire(ctx context.Context, origin string) (*entry, error) {
 	if !ok {
 		s, known := p.states[origin]
 		if !known {
-			s = &bmcState{limiter: p.opts.Pace.limiter()}
+			s = &bmcState{limiter: p.opts.RateLimit.limiter()}
 			p.states[origin] = s
 		}
 		e = newEntry(s)
@@ -392,9 +392,9 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 	e.gate = &gate{pool: p, target: e.target}
 	err := p.observe(ctx, e, CallDial, p.opts.CallTimeout, func(ctx context.Context) error {
 		target := e.target
-		target.Mark, target.Connecting = p.opts.Mark, e.gate.connecting
+		target.SessionLabel, target.Connecting = p.opts.SessionLabel, e.gate.connecting
 		conn, err := p.dial(ctx, target)
-		if left, ok := errors.AsType[*LeftOpen](err); ok {
+		if left, ok := errors.AsType[*OrphanSessionError](err); ok {
 			e.state.addOrphan(orphanSession{conn: left.Conn})
 		}
 		if err != nil {
@@ -418,14 +418,14 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 
 // recordLogin remembers the result of a login at each peer that it was sent to.
 func (p *Pool) recordLogin(g *gate, err error) {
-	if _, unsent := errors.AsType[*RestError](err); unsent {
+	if _, unsent := errors.AsType[*PausedError](err); unsent {
 		return
 	}
 	peers := g.loginPeers()
 	p.mu.Lock()
-	p.peers[g.target.Place()] = peers[1:]
+	p.peers[g.target.Origin()] = peers[1:]
 	p.mu.Unlock()
-	p.logins.record(peers, g.target, err, time.Now(), rand.Float64(), p.opts.Rest)
+	p.logins.record(peers, g.target, err, time.Now(), rand.Float64(), p.opts.Pause)
 }
 
 // closeSession closes the session, if there is one, independently of the contexts of its
@@ -455,8 +455,8 @@ func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout tim
 	}
 	start := time.Now()
 	err := e.gate.replaceRefusal(f(ctx))
-	if _, unsent := errors.AsType[*RestError](err); name.affectsContact() && !unsent {
-		e.state.record(err, time.Now(), p.opts.Rest)
+	if _, unsent := errors.AsType[*PausedError](err); name.affectsContact() && !unsent {
+		e.state.record(err, time.Now(), p.opts.Pause)
 	}
 	p.opts.Observer(Call{Address: e.target.Address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
 	return err
@@ -469,13 +469,13 @@ func (n CallName) affectsContact() bool {
 	return n != CallClose && n != CallOpenEvents && n != CallSweep
 }
 
-// Contact summarizes the recent calls to a BMC.
-func (p *Pool) Contact(address string) Contact {
+// CallStatus summarizes the recent calls to a BMC.
+func (p *Pool) CallStatus(address string) CallStatus {
 	p.mu.Lock()
 	s, ok := p.states[originOf(address)]
 	p.mu.Unlock()
 	if !ok {
-		return Contact{}
+		return CallStatus{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,15 +16,15 @@ func (l *lease) PowerState(ctx context.Context) (PowerState, error) {
 	return callFor(ctx, l, CallPowerState, Conn.PowerState)
 }
 
-// Vitals reads only the power state if the driver does not implement Pulse.
-func (l *lease) Vitals(ctx context.Context) (Vitals, error) {
-	return callFor(ctx, l, CallVitals, func(c Conn, ctx context.Context) (Vitals, error) {
-		vitals, err := c.Vitals(ctx)
+// PollState reads only the power state if the driver does not implement Pulse.
+func (l *lease) PollState(ctx context.Context) (PollState, error) {
+	return callFor(ctx, l, CallPollState, func(c Conn, ctx context.Context) (PollState, error) {
+		vitals, err := c.PollState(ctx)
 		if !errors.Is(err, ErrNotSupported) {
 			return vitals, err
 		}
 		power, err := c.PowerState(ctx)
-		return Vitals{Power: power, Health: HealthUnknown}, err
+		return PollState{Power: power, Health: HealthUnknown}, err
 	})
 }
 
@@ -95,8 +95,8 @@ func (l *lease) FirmwareItem(ctx context.Context, id string) (FirmwareItem, erro
 	})
 }
 
-func (l *lease) UpdateWays(ctx context.Context) (UpdateWays, error) {
-	return callFor(ctx, l, CallUpdateWays, Conn.UpdateWays)
+func (l *lease) UpdateMethods(ctx context.Context) (UpdateMethods, error) {
+	return callFor(ctx, l, CallUpdateMethods, Conn.UpdateMethods)
 }
 
 // UpdateFirmware uses the transfer deadline for an image. It does not repeat the call after

@@ -53,11 +53,11 @@ func (p *Pool) closeForgotten(origin string, s *bmcState) {
 	}
 }
 
-// Forgive allows the next call to a target's BMC at once, even during a pause, and allows its
+// RetryNow allows the next call to a target's BMC at once, even during a pause, and allows its
 // refused credentials to be sent once more: an operator may have corrected the problem at the BMC.
 // If that login is refused, the next one waits like a login with a new password.
-func (p *Pool) Forgive(target Target) {
-	origin := target.Place()
+func (p *Pool) RetryNow(target Target) {
+	origin := target.Origin()
 	p.mu.Lock()
 	s, peers := p.states[origin], append([]string{origin}, p.peers[origin]...)
 	p.mu.Unlock()

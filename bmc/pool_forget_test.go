@@ -23,7 +23,7 @@ const (
 func TestForgetKeepsTheBMCOfOtherSystems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "another", most: 1000}
-		pool := newPool(t, l.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+		pool := newPool(t, l.dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 		for range bmc.DefaultLockAfter {
 			for _, address := range []string{node1, node2} {
 				_ = pool.Do(t.Context(), target(address), readState)
@@ -40,13 +40,13 @@ func TestForgetKeepsTheBMCOfOtherSystems(t *testing.T) {
 		wantNoLogin()
 		pool.Forget(node1)
 		synctest.Wait()
-		if c := pool.Contact(node2); c.Failures == 0 {
+		if c := pool.CallStatus(node2); c.Failures == 0 {
 			t.Error("the other node's failures are forgotten")
 		}
 		wantNoLogin()
 		pool.Forget(node2)
 		synctest.Wait()
-		if c := pool.Contact(node2); c.Failures != 0 {
+		if c := pool.CallStatus(node2); c.Failures != 0 {
 			t.Errorf("%d failures of a forgotten BMC", c.Failures)
 		}
 		wantNoLogin() // the BMC still counts the refusals

@@ -29,9 +29,9 @@ type lease struct {
 	guarded uint64
 }
 
-// Sessioned is a Conn that identifies its sessions, as a Pool's Conn does. A new session
+// SessionGuard is a Conn that identifies its sessions, as a Pool's Conn does. A new session
 // may lead to the BMC of another server at the same address.
-type Sessioned interface {
+type SessionGuard interface {
 	// Session returns the number of the last call's session, never 0.
 	Session() uint64
 	// Guard has check called before the next call on any session but the given one. The check may

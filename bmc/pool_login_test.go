@@ -18,7 +18,7 @@ import (
 // without a retry, since repeated refusals lock the account.
 func TestPoolSendsAWrongPasswordOnce(t *testing.T) {
 	f := &fakeBMC{t: t}
-	pool := bmc.NewPool(f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	pool := bmc.NewPool(f.dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 	defer func() { _ = pool.Close(context.Background()) }()
 	target := bmc.Target{Address: "redfish://bmc"}
 	reopen := func(ctx context.Context, conn bmc.Conn) error {
@@ -40,7 +40,7 @@ func TestPoolSendsAWrongPasswordOnce(t *testing.T) {
 			return &fakeConn{bmc: &fakeBMC{t: t}, id: 1, target: target}, nil
 		}
 		return f.dial(ctx, target)
-	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	}, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 	defer func() { _ = counted.Close(context.Background()) }()
 	must(t, counted.Do(t.Context(), target, readState))
 	if err := counted.Do(t.Context(), target, reopen); !errors.Is(err, bmc.ErrUnauthorized) || logins != 2 {

@@ -25,34 +25,34 @@ func TestPoolPausesAFailingBMC(t *testing.T) {
 		pool := bmc.NewPool(func(context.Context, bmc.Target) (bmc.Conn, error) {
 			dials++
 			return nil, dialErr
-		}, bmc.PoolOptions{Rest: bmc.RestOptions{Base: time.Minute, Max: time.Hour, LockAfter: -1}})
+		}, bmc.PoolOptions{Pause: bmc.PauseOptions{Base: time.Minute, Max: time.Hour, LockAfter: -1}})
 		for range 3 {
 			if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) {
 				t.Fatal(err)
 			}
 		}
 		err := pool.Do(t.Context(), target("a"), readState)
-		var rest *bmc.RestError
+		var rest *bmc.PausedError
 		if !errors.As(err, &rest) || !errors.Is(err, bmc.ErrUnauthorized) || dials != 3 {
 			t.Fatalf("error %v after %d dials, want a RestError with the cause after 3", err, dials)
 		}
 		if d := bmc.RetryAfter(err); d < 30*time.Second || d > time.Minute {
 			t.Errorf("paused for %s, want 30 s to a minute", d)
 		}
-		if c := pool.Contact("a"); c.Failures != 3 || c.Last != bmc.OutcomeUnauthorized || !c.Rests(time.Now()) {
+		if c := pool.CallStatus("a"); c.Failures != 3 || c.Last != bmc.OutcomeUnauthorized || !c.IsPaused(time.Now()) {
 			t.Errorf("contact %+v", c)
 		}
-		if c := pool.Contact("b"); c.Failures != 0 {
+		if c := pool.CallStatus("b"); c.Failures != 0 {
 			t.Errorf("another BMC's contact %+v", c)
 		}
 		other := target("a")
 		other.Password = "corrected"
 		_ = pool.Do(t.Context(), other, readState)
-		if dials != 4 || pool.Contact("a").Failures != 1 {
-			t.Errorf("%d dials, contact %+v; want corrected credentials tried at once", dials, pool.Contact("a"))
+		if dials != 4 || pool.CallStatus("a").Failures != 1 {
+			t.Errorf("%d dials, contact %+v; want corrected credentials tried at once", dials, pool.CallStatus("a"))
 		}
 		pool.Forget("a")
-		if c := pool.Contact("a"); c.Failures != 0 {
+		if c := pool.CallStatus("a"); c.Failures != 0 {
 			t.Errorf("contact of a forgotten BMC: %+v", c)
 		}
 		_ = pool.Close(t.Context())
@@ -63,16 +63,16 @@ func TestPoolPausesAFailingBMC(t *testing.T) {
 func TestPoolRetriesAfterThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, callErr: func(*fakeConn, string) error { return bmc.ErrTimeout }}
-		pool := newPool(t, f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1, Base: time.Minute}})
+		pool := newPool(t, f.dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: 1, Base: time.Minute}})
 		_ = pool.Do(t.Context(), target("a"), readState)
-		var rest *bmc.RestError
+		var rest *bmc.PausedError
 		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &rest) {
 			t.Fatal(err)
 		}
 		time.Sleep(rest.RetryAfter)
 		f.callErr = nil
 		must(t, pool.Do(t.Context(), target("a"), readState))
-		if c := pool.Contact("a"); c.Failures != 0 {
+		if c := pool.CallStatus("a"); c.Failures != 0 {
 			t.Errorf("contact %+v", c)
 		}
 	})
@@ -86,7 +86,7 @@ type pacedConn struct {
 
 func (c *pacedConn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	for range c.n {
-		if err := bmc.Pace(ctx); err != nil {
+		if err := bmc.WaitForRateLimit(ctx); err != nil {
 			return bmc.PowerUnknown, fmt.Errorf("x: %w: %w", bmc.ErrTimeout, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestPoolLimitsTheRequestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &pacedConn{n: 25}
 		pool := newPool(t, func(context.Context, bmc.Target) (bmc.Conn, error) { return conn, nil },
-			bmc.PoolOptions{IdleTimeout: -1, CallTimeout: 10 * time.Second, Pace: bmc.PaceOptions{Rate: 5, Burst: 10}})
+			bmc.PoolOptions{IdleTimeout: -1, CallTimeout: 10 * time.Second, RateLimit: bmc.RateLimitOptions{Rate: 5, Burst: 10}})
 		start := time.Now()
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		if took := time.Since(start); took != 3*time.Second {
@@ -114,7 +114,7 @@ func TestPoolLimitsTheRequestRate(t *testing.T) {
 			t.Errorf("error %v, want the call's deadline", err)
 		}
 	})
-	if err := bmc.Pace(t.Context()); err != nil {
+	if err := bmc.WaitForRateLimit(t.Context()); err != nil {
 		t.Errorf("outside a pool: %v", err)
 	}
 }

@@ -13,28 +13,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Defaults of PaceOptions: an idle BMC gets one request per minute, and the reading of an
+// Defaults of RateLimitOptions: an idle BMC gets one request per minute, and the reading of an
 // inventory fits into one burst.
 const (
-	DefaultPaceRate  = 20
-	DefaultPaceBurst = 60
+	DefaultRequestRate  = 20
+	DefaultRequestBurst = 60
 )
 
-// PaceOptions bound the request rate per BMC, because many requests in a short time freeze
+// RateLimitOptions bound the request rate per BMC, because many requests in a short time freeze
 // weak BMCs. Zero fields mean the defaults.
-type PaceOptions struct {
+type RateLimitOptions struct {
 	// Rate is in requests per second; negative: unbounded.
 	Rate float64
 	// Burst is the number of requests that may follow each other at once after a pause.
 	Burst int
 }
 
-func (o PaceOptions) filled() PaceOptions {
-	return PaceOptions{Rate: cmp.Or(o.Rate, DefaultPaceRate), Burst: cmp.Or(max(o.Burst, 0), DefaultPaceBurst)}
+func (o RateLimitOptions) filled() RateLimitOptions {
+	return RateLimitOptions{Rate: cmp.Or(o.Rate, DefaultRequestRate), Burst: cmp.Or(max(o.Burst, 0), DefaultRequestBurst)}
 }
 
 // limiter returns a limiter for one BMC; its burst is available at once.
-func (o PaceOptions) limiter() *rate.Limiter {
+func (o RateLimitOptions) limiter() *rate.Limiter {
 	if o.Rate < 0 {
 		return rate.NewLimiter(rate.Inf, 0)
 	}
@@ -46,7 +46,7 @@ type bmcState struct {
 	limiter *rate.Limiter // of requests; safe for concurrent use
 
 	mu      sync.Mutex
-	contact Contact
+	contact CallStatus
 	// target of the last call: failures with other credentials do not count.
 	target Target
 	// orphans are sessions that could not be closed, oldest first.
@@ -62,21 +62,21 @@ func (s *bmcState) admit(target Target, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.target.sameBMC(target) {
-		s.contact = Contact{}
+		s.contact = CallStatus{}
 	}
 	s.target = target
 	if s.users == nil {
 		s.users = map[string]bool{}
 	}
 	s.users[target.Address] = true
-	if c := s.contact; c.Rests(now) {
-		return &RestError{RetryAfter: c.RestsUntil.Sub(now), Failures: c.Failures, Err: c.Err}
+	if c := s.contact; c.IsPaused(now) {
+		return &PausedError{RetryAfter: c.PausedUntil.Sub(now), Failures: c.Failures, Err: c.Err}
 	}
 	return nil
 }
 
 // record remembers the result of a call.
-func (s *bmcState) record(err error, now time.Time, o RestOptions) {
+func (s *bmcState) record(err error, now time.Time, o PauseOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.contact = s.contact.after(err, now, rand.Float64(), o)
@@ -86,7 +86,7 @@ func (s *bmcState) record(err error, now time.Time, o RestOptions) {
 func (s *bmcState) endPause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.contact.RestsUntil = time.Time{}
+	s.contact.PausedUntil = time.Time{}
 }
 
 // removeUser forgets an address and reports whether no other address uses the BMC.
@@ -119,10 +119,10 @@ func (s *bmcState) isEmpty(now time.Time) bool {
 
 type rateLimitKey struct{}
 
-// Pace waits until the BMC of a call may get another request, or until the call's context
+// WaitForRateLimit waits until the BMC of a call may get another request, or until the call's context
 // ends, and then returns the context's error. Drivers call it before each request. Outside
 // of a Pool it does not wait.
-func Pace(ctx context.Context) error {
+func WaitForRateLimit(ctx context.Context) error {
 	limiter, ok := ctx.Value(rateLimitKey{}).(*rate.Limiter)
 	if !ok {
 		return nil
@@ -135,6 +135,6 @@ func Pace(ctx context.Context) error {
 		reservation.Cancel()
 		return ctx.Err()
 	}
-	Heard(ctx) // the wait was Ingot's, so the BMC was not silent
+	ResponseReceived(ctx) // the wait was Ingot's, so the BMC was not silent
 	return nil
 }

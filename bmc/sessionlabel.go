@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// Mark labels a session with the process that opened it, in a form that a BMC stores with
+// SessionLabel labels a session with the process that opened it, in a form that a BMC stores with
 // the session and lists (Redfish Session.Context). It is no secret. Ingot uses it to find
 // the sessions that a killed process left open.
-type Mark struct {
+type SessionLabel struct {
 	// Owner identifies the installation. It survives restarts and differs between
 	// installations that may use the same account. Empty: sessions get no label.
 	Owner string
-	// Life identifies the process.
-	Life string
+	// Process identifies the process.
+	Process string
 }
 
 const markScheme = "ingot/"
 
 // String returns the label as a BMC stores it; empty: none.
-func (m Mark) String() string {
+func (m SessionLabel) String() string {
 	if m.Owner == "" {
 		return ""
 	}
-	return markScheme + m.Owner + "/" + m.Life
+	return markScheme + m.Owner + "/" + m.Process
 }
 
-// Earlier reports whether a label that a BMC lists belongs to another process of the same owner.
-func (m Mark) Earlier(shown string) bool {
+// IsEarlierProcess reports whether a label that a BMC lists belongs to another process of the same owner.
+func (m SessionLabel) IsEarlierProcess(shown string) bool {
 	life, ours := strings.CutPrefix(shown, markScheme+m.Owner+"/")
-	return ours && m.Owner != "" && life != "" && life != m.Life
+	return ours && m.Owner != "" && life != "" && life != m.Process
 }
 
 // Sweeper is a Conn that can close the sessions of earlier processes. It closes only
@@ -46,7 +46,7 @@ type Sweeper interface {
 // Only the observer sees its errors. The entry's lock is held.
 func (p *Pool) sweep(ctx context.Context, e *entry) {
 	sweeper, ok := e.conn.(Sweeper)
-	if !ok || p.opts.Mark.Owner == "" {
+	if !ok || p.opts.SessionLabel.Owner == "" {
 		return
 	}
 	origin := originOf(e.target.Address)

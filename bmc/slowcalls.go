@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// Defaults of PatienceOptions.
+// Defaults of SlowCallOptions.
 const (
 	DefaultSilence = 5 * time.Second
-	// DefaultSlow is a quarter of the hosts that the manager reconciles at once.
-	DefaultSlow = 12
+	// DefaultSlowCalls is a quarter of the hosts that the manager reconciles at once.
+	DefaultSlowCalls = 12
 )
 
-// PatienceOptions bound how many callers wait for silent BMCs, so that a caller with few workers
+// SlowCallOptions bound how many callers wait for silent BMCs, so that a caller with few workers
 // keeps some for the BMCs that answer, however many hang (I13). Zero fields mean the defaults.
-type PatienceOptions struct {
+type SlowCallOptions struct {
 	// Silence is how long a call may wait for a response of its BMC, and a caller for its
 	// turn, before the call counts as slow.
 	Silence time.Duration
-	// Slow is how many calls of all BMCs may be slow at once; further ones end as by their
-	// deadline. BMCs whose last call failed may use half of these slots, and at most Slow of
+	// Limit is how many calls of all BMCs may be slow at once; further ones end as by their
+	// deadline. BMCs whose last call failed may use half of these slots, and at most Limit of
 	// them are called at a time; for the others the pause is prolonged. Use at least 2: half
 	// of 1 is all of it. Negative: unlimited.
-	Slow int
+	Limit int
 }
 
-func (o PatienceOptions) filled() PatienceOptions {
-	return PatienceOptions{Silence: cmp.Or(o.Silence, DefaultSilence), Slow: cmp.Or(o.Slow, DefaultSlow)}
+func (o SlowCallOptions) filled() SlowCallOptions {
+	return SlowCallOptions{Silence: cmp.Or(o.Silence, DefaultSilence), Limit: cmp.Or(o.Limit, DefaultSlowCalls)}
 }
 
 // slowCallLimiter manages the slots for slow calls.
 type slowCallLimiter struct {
-	opts PatienceOptions
+	opts SlowCallOptions
 
 	mu sync.Mutex
 	// slow counts the used slots, and failing those used for BMCs whose last call failed.
@@ -50,11 +50,11 @@ type slowCallLimiter struct {
 
 type unhurriedKey struct{}
 
-// Unhurried marks the calls of a caller that occupies no worker while it waits, such as an
-// event stream or a firmware push. These calls use no slots of PatienceOptions.Slow and do
+// WithoutWorker marks the calls of a caller that occupies no worker while it waits, such as an
+// event stream or a firmware push. These calls use no slots of SlowCallOptions.Slow and do
 // not end early: a call has its whole deadline, and the wait for a busy BMC lasts as long
-// as ctx. They call at most a quarter of PatienceOptions.Slow failing BMCs at once.
-func Unhurried(ctx context.Context) context.Context {
+// as ctx. They call at most a quarter of SlowCallOptions.Slow failing BMCs at once.
+func WithoutWorker(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unhurriedKey{}, true)
 }
 
@@ -67,7 +67,7 @@ func isUnhurried(ctx context.Context) bool {
 func (p *slowCallLimiter) acquire(failing, forced bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !forced && (p.slow >= p.opts.Slow || failing && p.failing >= max(1, p.opts.Slow/2)) {
+	if !forced && (p.slow >= p.opts.Limit || failing && p.failing >= max(1, p.opts.Limit/2)) {
 		return false
 	}
 	p.slow++
@@ -90,11 +90,11 @@ func (p *slowCallLimiter) release(failing bool) {
 func (p *slowCallLimiter) acquireRetry(unhurried bool) (done func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	count, limit := &p.retries, p.opts.Slow
+	count, limit := &p.retries, p.opts.Limit
 	if unhurried {
-		count, limit = &p.unhurriedRetries, max(1, p.opts.Slow/4)
+		count, limit = &p.unhurriedRetries, max(1, p.opts.Limit/4)
 	}
-	if p.opts.Slow >= 0 && *count >= limit {
+	if p.opts.Limit >= 0 && *count >= limit {
 		return nil, false
 	}
 	*count++
@@ -117,8 +117,8 @@ func (p *Pool) acquireRetry(ctx context.Context, e *entry) (done func(), _ error
 	s := e.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wait := p.opts.Rest.Max
-	return nil, &RestError{RetryAfter: wait/2 + rand.N(wait/2+1), Failures: s.contact.Failures, Err: s.contact.Err}
+	wait := p.opts.Pause.Max
+	return nil, &PausedError{RetryAfter: wait/2 + rand.N(wait/2+1), Failures: s.contact.Failures, Err: s.contact.Err}
 }
 
 // slowCallContext is the context of a call that ends early, as by its deadline, when its
@@ -152,7 +152,7 @@ func (p *slowCallLimiter) watch(ctx context.Context, failing bool) *slowCallCont
 		defer c.mu.Unlock()
 		c.endLocked(ctx.Err())
 	})
-	if p.opts.Slow >= 0 {
+	if p.opts.Limit >= 0 {
 		c.mu.Lock()
 		c.heardAt = time.Now()
 		c.timer = time.AfterFunc(p.opts.Silence, c.onSilence)
@@ -216,9 +216,9 @@ func (c *slowCallContext) close() {
 	c.endLocked(context.Canceled)
 }
 
-// Heard reports that the BMC of a call has sent a response. Drivers call it with each response, so
+// ResponseReceived reports that the BMC of a call has sent a response. Drivers call it with each response, so
 // that a call of many requests does not count as slow. Outside of a Pool it does nothing.
-func Heard(ctx context.Context) {
+func ResponseReceived(ctx context.Context) {
 	c, ok := ctx.Value(slowCallKey{}).(*slowCallContext)
 	if !ok {
 		return
@@ -233,11 +233,11 @@ func Heard(ctx context.Context) {
 	c.timer.Reset(c.limiter.opts.Silence)
 }
 
-// Committed reports that the driver's next request changes something at the BMC that can be undone
+// ProtectNextRequest reports that the driver's next request changes something at the BMC that can be undone
 // only with the response, as a login does: a session without a token stays open until the BMC ends
 // it. The call then does not end early before the next Heard, even without a free slot; it exceeds
 // the limit instead. Its deadline stays. Outside of a Pool it does nothing.
-func Committed(ctx context.Context) {
+func ProtectNextRequest(ctx context.Context) {
 	if c, ok := ctx.Value(slowCallKey{}).(*slowCallContext); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -250,8 +250,8 @@ func Committed(ctx context.Context) {
 // about an update while they write firmware. Committed protects the login of a dial.
 func (n CallName) mayEndEarly() bool {
 	switch n {
-	case CallDial, CallPowerState, CallVitals, CallBootOverride, CallIdentity, CallInventory, CallMediaSlots, CallSettings,
-		CallSettingSchemas, CallPendingSettings, CallFirmwareInventory, CallUpdateWays, CallHealth, CallEventLog, CallSecureBoot, CallIndicator:
+	case CallDial, CallPowerState, CallPollState, CallBootOverride, CallIdentity, CallInventory, CallMediaSlots, CallSettings,
+		CallSettingSchemas, CallPendingSettings, CallFirmwareInventory, CallUpdateMethods, CallHealth, CallEventLog, CallSecureBoot, CallIndicator:
 		return true
 	}
 	return false
@@ -279,5 +279,5 @@ func (p *Pool) lock(ctx context.Context, e *entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: another Ingot call has used it for %s", ErrBusy, p.opts.Patience.Silence)
+	return fmt.Errorf("%w: another Ingot call has used it for %s", ErrBusy, p.opts.SlowCalls.Silence)
 }

@@ -130,7 +130,7 @@ func TestFailingBMCsTakeTurns(t *testing.T) {
 				return nil, bmc.ErrTimeout
 			}
 			return hanging(ctx, target)
-		}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 2}})
+		}, bmc.PoolOptions{SlowCalls: bmc.SlowCallOptions{Limit: 2}})
 		for _, name := range []string{"a", "b", "c"} {
 			_ = pool.Do(t.Context(), target(name), readState)
 		}
@@ -140,11 +140,11 @@ func TestFailingBMCsTakeTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		err := pool.Do(t.Context(), target("c"), readState)
-		var rest *bmc.RestError
+		var rest *bmc.PausedError
 		if !errors.As(err, &rest) || rest.Failures != 1 || !errors.Is(err, bmc.ErrTimeout) || rest.RetryAfter <= 0 || rest.RetryAfter > time.Minute || asked.Load() != 5 {
 			t.Errorf("the third: %v, %d dials; want a pause", err, asked.Load())
 		}
-		if c := pool.Contact("c"); c.Failures != 1 {
+		if c := pool.CallStatus("c"); c.Failures != 1 {
 			t.Errorf("contact %+v", c)
 		}
 		wg.Wait()
@@ -195,10 +195,10 @@ func TestSlowCallsEndEarly(t *testing.T) {
 					}
 					for range responses[target.Address] {
 						time.Sleep(4 * time.Second)
-						bmc.Heard(ctx)
+						bmc.ResponseReceived(ctx)
 					}
 					return hanging(ctx, target)
-				}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: tc.slow}, Rest: bmc.RestOptions{After: -1}})
+				}, bmc.PoolOptions{SlowCalls: bmc.SlowCallOptions{Limit: tc.slow}, Pause: bmc.PauseOptions{After: -1}})
 				var wg sync.WaitGroup
 				for i, c := range tc.calls {
 					if c.fail {
@@ -228,7 +228,7 @@ func TestWritesDoNotEndEarly(t *testing.T) {
 				return f.dial(ctx, target)
 			}
 			return hanging(ctx, target)
-		}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 1}})
+		}, bmc.PoolOptions{SlowCalls: bmc.SlowCallOptions{Limit: 1}})
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		f.block = make(chan struct{})
 		go func() { _ = pool.Do(t.Context(), target("other"), readState) }()
@@ -247,15 +247,15 @@ func TestLoginsDoNotEndEarly(t *testing.T) {
 		answersAfter := map[string]time.Duration{"answers": 8 * time.Second, "never": time.Hour}
 		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 			if takes, ok := answersAfter[target.Address]; ok {
-				bmc.Committed(ctx)
+				bmc.ProtectNextRequest(ctx)
 				select {
 				case <-time.After(takes):
-					bmc.Heard(ctx)
+					bmc.ResponseReceived(ctx)
 				case <-ctx.Done():
 				}
 			}
 			return hanging(ctx, target)
-		}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 1}, Rest: bmc.RestOptions{After: -1}})
+		}, bmc.PoolOptions{SlowCalls: bmc.SlowCallOptions{Limit: 1}, Pause: bmc.PauseOptions{After: -1}})
 		takes := func(name string, want time.Duration) {
 			t.Helper()
 			start := time.Now()
@@ -277,7 +277,7 @@ func TestLoginsDoNotEndEarly(t *testing.T) {
 		wg.Wait()
 		takes("slots are free", 30*time.Second)
 		must(t, pool.Close(t.Context()))
-		bmc.Committed(t.Context()) // does nothing outside of a pool
+		bmc.ProtectNextRequest(t.Context()) // does nothing outside of a pool
 	})
 }
 
@@ -286,7 +286,7 @@ func TestLoginsDoNotEndEarly(t *testing.T) {
 func TestWaitForABusyBMCEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBMC{t: t, block: make(chan struct{})}
-		pool := newPool(t, f.dial, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 1}})
+		pool := newPool(t, f.dial, bmc.PoolOptions{SlowCalls: bmc.SlowCallOptions{Limit: 1}})
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = pool.Do(t.Context(), target("a"), setPower) })
 		synctest.Wait()
@@ -310,11 +310,11 @@ func TestUnhurriedUsesNoSlots(t *testing.T) {
 				return f.dial(ctx, target)
 			}
 			return hanging(ctx, target)
-		}, bmc.PoolOptions{CallTimeout: time.Hour, Patience: bmc.PatienceOptions{Slow: 1}, Rest: bmc.RestOptions{After: -1}})
+		}, bmc.PoolOptions{CallTimeout: time.Hour, SlowCalls: bmc.SlowCallOptions{Limit: 1}, Pause: bmc.PauseOptions{After: -1}})
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = pool.Do(t.Context(), target("works"), setPower) }) // as long as a firmware push
 		synctest.Wait()
-		unhurried := bmc.Unhurried(t.Context())
+		unhurried := bmc.WithoutWorker(t.Context())
 		wg.Go(func() {
 			if err := pool.Do(unhurried, target("works"), readState); err != nil {
 				t.Errorf("in the queue: %v", err)
@@ -344,7 +344,7 @@ func TestUnhurriedCallsFewFailingBMCs(t *testing.T) {
 				return nil, bmc.ErrTimeout
 			}
 			return hanging(ctx, target)
-		}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 4}})
+		}, bmc.PoolOptions{SlowCalls: bmc.SlowCallOptions{Limit: 4}})
 		for i := range 10 {
 			_ = pool.Do(t.Context(), target(fmt.Sprint(i)), readState)
 		}
@@ -352,7 +352,7 @@ func TestUnhurriedCallsFewFailingBMCs(t *testing.T) {
 		for i := range 10 {
 			ctx := t.Context()
 			if i < 5 {
-				ctx = bmc.Unhurried(ctx)
+				ctx = bmc.WithoutWorker(ctx)
 			}
 			wg.Go(func() { _ = pool.Do(ctx, target(fmt.Sprint(i)), readState) })
 			synctest.Wait()

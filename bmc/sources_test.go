@@ -76,7 +76,7 @@ func TestPoolReportsARefusedAddress(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if c := pool.Contact("redfish://127.0.0.1:9"); c.Failures != 0 {
+	if c := pool.CallStatus("redfish://127.0.0.1:9"); c.Failures != 0 {
 		t.Errorf("%d failures of a BMC that was not called", c.Failures)
 	}
 }

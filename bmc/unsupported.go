@@ -24,7 +24,7 @@ var _ interface {
 	SecureBoot
 	Resetter
 	Indicator
-	Pulse
+	Poller
 	Events
 } = Unsupported{}
 
@@ -49,7 +49,7 @@ func (Unsupported) ResetSettings(context.Context) error                  { retur
 func (Unsupported) FirmwareInventory(context.Context) ([]FirmwareItem, error) {
 	return nil, lacks(CapFirmware)
 }
-func (Unsupported) UpdateWays(context.Context) (UpdateWays, error) { return UpdateWays{}, nil }
+func (Unsupported) UpdateMethods(context.Context) (UpdateMethods, error) { return UpdateMethods{}, nil }
 
 func (Unsupported) UpdateFirmware(_ context.Context, update Update) (Task, error) {
 	if update.URL != "" {
@@ -76,6 +76,8 @@ func (Unsupported) ResetBMC(context.Context) error            { return lacks(Cap
 func (Unsupported) Indicator(context.Context) (bool, error)   { return false, lacks(CapIndicator) }
 func (Unsupported) SetIndicator(context.Context, bool) error  { return lacks(CapIndicator) }
 
-// Vitals implements Pulse: a Pool then asks for the power state.
-func (Unsupported) Vitals(context.Context) (Vitals, error)          { return Vitals{}, lacks(CapHealth) }
+// PollState implements Pulse: a Pool then asks for the power state.
+func (Unsupported) PollState(context.Context) (PollState, error) {
+	return PollState{}, lacks(CapHealth)
+}
 func (Unsupported) OpenEvents(context.Context) (EventStream, error) { return nil, lacks(CapEvents) }

@@ -25,23 +25,23 @@ const (
 	DefaultWatchBurst    = 3
 )
 
-// NewsKind is the kind of a Watches notification.
-type NewsKind string
+// WatchEventKind is the kind of a Watches notification.
+type WatchEventKind string
 
 const (
-	// NewsBegun: a stream was opened; the BMC reports changes from now on.
-	NewsBegun NewsKind = "Begun"
-	// NewsHappened: the BMC sent an event; read its state.
-	NewsHappened NewsKind = "Happened"
-	// NewsEnded: the stream ended.
-	NewsEnded NewsKind = "Ended"
+	// WatchStarted: a stream was opened; the BMC reports changes from now on.
+	WatchStarted WatchEventKind = "Begun"
+	// WatchChanged: the BMC sent an event; read its state.
+	WatchChanged WatchEventKind = "Happened"
+	// WatchEnded: the stream ended.
+	WatchEnded WatchEventKind = "Ended"
 )
 
 // WatchOptions configure Watches; zero fields mean the defaults.
 type WatchOptions struct {
 	// Notify receives all notifications with the key given to Want. It is called from a
 	// goroutine of the watch and must not block. Required.
-	Notify func(key string, kind NewsKind)
+	Notify func(key string, kind WatchEventKind)
 	// First is the pause before an ended stream is opened again. Each further pause doubles,
 	// up to Max, and is shortened at random by up to a half. A stream that lasted for
 	// Settled resets the pause.
@@ -249,7 +249,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // stream opens a stream, reads it until it ends, and returns how long it lasted.
 func (w *Watches) stream(ctx context.Context, n *watch) (lasted time.Duration, err error) {
 	var stream EventStream
-	err = w.pool.Do(Unhurried(ctx), n.target, func(ctx context.Context, conn Conn) (err error) {
+	err = w.pool.Do(WithoutWorker(ctx), n.target, func(ctx context.Context, conn Conn) (err error) {
 		stream, err = conn.OpenEvents(ctx)
 		return err
 	})
@@ -286,9 +286,9 @@ func (w *Watches) setLive(n *watch, live bool) bool {
 	w.mu.Unlock()
 	switch {
 	case current && live:
-		w.opts.Notify(n.key, NewsBegun)
+		w.opts.Notify(n.key, WatchStarted)
 	case current:
-		w.opts.Notify(n.key, NewsEnded)
+		w.opts.Notify(n.key, WatchEnded)
 	}
 	return current
 }
@@ -307,7 +307,7 @@ func (w *Watches) onEvent(n *watch) {
 	}
 	w.mu.Unlock()
 	if wait == 0 {
-		w.opts.Notify(n.key, NewsHappened)
+		w.opts.Notify(n.key, WatchChanged)
 	}
 }
 
@@ -317,6 +317,6 @@ func (w *Watches) notifyPending(n *watch) {
 	n.pending = nil
 	w.mu.Unlock()
 	if current {
-		w.opts.Notify(n.key, NewsHappened)
+		w.opts.Notify(n.key, WatchChanged)
 	}
 }

@@ -115,7 +115,7 @@ type news struct {
 	notes []string
 }
 
-func (n *news) notify(key string, kind bmc.NewsKind) {
+func (n *news) notify(key string, kind bmc.WatchEventKind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.notes = append(n.notes, key+" "+string(kind))
@@ -238,7 +238,7 @@ func TestWatchBacksOff(t *testing.T) {
 				if got := len(f.openings()); got < tc.least || got > tc.up {
 					t.Errorf("asked %d times in an hour, want %d to %d", got, tc.least, tc.up)
 				}
-				if c := pool.Contact("a"); c.Failures != 0 {
+				if c := pool.CallStatus("a"); c.Failures != 0 {
 					t.Errorf("a BMC without a free stream counts as failing: %+v", c)
 				}
 				if errors.Is(tc.refuse, bmc.ErrNotSupported) {
@@ -331,16 +331,16 @@ func TestForgetEndsAStream(t *testing.T) {
 
 // TestMarkEarlier shows that only sessions of the same owner and another process match.
 func TestMarkEarlier(t *testing.T) {
-	m := bmc.Mark{Owner: "us", Life: "2"}
+	m := bmc.SessionLabel{Owner: "us", Process: "2"}
 	for shown, want := range map[string]bool{
 		"ingot/us/1": true, "ingot/us/2": false, "ingot/us/": false, "ingot/other/1": false, "ingot/us2/1": false,
 		"": false, "us/1": false, "person": false,
 	} {
-		if m.Earlier(shown) != want {
+		if m.IsEarlierProcess(shown) != want {
 			t.Errorf("Earlier(%q) is %v", shown, !want)
 		}
 	}
-	if (bmc.Mark{Life: "2"}).Earlier("ingot//1") || (bmc.Mark{Life: "2"}).String() != "" {
+	if (bmc.SessionLabel{Process: "2"}).IsEarlierProcess("ingot//1") || (bmc.SessionLabel{Process: "2"}).String() != "" {
 		t.Error("a label without an owner")
 	}
 }
@@ -350,16 +350,16 @@ func TestMarkEarlier(t *testing.T) {
 func TestVitalsFallBack(t *testing.T) {
 	f := &fakeBMC{t: t}
 	pool := newPool(t, f.dial, bmc.PoolOptions{})
-	ask := func() (v bmc.Vitals, err error) {
+	ask := func() (v bmc.PollState, err error) {
 		err = pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) (err error) {
-			v, err = c.Vitals(ctx)
+			v, err = c.PollState(ctx)
 			return err
 		})
 		return v, err
 	}
 	v, err := ask()
 	must(t, err)
-	if v != (bmc.Vitals{Power: bmc.PowerOn, Health: bmc.HealthUnknown}) {
+	if v != (bmc.PollState{Power: bmc.PowerOn, Health: bmc.HealthUnknown}) {
 		t.Errorf("vitals %+v", v)
 	}
 	f.callErr = func(_ *fakeConn, name string) error {
@@ -371,7 +371,7 @@ func TestVitalsFallBack(t *testing.T) {
 	for range 2 {
 		_, _ = ask()
 	}
-	if c := pool.Contact("a"); c.Failures != 2 {
+	if c := pool.CallStatus("a"); c.Failures != 2 {
 		t.Errorf("%d failures counted, want 2", c.Failures)
 	}
 }

@@ -140,19 +140,19 @@ func PendingCommand(host *infrav1.IngotHost, name string) (Command, bool) {
 	return c, err == nil && c.Time.After(CommandDone(host, name))
 }
 
-// Ahead reports whether the command's time is in the future by more than CommandSkew.
-func (c Command) Ahead(now time.Time) bool { return c.Time.After(now.Add(CommandSkew)) }
+// IsInFuture reports whether the command's time is in the future by more than CommandSkew.
+func (c Command) IsInFuture(now time.Time) bool { return c.Time.After(now.Add(CommandSkew)) }
 
-// Expired reports whether the command is older than CommandLifetime.
-func (c Command) Expired(now time.Time) bool { return !now.Before(c.Time.Add(CommandLifetime)) }
+// IsExpired reports whether the command is older than CommandLifetime.
+func (c Command) IsExpired(now time.Time) bool { return !now.Before(c.Time.Add(CommandLifetime)) }
 
-// Refused returns why the command's time prevents it. Empty: it does not. since is when the manager
+// RefusedBecause returns why the command's time prevents it. Empty: it does not. since is when the manager
 // started to reconcile hosts. Zero: not known.
-func (c Command) Refused(now, since time.Time) string {
+func (c Command) RefusedBecause(now, since time.Time) string {
 	switch {
-	case c.Ahead(now):
+	case c.IsInFuture(now):
 		return "its time " + FormatTime(c.Time) + " lies in the future"
-	case c.Expired(now):
+	case c.IsExpired(now):
 		return "it expired an hour after " + FormatTime(c.Time)
 	case !since.IsZero() && c.Time.Before(since.Add(-commandGrace)):
 		return "its time " + FormatTime(c.Time) + " is before the start of the manager"

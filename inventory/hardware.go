@@ -32,9 +32,9 @@ const (
 	maxNICAddresses = 16
 )
 
-// Inspected reports whether an agent has reported the hardware. Before that, the IngotHardware may
+// IsInspected reports whether an agent has reported the hardware. Before that, the IngotHardware may
 // only have an address for the boot of the agent.
-func Inspected(hardware *infrav1.IngotHardware) bool {
+func IsInspected(hardware *infrav1.IngotHardware) bool {
 	if hardware == nil {
 		return false
 	}
@@ -92,9 +92,9 @@ func DescribeControllers(controllers []infrav1.HardwareController) string {
 	return ListSome(list, 6)
 }
 
-// BlindRemedy is what an operator can do about storage that the agent does not see. It has no
+// UnseenStorageRemedy is what an operator can do about storage that the agent does not see. It has no
 // final period.
-const BlindRemedy = "Set the controller to AHCI or HBA mode, add its driver to the agent's image, or repair it. Clean zoned disks with blkzone reset"
+const UnseenStorageRemedy = "Set the controller to AHCI or HBA mode, add its driver to the agent's image, or repair it. Clean zoned disks with blkzone reset"
 
 // GlobalAddresses returns at most so many global addresses among the texts, sorted with IPv4 first,
 // without duplicates.

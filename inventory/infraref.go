@@ -11,11 +11,11 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// RefersTo reports whether the infrastructureRef of a Machine names the IngotMachine. The owner
+// RefersToMachine reports whether the infrastructureRef of a Machine names the IngotMachine. The owner
 // reference of the IngotMachine does not suffice: its author could name another tenant's Machine
-// and get that Machine's name and bootstrap data. RefersTo ignores the UID of the owner, which
+// and get that Machine's name and bootstrap data. RefersToMachine ignores the UID of the owner, which
 // changes in a restore until Cluster API has corrected it.
-func RefersTo(above *clusterv1.Machine, machine *infrav1.IngotMachine) bool {
+func RefersToMachine(above *clusterv1.Machine, machine *infrav1.IngotMachine) bool {
 	ref := above.Spec.InfrastructureRef
 	return above.Namespace == machine.Namespace && ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == "IngotMachine" && ref.Name == machine.Name
 }

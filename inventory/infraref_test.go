@@ -29,7 +29,7 @@ func TestRefersTo(t *testing.T) {
 			above := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "cp"}}
 			above.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "cp-1"}
 			tc.change(above)
-			if got := RefersTo(above, &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "cp-1"}}); got != tc.want {
+			if got := RefersToMachine(above, &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "cp-1"}}); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})

@@ -67,8 +67,8 @@ type LabelChange struct {
 	ZoneKept bool
 }
 
-// Empty reports whether there is nothing to write.
-func (c LabelChange) Empty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 && !c.Relist }
+// IsEmpty reports whether there is nothing to write.
+func (c LabelChange) IsEmpty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 && !c.Relist }
 
 // CompareLabels returns the change from a Node's labels to the wanted ones. A label that already
 // has the wanted value keeps its writer. A zone of another writer stays, because volumes may

@@ -76,8 +76,8 @@ func TestCompareLabels(t *testing.T) {
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got.Empty() != c.empty {
-				t.Errorf("Empty: %v", got.Empty())
+			if got.IsEmpty() != c.empty {
+				t.Errorf("Empty: %v", got.IsEmpty())
 			}
 		})
 	}

@@ -21,8 +21,8 @@ type System struct {
 	Addresses []string
 }
 
-// NamelessNode is a Node without a provider ID.
-type NamelessNode struct {
+// UnmatchedNode is a Node without a provider ID.
+type UnmatchedNode struct {
 	System
 	// Heard is when its kubelet last reported. Zero: it does not report.
 	Heard time.Time
@@ -36,23 +36,23 @@ type InstalledSystem struct {
 	Since time.Time
 }
 
-// WhichNode returns the index of the machine's Node among the Nodes without a provider ID. -1:
+// MatchNode returns the index of the machine's Node among the Nodes without a provider ID. -1:
 // no Node is certain, and why explains that if one comes close. The Node must have:
 //   - the machine's UUID, which must be a real one and unique among uuids of the inventory;
 //   - the machine's name or one of its addresses;
 //   - a kubelet that has reported since the install.
-func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (at int, why string) {
+func MatchNode(machine InstalledSystem, nodes []UnmatchedNode, uuids []string) (at int, why string) {
 	var fit []int
 	var misfits []string
 	for i, node := range nodes {
 		switch {
 		case likeUUIDs(machine.UUID, node.UUID) == unknowable:
 			// A Node that does not report may be of an earlier system.
-			if machine.Alike(node.System) && machine.hears(node) {
+			if machine.SharesNameOrAddress(node.System) && machine.hears(node) {
 				misfits = append(misfits, fmt.Sprintf("Node %s has the machine's name or an address of it, but %s: tell the kubelet its provider ID by the template", node.Name, whyUnknowable(machine.UUID, node.UUID)))
 			}
 		case likeUUIDs(machine.UUID, node.UUID) != same:
-		case !machine.Alike(node.System):
+		case !machine.SharesNameOrAddress(node.System):
 			misfits = append(misfits, fmt.Sprintf("Node %s has neither the machine's name nor an address of it", node.Name))
 		case !machine.hears(node):
 			misfits = append(misfits, fmt.Sprintf("Node %s was not heard since the system was installed, by its kubelet's clock and Ingot's: if it is left over from an earlier life of the server, delete it; "+
@@ -80,7 +80,7 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 }
 
 // hears reports whether the Node's kubelet has reported since the install.
-func (s InstalledSystem) hears(node NamelessNode) bool {
+func (s InstalledSystem) hears(node UnmatchedNode) bool {
 	return !node.Heard.IsZero() && !node.Heard.Before(s.Since)
 }
 
@@ -92,8 +92,8 @@ func whyUnknowable(machine, node string) string {
 	return fmt.Sprintf("tells no UUID of its own, %s, where its server has %s", orNone(node), orNone(machine))
 }
 
-// Alike reports whether two systems have the name or an address in common.
-func (s System) Alike(other System) bool {
+// SharesNameOrAddress reports whether two systems have the name or an address in common.
+func (s System) SharesNameOrAddress(other System) bool {
 	return s.Name != "" && s.Name == other.Name ||
 		slices.ContainsFunc(other.Addresses, func(a string) bool { return a != "" && slices.Contains(s.Addresses, a) })
 }

@@ -13,15 +13,15 @@ func TestWhichNode(t *testing.T) {
 	const uuid, swapped, other = "6a1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa", "CEF01D6A-272A-3C4F-8E0A-55F6F9A3F3AA", "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa"
 	const makers = "00000000-0000-0000-0000-000000000000"
 	installed := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
-	lives := func(uuid, name string, addresses ...string) NamelessNode {
-		return NamelessNode{System: System{UUID: uuid, Name: name, Addresses: addresses}, Heard: installed}
+	lives := func(uuid, name string, addresses ...string) UnmatchedNode {
+		return UnmatchedNode{System: System{UUID: uuid, Name: name, Addresses: addresses}, Heard: installed}
 	}
-	heard := func(node NamelessNode, at time.Time) NamelessNode { node.Heard = at; return node }
+	heard := func(node UnmatchedNode, at time.Time) UnmatchedNode { node.Heard = at; return node }
 	is := func(uuid, name string, addresses ...string) InstalledSystem {
 		return InstalledSystem{System: System{UUID: uuid, Name: name, Addresses: addresses}, Since: installed}
 	}
 	machine := is(uuid, "m1", "10.0.0.5")
-	type nodes = []NamelessNode
+	type nodes = []UnmatchedNode
 	for name, c := range map[string]struct {
 		machine InstalledSystem
 		nodes   nodes
@@ -55,7 +55,7 @@ func TestWhichNode(t *testing.T) {
 		"beside an earlier life's":               {machine, nodes{heard(lives(uuid, "m0", "10.0.0.5"), time.Time{}), lives(uuid, "m1")}, []string{uuid}, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, why := WhichNode(c.machine, c.nodes, c.uuids)
+			got, why := MatchNode(c.machine, c.nodes, c.uuids)
 			if got != c.want || (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
 				t.Errorf("%d, %q; want %d, %q", got, why, c.want, c.why)
 			}

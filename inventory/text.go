@@ -96,8 +96,11 @@ func WithDetail(before, detail, after string) string {
 	detail = strings.TrimRight(strings.Join(strings.Fields(strings.ToValidUTF8(detail, "\uFFFD")), " "), ".")
 	room := max(MaxText-utf8.RuneCountInString(before+after), minDetail)
 	if runes := []rune(detail); len(runes) > room {
-		head := room / 2
+		head := room * 2 / 3
 		detail = string(runes[:head]) + "…" + string(runes[len(runes)-(room-head-1):])
+	}
+	if strings.HasSuffix(detail, "?") {
+		after = strings.TrimPrefix(after, ".")
 	}
 	return before + detail + after
 }

@@ -25,9 +25,9 @@ const (
 	StageSilent Stage = "Silent"
 	// StageConflict: the host declined its address because another machine uses it.
 	StageConflict Stage = "AddressConflict"
-	// StageMisplaced: a known host sent a request from a network that is not its own.
+	// StageWrongNetwork: a known host sent a request from a network that is not its own.
 	// Detail names that network.
-	StageMisplaced Stage = "WrongNetwork"
+	StageWrongNetwork Stage = "WrongNetwork"
 	// StageOtherServer: another DHCP server answers the host. Detail names the server and
 	// its offer.
 	StageOtherServer Stage = "OtherDHCPServer"

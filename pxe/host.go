@@ -86,8 +86,8 @@ func (h Host) Key() string {
 	return h.Namespace + "/" + h.Name
 }
 
-// On returns the host's IPv4 subnet: Subnet, or else the subnet of Address.
-func (h Host) On() netip.Prefix {
+// IPv4Subnet returns the host's IPv4 subnet: Subnet, or else the subnet of Address.
+func (h Host) IPv4Subnet() netip.Prefix {
 	if h.Subnet.IsValid() {
 		return h.Subnet.Masked()
 	}
@@ -161,46 +161,46 @@ type Plan struct {
 	Agent AgentBoot
 }
 
-// Loaded returns what a network boot loader boots. The result is LocalDisk if the BMC starts
+// NetworkBootKind returns what a network boot loader boots. The result is LocalDisk if the BMC starts
 // the agent another way: then a network boot loader gets neither agent nor token.
-func (p Plan) Loaded() PlanKind {
-	if p.Kind == Agent && p.Agent.Way != ByNetwork {
+func (p Plan) NetworkBootKind() PlanKind {
+	if p.Kind == Agent && p.Agent.Method != BootNetwork {
 		return LocalDisk
 	}
 	return p.Kind
 }
 
-// Way is how firmware gets the agent. If the BMC was set to ByHTTP or ByDisc, every other
+// BootMethod is how firmware gets the agent. If the BMC was set to BootHTTP or BootVirtualMedia, every other
 // boot request is answered as if the plan were LocalDisk.
-type Way int
+type BootMethod int
 
 const (
-	// ByNetwork: DHCP names a boot loader, and the boot loader fetches the boot script.
-	ByNetwork Way = iota
-	// ByHTTP: firmware loads the unified kernel image, which DHCP may name, too.
-	ByHTTP
-	// ByDisc: the BMC attaches a CD image, which contains the token.
-	ByDisc
+	// BootNetwork: DHCP names a boot loader, and the boot loader fetches the boot script.
+	BootNetwork BootMethod = iota
+	// BootHTTP: firmware loads the unified kernel image, which DHCP may name, too.
+	BootHTTP
+	// BootVirtualMedia: the BMC attaches a CD image, which contains the token.
+	BootVirtualMedia
 )
 
-func (w Way) String() string { return enumName("Way", w, "ByNetwork", "ByHTTP", "ByDisc") }
+func (w BootMethod) String() string { return enumName("Way", w, "ByNetwork", "ByHTTP", "ByDisc") }
 
 // AgentBoot describes one boot of the agent. It grants no permission to write a disk: the
 // agent receives its work in its session (I5).
 type AgentBoot struct {
-	Way Way
+	Method BootMethod
 	// Kernel and Initrds are in the boot server's registry.
 	Kernel  File
 	Initrds []File
 	// Unified is the unified kernel image that firmware loads instead of Kernel and
-	// Initrds with ByHTTP; zero means none.
+	// Initrds with BootHTTP; zero means none.
 	Unified File
 	// Server is the host:port of the agent's session (agentapi.ArgServer). ServerIPv6 is
 	// its IPv6 address; empty means none.
 	Server, ServerIPv6 string
 	// Pin holds the digests of the manager's keys (agentapi.ArgPin).
 	Pin string
-	// Token identifies the boot to the manager (I14, agentapi.ArgToken). With ByDisc only
+	// Token identifies the boot to the manager (I14, agentapi.ArgToken). With BootVirtualMedia only
 	// the CD image contains the token, and the Directory returns none.
 	Token agentapi.Sensitive
 	// Arguments are more kernel arguments, such as console=ttyS0.
@@ -214,22 +214,22 @@ func UnifiedPath(mac net.HardwareAddr) string { return "/boot/" + mac.String() +
 
 const unifiedName = "agent.efi"
 
-// DiscDirectory finds the host of a CD image request. It answers from memory, never blocks,
+// MediaDirectory finds the host of a CD image request. It answers from memory, never blocks,
 // and is safe for concurrent use.
-type DiscDirectory interface {
-	// Disc returns the host of the media token in an image's URL. False means that the
+type MediaDirectory interface {
+	// HostByToken returns the host of the media token in an image's URL. False means that the
 	// media token is invalid or expired.
-	Disc(mediaToken string) (Host, bool)
+	HostByToken(mediaToken string) (Host, bool)
 }
 
-// DiscPath is the HTTP path of the CD image of a media token. Media tokens consist of letters,
+// MediaPath is the HTTP path of the CD image of a media token. Media tokens consist of letters,
 // digits, "-" and "_", because some BMCs reject other URLs.
-func DiscPath(mediaToken string) string { return discBefore + mediaToken + discAfter }
+func MediaPath(mediaToken string) string { return discBefore + mediaToken + discAfter }
 
 const discBefore, discAfter = "/media/", "/agent.iso"
 
-// IsDiscPath reports whether path is the path of a CD image, with any media token.
-func IsDiscPath(path string) bool {
+// IsMediaPath reports whether path is the path of a CD image, with any media token.
+func IsMediaPath(path string) bool {
 	return len(path) > len(discBefore)+len(discAfter) && strings.HasPrefix(path, discBefore) && strings.HasSuffix(path, discAfter)
 }
 

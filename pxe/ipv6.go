@@ -34,8 +34,8 @@ const (
 
 func (m IPv6Mode) String() string { return enumName("IPv6Mode", m, "None", "Stateless", "Stateful") }
 
-// OnlyIPv6 reports whether the host's network has no IPv4.
-func (h Host) OnlyIPv6() bool { return h.IPv6.Mode != NoIPv6 && !h.On().IsValid() }
+// IsIPv6Only reports whether the host's network has no IPv4.
+func (h Host) IsIPv6Only() bool { return h.IPv6.Mode != NoIPv6 && !h.IPv4Subnet().IsValid() }
 
 // AgentServer returns the host:port where the agent of the host opens its session: for a
 // boot by IPv6 if byIPv6 is true, else by IPv4. Empty means that no session is possible.
@@ -44,7 +44,7 @@ func (h Host) OnlyIPv6() bool { return h.IPv6.Mode != NoIPv6 && !h.On().IsValid(
 // address it accepts an address that the agent made from its MAC address. An agent whose
 // IPv4 address is recorded and whose IPv6 address is not opens its session by IPv4.
 func (h Host) AgentServer(byIPv6 bool) string {
-	if h.OnlyIPv6() || byIPv6 && h.isKnownByIPv6() && h.Plan.Agent.ServerIPv6 != "" {
+	if h.IsIPv6Only() || byIPv6 && h.isKnownByIPv6() && h.Plan.Agent.ServerIPv6 != "" {
 		return h.Plan.Agent.ServerIPv6
 	}
 	return h.Plan.Agent.Server
@@ -55,7 +55,7 @@ func (h Host) isKnownByIPv6() bool {
 	case Stateful:
 		return h.IPv6.Address.IsValid()
 	case Stateless:
-		return h.OnlyIPv6() || h.Mode == Proxy
+		return h.IsIPv6Only() || h.Mode == Proxy
 	}
 	return false
 }

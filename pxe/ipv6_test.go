@@ -47,7 +47,7 @@ func TestAgentServer(t *testing.T) {
 			if got := tc.host.AgentServer(true); got != tc.byIPv6 {
 				t.Errorf("by IPv6 it goes to %q, want %q", got, tc.byIPv6)
 			}
-			if got := tc.host.OnlyIPv6(); got != tc.only {
+			if got := tc.host.IsIPv6Only(); got != tc.only {
 				t.Errorf("IPv6 alone: %v, want %v", got, tc.only)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// Speaks reports whether a request from the source address may be the host's. Parameter
+// MayUseAddress reports whether a request from the source address may be the host's. Parameter
 // shown is the boot NIC that DHCP saw with the address (AddressBindings), or nil.
 //
 // The following addresses are allowed:
@@ -22,8 +22,8 @@ import (
 //
 // This keeps data of the host from its network neighbors. It cannot detect a machine that
 // spoofs the address or the MAC address of the host.
-func (h Host) Speaks(from netip.Addr, shown net.HardwareAddr) bool {
-	on := h.On()
+func (h Host) MayUseAddress(from netip.Addr, shown net.HardwareAddr) bool {
+	on := h.IPv4Subnet()
 	switch {
 	case !on.IsValid() && h.IPv6.Mode == NoIPv6:
 		return true
@@ -31,15 +31,15 @@ func (h Host) Speaks(from netip.Addr, shown net.HardwareAddr) bool {
 		if h.IPv6.Mode == NoIPv6 || !h.IPv6.Subnet.Contains(from) {
 			return false
 		}
-		return h.IPv6.Mode == Stateful && from == h.IPv6.Address || MadeOf(from, h.MAC)
+		return h.IPv6.Mode == Stateful && from == h.IPv6.Address || IsEUI64Of(from, h.MAC)
 	case h.Mode == Proxy:
 		return on.Contains(from) && len(shown) > 0 && bytes.Equal(shown, h.MAC)
 	}
 	return h.Address.IsValid() && from == h.Address.Addr()
 }
 
-// MadeOf reports whether an IPv6 address was made from a MAC address.
-func MadeOf(address netip.Addr, mac net.HardwareAddr) bool {
+// IsEUI64Of reports whether an IPv6 address was made from a MAC address.
+func IsEUI64Of(address netip.Addr, mac net.HardwareAddr) bool {
 	made := FromEUI64(address)
 	return made != nil && bytes.Equal(made, mac)
 }

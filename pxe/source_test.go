@@ -39,13 +39,13 @@ func TestSpeaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.host.MAC = mac
 			for _, from := range tc.yes {
-				if !tc.host.Speaks(netip.MustParseAddr(from), tc.shown) {
+				if !tc.host.MayUseAddress(netip.MustParseAddr(from), tc.shown) {
 					t.Errorf("not from %s", from)
 				}
 			}
 			for _, from := range append(tc.no, "") {
 				address, _ := netip.ParseAddr(from)
-				if (from != "" || name != "nothing is known") && tc.host.Speaks(address, tc.shown) {
+				if (from != "" || name != "nothing is known") && tc.host.MayUseAddress(address, tc.shown) {
 					t.Errorf("from %q", from)
 				}
 			}

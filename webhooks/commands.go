@@ -36,7 +36,7 @@ func checkCommands(before map[string]string, host *v1beta2.IngotHost, now time.T
 			continue
 		}
 		c, err := inventory.ParseCommand(name, value)
-		if err == nil && c.Ahead(now) {
+		if err == nil && c.IsInFuture(now) {
 			err = fmt.Errorf("its time is in the future (Ingot's clock: %s); check the clock", now.UTC().Format(time.RFC3339))
 		}
 		if err != nil {
@@ -61,7 +61,7 @@ func commandWarnings(before map[string]string, host *v1beta2.IngotHost, now time
 		text, again := "is carried out once, within one hour of its time; do not keep it in a manifest", ""
 		if done := inventory.CommandDone(host, name); !c.Time.After(done) {
 			text, again = fmt.Sprintf("has no effect: Ingot already handled the command of %s", done.UTC().Format(time.RFC3339)), inventory.CommandLine(host, name)
-		} else if c.Expired(now) {
+		} else if c.IsExpired(now) {
 			text, again = "has no effect: it expired one hour after its time", inventory.CommandLine(host, name)
 		}
 		if again != "" {

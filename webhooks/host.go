@@ -128,7 +128,7 @@ func (v *hostValidator) ValidateDelete(ctx context.Context, host *v1beta2.IngotH
 		return nil, nil
 	}
 	command, forced := inventory.PendingCommand(host, v1beta2.ForceReleaseAnnotation)
-	forced = forced && command.Refused(v.clock.Now(), time.Time{}) == ""
+	forced = forced && command.RefusedBecause(v.clock.Now(), time.Time{}) == ""
 	releasing := claim.State == v1beta2.ClaimReleasing
 	foreground, err := isForegroundDeletion(ctx)
 	if err != nil {

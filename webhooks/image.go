@@ -81,9 +81,9 @@ func (v *imageValidator) checkDeletionAnnotation(before string, image *v1beta2.I
 	switch {
 	case err != nil:
 		return nil, invalid("IngotImage", image, field.ErrorList{field.Invalid(path, value, err.Error()+command)})
-	case c.Ahead(v.clock.Now()):
+	case c.IsInFuture(v.clock.Now()):
 		return nil, invalid("IngotImage", image, field.ErrorList{field.Invalid(path, value, "its time is in the future; check the clock"+command)})
-	case c.Expired(v.clock.Now()):
+	case c.IsExpired(v.clock.Now()):
 		return admission.Warnings{fmt.Sprintf("%s: %q has no effect: it expired one hour after its time%s", path, value, command)}, nil
 	}
 	return admission.Warnings{fmt.Sprintf("%s: %q allows a deletion within one hour of its time; do not keep it in a manifest", path, value)}, nil
@@ -92,7 +92,7 @@ func (v *imageValidator) checkDeletionAnnotation(before string, image *v1beta2.I
 // isDeletionAllowed reports whether a valid delete-in-use annotation of the last hour exists.
 func (v *imageValidator) isDeletionAllowed(image *v1beta2.IngotImage) bool {
 	c, err := inventory.ParseCommand(v1beta2.DeleteInUseAnnotation, image.Annotations[v1beta2.DeleteInUseAnnotation])
-	return err == nil && !c.Ahead(v.clock.Now()) && !c.Expired(v.clock.Now())
+	return err == nil && !c.IsInFuture(v.clock.Now()) && !c.IsExpired(v.clock.Now())
 }
 
 // ValidateDelete rejects the deletion of an image that Clusters with a topology use: without it

@@ -135,7 +135,7 @@ func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.
 	}
 	owner := &clusterv1.Machine{}
 	err := v.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, owner)
-	if err != nil || !owner.DeletionTimestamp.IsZero() || !inventory.RefersTo(owner, machine) {
+	if err != nil || !owner.DeletionTimestamp.IsZero() || !inventory.RefersToMachine(owner, machine) {
 		return nil, nil
 	}
 	return nil, invalid("IngotMachine", machine, field.ErrorList{field.Invalid(

@@ -80,7 +80,7 @@ func (v *networkValidator) networkDataWarnings(ctx context.Context, network *v1b
 	}
 	var out []string
 	add := func(kind string, object client.Object, data *v1beta2.NetworkData) {
-		if slices.ContainsFunc(networkdata.ReservedIn(nil, data), func(r networkdata.Reserved) bool { return r.Network == network.Name }) {
+		if slices.ContainsFunc(networkdata.ReservedAddressesIn(nil, data), func(r networkdata.ReservedAddress) bool { return r.Network == network.Name }) {
 			out = append(out, fmt.Sprintf("%s %s/%s", kind, object.GetNamespace(), object.GetName()))
 		}
 	}

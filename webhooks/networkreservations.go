@@ -114,7 +114,7 @@ func (v *networkValidator) checkHolder(ctx context.Context, kept v1beta2.Network
 
 // isReplacement reports whether mac, which no known host has, may replace the holder's interface
 // former, for which the address was reserved.
-func (v *networkValidator) isReplacement(ctx context.Context, holder addressuse.Holder, former, mac string) (bool, error) {
+func (v *networkValidator) isReplacement(ctx context.Context, holder addressuse.Owner, former, mac string) (bool, error) {
 	if own, err := v.hasNIC(ctx, holder.Host, former); err != nil || !own && holder.MAC != former {
 		return false, err
 	}
@@ -128,12 +128,12 @@ func (v *networkValidator) isReplacement(ctx context.Context, holder addressuse.
 	return len(hosts.Items) == 0 && len(facts.Items) == 0, nil
 }
 
-func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkReservation) ([]addressuse.Holder, error) {
+func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkReservation) ([]addressuse.Owner, error) {
 	address, err := netip.ParseAddr(kept.IP)
 	if err != nil {
 		return nil, nil // rejected by the schema
 	}
-	held, err := index.HoldersOf(ctx, v.reader, address)
+	held, err := index.OwnersOf(ctx, v.reader, address)
 	return held[address], err
 }
 
@@ -171,7 +171,7 @@ func (v *networkValidator) removedReservationWarnings(ctx context.Context, befor
 		if err != nil {
 			return nil // only a warning is lost
 		}
-		if slices.ContainsFunc(held, func(h addressuse.Holder) bool { return h.MAC == "" }) {
+		if slices.ContainsFunc(held, func(h addressuse.Owner) bool { return h.MAC == "" }) {
 			inUse = append(inUse, kept.IP)
 		}
 	}

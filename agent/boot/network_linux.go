@@ -183,11 +183,11 @@ func firstSuccess(ctx context.Context, link netlink.Link, opts NetworkOptions, a
 }
 
 func configureIPv6(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error) {
-	config, err := ipv6.Configure(ctx, link.Attrs().Name, ipv6.Options{Ask: opts.NeedBootOptions, Log: opts.Log})
+	config, err := ipv6.Configure(ctx, link.Attrs().Name, ipv6.Options{NeedBootOptions: opts.NeedBootOptions, Log: opts.Log})
 	if err != nil {
 		return nil, err
 	}
-	return &NIC{BootOptions: config.Told, dns: config.DNS, source: config}, nil
+	return &NIC{BootOptions: config.BootOptions, dns: config.DNS, source: config}, nil
 }
 
 // writeResolvConf writes /etc/resolv.conf if there are name servers.
@@ -239,7 +239,7 @@ func bootNICs(links []netlink.Link, mac net.HardwareAddr) []netlink.Link {
 		candidate := mac == nil || attrs.HardwareAddr.String() == mac.String()
 		if attrs.Flags&net.FlagUp == 0 {
 			if !candidate {
-				_ = ipv6.Ignore(attrs.Name) // optional: without effect on an agent with IPv4
+				_ = ipv6.IgnoreRouterAdvertisements(attrs.Name) // optional: without effect on an agent with IPv4
 			}
 			_ = netlink.LinkSetUp(link) // an error shows as a missing carrier
 			continue

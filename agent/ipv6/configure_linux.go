@@ -23,9 +23,9 @@ import (
 
 // Options configure Configure.
 type Options struct {
-	// Ask: DHCPv6 must supply boot options. A NIC without such an answer is not the boot NIC.
-	Ask bool
-	Log func(format string, args ...any)
+	// NeedBootOptions: DHCPv6 must supply boot options. A NIC without such an answer is not the boot NIC.
+	NeedBootOptions bool
+	Log             func(format string, args ...any)
 }
 
 const (
@@ -48,8 +48,8 @@ type Config struct {
 	Address netip.Addr
 	// DNS are the name servers from DHCPv6.
 	DNS []net.IP
-	// Told are the boot options from DHCPv6; empty without Options.Ask.
-	Told agentapi.BootOptions
+	// BootOptions are the boot options from DHCPv6; empty without Options.Ask.
+	BootOptions agentapi.BootOptions
 
 	link      netlink.Link
 	client    client
@@ -87,7 +87,7 @@ func Configure(ctx context.Context, name string, opts Options) (*Config, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("DHCPv6 on %s: %w", name, err), conn.Close())
 	}
-	c := &Config{link: link, client: client{mac: mac, ask: opts.Ask}, transport: transport, bits: 128, log: opts.Log}
+	c := &Config{link: link, client: client{mac: mac, ask: opts.NeedBootOptions}, transport: transport, bits: 128, log: opts.Log}
 	if err := c.configure(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("IPv6 on %s: %w", name, err), c.Drop())
 	}
@@ -111,10 +111,10 @@ func (c *Config) configure(ctx context.Context) error {
 	} else {
 		err = c.requestLease(ctx)
 	}
-	if err != nil || !c.client.ask || c.Told.Server != "" {
+	if err != nil || !c.client.ask || c.BootOptions.Server != "" {
 		return err
 	}
-	c.Told, err = c.Inform(ctx, "")
+	c.BootOptions, err = c.Inform(ctx, "")
 	return err
 }
 
@@ -135,7 +135,7 @@ func (c *Config) requestLease(ctx context.Context) error {
 		}
 		return err
 	}
-	c.lease, c.Address, c.DNS, c.Told = given, given.address, reply.Options.DNS(), bootOptions(reply)
+	c.lease, c.Address, c.DNS, c.BootOptions = given, given.address, reply.Options.DNS(), bootOptions(reply)
 	c.log("network: %s has %s/%d by DHCPv6", c.link.Attrs().Name, c.Address, c.bits)
 	return nil
 }
@@ -213,7 +213,7 @@ func (c *Config) useAdvertised(ctx context.Context) error {
 	if err != nil {
 		return ctx.Err() // DHCPv6 is optional here
 	}
-	c.DNS, c.Told = reply.Options.DNS(), bootOptions(reply)
+	c.DNS, c.BootOptions = reply.Options.DNS(), bootOptions(reply)
 	return nil
 }
 

@@ -156,10 +156,10 @@ func use(ctx context.Context, link netlink.Link, address netip.Addr, bits int) e
 	return nil
 }
 
-// Ignore makes an interface that is still down ignore router advertisements. Otherwise the
+// IgnoreRouterAdvertisements makes an interface that is still down ignore router advertisements. Otherwise the
 // agent might use an address there, while the manager identifies it by that of the boot NIC.
 // A kernel without IPv6 is no error.
-func Ignore(name string) error {
+func IgnoreRouterAdvertisements(name string) error {
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/accept_ra", []byte("0"), 0o644)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("disable router advertisements on %s: %w", name, err)

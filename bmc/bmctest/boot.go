@@ -12,12 +12,12 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-func isBlind(b Beyond) bool { return b.Blind != nil }
+func isBlind(b Expectations) bool { return b.WriteOnlyBoot != nil }
 
 // testBlindBoot sets overrides for one boot and for all. The override must not be readable.
 func testBlindBoot(t *testing.T, r Rig, conn bmc.Conn) {
 	var want []bmc.BootTarget
-	for _, target := range r.Beyond.Blind.Once {
+	for _, target := range r.Expect.WriteOnlyBoot.Once {
 		setBoot(t, conn, bmc.BootOverride{Target: target})
 		if o, err := conn.BootOverride(t.Context()); !errors.Is(err, bmc.ErrNotSupported) {
 			t.Errorf("override %+v, %v: want ErrNotSupported", o, err)
@@ -28,7 +28,7 @@ func testBlindBoot(t *testing.T, r Rig, conn bmc.Conn) {
 		want = append(want, target, bmc.BootNone)
 	}
 	always := bmc.BootOverride{Target: bmc.BootDisk, Persistent: true}
-	if r.Beyond.Blind.Persistent {
+	if r.Expect.WriteOnlyBoot.Persistent {
 		setBoot(t, conn, always)
 		setPower(t, conn, bmc.ActionOn)
 		r.Server.Restart()
@@ -46,7 +46,7 @@ func testBlindBoot(t *testing.T, r Rig, conn bmc.Conn) {
 func testBlindMode(t *testing.T, r Rig, conn bmc.Conn) {
 	for _, mode := range []bmc.BootMode{bmc.ModeBIOS, bmc.ModeUEFI, bmc.ModeBIOS} {
 		setBoot(t, conn, bmc.BootOverride{Target: bmc.BootPXE, Mode: mode})
-		if got := r.Beyond.Blind.Mode(); got != mode {
+		if got := r.Expect.WriteOnlyBoot.Mode(); got != mode {
 			t.Errorf("mode %s, want %s", got, mode)
 		}
 	}
@@ -62,7 +62,7 @@ func testBlindTarget(target bmc.BootTarget) check {
 	}
 }
 
-func stays(b Beyond) bool { return b.Stays }
+func stays(b Expectations) bool { return b.OverrideStays }
 
 // setStaying sets an override for one boot. A BMC that reports it as persistent causes
 // ErrOverrideStays; others report it as requested.

@@ -10,8 +10,8 @@ const CanaryWord = "canary"
 // differs from it, and it fits IPMI even with the suffix of testWrongPassword.
 const Canary = CanaryWord + `"\&<%ö>`
 
-// Writings returns the encodings in which BMCs and libraries repeat the Canary, by name.
-func Writings() map[string]string {
+// CanaryEncodings returns the encodings in which BMCs and libraries repeat the Canary, by name.
+func CanaryEncodings() map[string]string {
 	return map[string]string{
 		"plain":                   Canary,
 		"base64":                  "Y2FuYXJ5IlwmPCXDtj4=",

@@ -16,9 +16,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Beyond holds the expected values of optional capabilities. For a field that is set, Matrix
+// Expectations holds the expected values of optional capabilities. For a field that is set, Matrix
 // replaces its own test of the feature.
-type Beyond struct {
+type Expectations struct {
 	// Health is the expected report, with its components in any order.
 	Health *bmc.HealthReport
 	// AddEvents adds n entries to the log, which is empty before.
@@ -34,17 +34,17 @@ type Beyond struct {
 	Lit func() bool
 	// BMCVersion is the firmware version of the BMC itself.
 	BMCVersion string
-	// Blind is set if the boot override can be set but not read.
-	Blind *Blind
-	// Stays means that every boot override holds until the next one is set.
-	Stays bool
-	// AtOnce means that Secure Boot takes effect without a boot.
-	AtOnce bool
+	// WriteOnlyBoot is set if the boot override can be set but not read.
+	WriteOnlyBoot *WriteOnlyBoot
+	// OverrideStays means that every boot override holds until the next one is set.
+	OverrideStays bool
+	// SecureBootAtOnce means that Secure Boot takes effect without a boot.
+	SecureBootAtOnce bool
 }
 
-// Blind describes a boot override that can be set but not read: BootOverride returns
+// WriteOnlyBoot describes a boot override that can be set but not read: BootOverride returns
 // ErrNotSupported, and only the boots of the server show it.
-type Blind struct {
+type WriteOnlyBoot struct {
 	// Once are the targets for the next boot. Persistent reports whether an override for every
 	// boot is possible.
 	Once       []bmc.BootTarget
@@ -56,19 +56,19 @@ type Blind struct {
 // cell is the test of one feature for a rig with expected values.
 type cell struct {
 	feature Feature
-	has     func(b Beyond) bool
+	has     func(b Expectations) bool
 	hold    check
 }
 
 func cells() []cell {
 	return []cell{
-		{Health, func(b Beyond) bool { return b.Health != nil }, testHealth},
-		{EventLog, func(b Beyond) bool { return b.AddEvents != nil }, testEventLog},
-		{Console, func(b Beyond) bool { return b.Echo }, testConsole},
-		{Accounts, func(b Beyond) bool { return b.NewPassword != "" }, testAccounts},
-		{Reset, func(b Beyond) bool { return b.Reset != nil }, testReset},
-		{Indicator, func(b Beyond) bool { return b.Lit != nil }, testIndicator},
-		{Versions, func(b Beyond) bool { return b.BMCVersion != "" }, testVersions},
+		{Health, func(b Expectations) bool { return b.Health != nil }, testHealth},
+		{EventLog, func(b Expectations) bool { return b.AddEvents != nil }, testEventLog},
+		{Console, func(b Expectations) bool { return b.Echo }, testConsole},
+		{Accounts, func(b Expectations) bool { return b.NewPassword != "" }, testAccounts},
+		{Reset, func(b Expectations) bool { return b.Reset != nil }, testReset},
+		{Indicator, func(b Expectations) bool { return b.Lit != nil }, testIndicator},
+		{Versions, func(b Expectations) bool { return b.BMCVersion != "" }, testVersions},
 		{Boot, isBlind, testBlindBoot},
 		{BootMode, isBlind, testBlindMode},
 		{BootCD, isBlind, testBlindTarget(bmc.BootCD)},
@@ -85,7 +85,7 @@ func testHealth(t *testing.T, r Rig, conn bmc.Conn) {
 		got, err := conn.Health(t.Context())
 		must(t, err)
 		byName := cmpopts.SortSlices(func(a, b bmc.ComponentHealth) bool { return a.Kind+a.Name < b.Kind+b.Name })
-		if diff := cmp.Diff(*r.Beyond.Health, got, byName); diff != "" {
+		if diff := cmp.Diff(*r.Expect.Health, got, byName); diff != "" {
 			t.Errorf("health (-want +got):\n%s", diff)
 		}
 	}
@@ -108,7 +108,7 @@ func testEventLog(t *testing.T, r Rig, conn bmc.Conn) {
 		}
 	}
 	wantLog(10, 0)
-	r.Beyond.AddEvents(t, 5)
+	r.Expect.AddEvents(t, 5)
 	wantLog(10, 5)
 	wantLog(2, 2)
 	wantLog(0, 0)
@@ -156,17 +156,17 @@ func testConsole(t *testing.T, r Rig, conn bmc.Conn) {
 }
 
 func testAccounts(t *testing.T, r Rig, conn bmc.Conn) {
-	if long := r.Beyond.LongPassword; long != "" {
+	if long := r.Expect.LongPassword; long != "" {
 		if err := conn.SetPassword(t.Context(), long); !errors.Is(err, bmc.ErrNotSupported) {
 			t.Errorf("a password that is too long: %v, want ErrNotSupported", err)
 		}
 	}
-	must(t, conn.SetPassword(t.Context(), r.Beyond.NewPassword))
+	must(t, conn.SetPassword(t.Context(), r.Expect.NewPassword))
 	if _, err := conn.PowerState(t.Context()); err != nil {
 		t.Errorf("after the change: %v", err)
 	}
 	old := r.Target
-	r.Target.Password = r.Beyond.NewPassword
+	r.Target.Password = r.Expect.NewPassword
 	again, err := r.Dial(t.Context(), r.Target)
 	must(t, err)
 	must(t, again.Close(t.Context()))
@@ -181,7 +181,7 @@ func testReset(t *testing.T, r Rig, conn bmc.Conn) {
 	must(t, conn.SetPower(t.Context(), bmc.ActionOn))
 	boots := len(r.Server.Boots())
 	must(t, conn.ResetBMC(t.Context()))
-	if !r.Beyond.Reset() {
+	if !r.Expect.Reset() {
 		t.Error("the BMC was not restarted")
 	}
 	if !r.Server.Powered() || len(r.Server.Boots()) != boots {
@@ -211,8 +211,8 @@ func testIndicator(t *testing.T, r Rig, conn bmc.Conn) {
 		must(t, conn.SetIndicator(t.Context(), lit))
 		got, err := conn.Indicator(t.Context())
 		must(t, err)
-		if got != lit || r.Beyond.Lit() != lit {
-			t.Errorf("indicator reads %v, is %v, want %v", got, r.Beyond.Lit(), lit)
+		if got != lit || r.Expect.Lit() != lit {
+			t.Errorf("indicator reads %v, is %v, want %v", got, r.Expect.Lit(), lit)
 		}
 	}
 }
@@ -221,9 +221,9 @@ func testVersions(t *testing.T, r Rig, conn bmc.Conn) {
 	items, err := conn.FirmwareInventory(t.Context())
 	must(t, err)
 	for _, item := range items {
-		if item.Version == r.Beyond.BMCVersion {
+		if item.Version == r.Expect.BMCVersion {
 			return
 		}
 	}
-	t.Errorf("no firmware has the version %s of the BMC: %+v", r.Beyond.BMCVersion, items)
+	t.Errorf("no firmware has the version %s of the BMC: %+v", r.Expect.BMCVersion, items)
 }

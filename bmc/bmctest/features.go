@@ -245,7 +245,7 @@ func checkVersions(t *testing.T, _ Rig, conn bmc.Conn) {
 }
 
 func testUpdateURL(t *testing.T, r Rig, conn bmc.Conn) {
-	ways, err := conn.UpdateWays(t.Context())
+	ways, err := conn.UpdateMethods(t.Context())
 	must(t, err)
 	if !ways.Fetch || len(ways.Protocols) > 0 && !slices.Contains(ways.Protocols, "HTTP") {
 		t.Errorf("the BMC does not report fetching over HTTP: %+v", ways)
@@ -257,7 +257,7 @@ func testUpdateURL(t *testing.T, r Rig, conn bmc.Conn) {
 }
 
 func testUpdatePush(t *testing.T, r Rig, conn bmc.Conn) {
-	ways, err := conn.UpdateWays(t.Context())
+	ways, err := conn.UpdateMethods(t.Context())
 	must(t, err)
 	if !ways.Push {
 		t.Errorf("the BMC does not report push: %+v", ways)
@@ -386,7 +386,7 @@ func testSecureBoot(t *testing.T, r Rig, conn bmc.Conn) {
 		must(t, err)
 		whileBusy(t, func() error { return conn.SetSecureBoot(t.Context(), enabled) })
 		want := bmc.SecureBootState{Enabled: enabled, Active: before.Active, Mode: before.Mode, Setting: before.Setting}
-		if r.Beyond.AtOnce {
+		if r.Expect.SecureBootAtOnce {
 			want.Active = enabled
 		}
 		for range 2 {

@@ -60,9 +60,9 @@ func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T
 			}
 			for i, c := range checks[f] {
 				r := newRig(t)
-				if better, ok := beyond(f, r.Beyond); ok && i == 0 {
+				if better, ok := beyond(f, r.Expect); ok && i == 0 {
 					c = better
-				} else if (isBlind(r.Beyond) || stays(r.Beyond)) && CapabilityOf(f) == bmc.CapBootDevice {
+				} else if (isBlind(r.Expect) || stays(r.Expect)) && CapabilityOf(f) == bmc.CapBootDevice {
 					continue // these read the override back
 				}
 				withConn(t, r, c)
@@ -75,7 +75,7 @@ func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T
 }
 
 // beyond returns the test of a feature for a rig with expected values.
-func beyond(f Feature, truth Beyond) (check, bool) {
+func beyond(f Feature, truth Expectations) (check, bool) {
 	for _, c := range cells() {
 		if c.feature == f && c.has(truth) {
 			return c.hold, true
@@ -198,7 +198,7 @@ func (r *report) add(f Feature, result string) {
 // lacksWay returns the driver's error for an unsupported kind of update, or nil if the BMC
 // supports it.
 func lacksWay(ctx context.Context, conn bmc.Conn, update bmc.Update) error {
-	ways, err := conn.UpdateWays(ctx)
+	ways, err := conn.UpdateMethods(ctx)
 	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
 		return err
 	}

@@ -48,8 +48,8 @@ type Rig struct {
 	Inventory bmc.Inventory
 	// Lacks are power actions that the protocol does not have; they must return ErrNotSupported.
 	Lacks []bmc.PowerAction
-	// Beyond holds the expected values of optional capabilities.
-	Beyond Beyond
+	// Expect holds the expected values of optional capabilities.
+	Expect Expectations
 }
 
 // Run runs the tests for every driver and BMC; each test gets its own rig.
@@ -101,7 +101,7 @@ func testPower(t *testing.T, r Rig, conn bmc.Conn) {
 func testVitals(t *testing.T, _ Rig, conn bmc.Conn) {
 	for _, action := range []bmc.PowerAction{bmc.ActionOn, bmc.ActionForceOff} {
 		setPower(t, conn, action)
-		vitals, err := conn.Vitals(t.Context())
+		vitals, err := conn.PollState(t.Context())
 		if errors.Is(err, bmc.ErrNotSupported) {
 			t.Log("no vitals in one request")
 			return

@@ -117,8 +117,8 @@ type Gap struct {
 	// Personalities are the affected ones; empty: all of the driver.
 	Personalities []Personality
 	Feature       Feature
-	// Why is the reason with its source.
-	Why string
+	// Reason is the reason with its source.
+	Reason string
 }
 
 // Unsupported returns why a cell may be "not supported". All cells without a Gap must work.
@@ -126,7 +126,7 @@ func Unsupported(driver string, p Personality, f Feature) (why string, ok bool) 
 	for _, g := range slices.Concat(redfishGaps, sushyGaps, ipmiGaps, pyghmiGaps, vendorGaps) {
 		same := g.Driver == driver || g.Driver == DriverRedfish && overRedfish(driver, f)
 		if same && g.Feature == f && (len(g.Personalities) == 0 || slices.Contains(g.Personalities, p)) {
-			return g.Why, true
+			return g.Reason, true
 		}
 	}
 	return "", false

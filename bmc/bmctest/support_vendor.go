@@ -77,7 +77,7 @@ var vendorGaps = slices.Concat(
 func gaps(driver string, ps []Personality, why string, features ...Feature) []Gap {
 	list := make([]Gap, len(features))
 	for i, f := range features {
-		list[i] = Gap{Driver: driver, Personalities: ps, Feature: f, Why: why}
+		list[i] = Gap{Driver: driver, Personalities: ps, Feature: f, Reason: why}
 	}
 	return list
 }

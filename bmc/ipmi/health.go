@@ -72,15 +72,15 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	return report, nil
 }
 
-// Vitals implements bmc.Pulse with only the chassis status, which has few fault bits (§28.2).
+// PollState implements bmc.Poller with only the chassis status, which has few fault bits (§28.2).
 // The health is HealthOK if none of them is set and the BMC has sensors.
-func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
+func (c *conn) PollState(ctx context.Context) (bmc.PollState, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
-		return bmc.Vitals{Power: bmc.PowerUnknown, Health: bmc.HealthUnknown}, err
+		return bmc.PollState{Power: bmc.PowerUnknown, Health: bmc.HealthUnknown}, err
 	}
 	c.probeSensors(ctx)
-	return bmc.Vitals{Power: c.powerOf(status), Health: c.overall(chassisFaults(status))}, nil
+	return bmc.PollState{Power: c.powerOf(status), Health: c.overall(chassisFaults(status))}, nil
 }
 
 // overall returns the worst state of the components. It is unknown if the BMC has no sensors

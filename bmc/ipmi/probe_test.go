@@ -29,7 +29,7 @@ func TestRateLimit(t *testing.T) {
 		if burst > most {
 			t.Fatalf("a login took more than %d packets", most)
 		}
-		pool := bmc.NewPool(ipmi.Dial, bmc.PoolOptions{CallTimeout: soon, CloseTimeout: soon, Pace: bmc.PaceOptions{Rate: 1e-6, Burst: burst}})
+		pool := bmc.NewPool(ipmi.Dial, bmc.PoolOptions{CallTimeout: soon, CloseTimeout: soon, RateLimit: bmc.RateLimitOptions{Rate: 1e-6, Burst: burst}})
 		dialed := false
 		err := pool.Do(t.Context(), r.target, func(ctx context.Context, conn bmc.Conn) error {
 			dialed = true

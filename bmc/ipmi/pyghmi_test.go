@@ -55,8 +55,8 @@ func pyghmiRig(t *testing.T) bmctest.Rig {
 	return bmctest.Rig{
 		Dial: ipmi.Dial, Target: bmc.Target{Address: p.Address(), Username: username, Password: password}, Server: virtual{Pyghmi: p},
 		Inventory: bmc.Inventory{Identity: bmc.Identity{BMCFirmware: "1.00"}}, Lacks: []bmc.PowerAction{bmc.ActionGracefulRestart},
-		Beyond: bmctest.Beyond{
-			Stays: true, BMCVersion: "1.00", Health: &bmc.HealthReport{Overall: bmc.HealthUnknown}, Reset: func() bool { return slices.Contains(p.Log(), "cold reset") },
+		Expect: bmctest.Expectations{
+			OverrideStays: true, BMCVersion: "1.00", Health: &bmc.HealthReport{Overall: bmc.HealthUnknown}, Reset: func() bool { return slices.Contains(p.Log(), "cold reset") },
 		},
 	}
 }

@@ -176,7 +176,7 @@ func TestRefusedReadingsAreUnknownHealth(t *testing.T) {
 	if err != nil || report.Overall != bmc.HealthUnknown {
 		t.Errorf("health %s, %v; want Unknown", report.Overall, err)
 	}
-	if vitals, err := conn.Vitals(t.Context()); err != nil || vitals.Health != bmc.HealthUnknown {
+	if vitals, err := conn.PollState(t.Context()); err != nil || vitals.Health != bmc.HealthUnknown {
 		t.Errorf("vitals %s, %v; want Unknown", vitals.Health, err)
 	}
 }

@@ -21,12 +21,12 @@ import (
 )
 
 // truth returns the values that both BMCs must report.
-func truth(firmware, bmcUUID string) (bmc.Inventory, bmctest.Beyond) {
+func truth(firmware, bmcUUID string) (bmc.Inventory, bmctest.Expectations) {
 	s := system()
 	inventory := bmc.Inventory{Identity: bmc.Identity{
 		UUID: s.UUID, Serial: s.Serial, Manufacturer: s.Manufacturer, Model: s.Model, BMCFirmware: firmware, BMCUUID: bmcUUID,
 	}}
-	return inventory, bmctest.Beyond{
+	return inventory, bmctest.Expectations{
 		Health: &bmc.HealthReport{Overall: bmc.HealthCritical, Components: []bmc.ComponentHealth{
 			{Kind: "Temperature", Name: "CPU Temp", State: bmc.HealthOK, Reading: "42 degrees C"},
 			{Kind: "Fan", Name: "FAN 1", State: bmc.HealthCritical, Reading: "120 RPM"},
@@ -68,7 +68,7 @@ func goIPMIRig(change func(*labipmi.Config)) func(t *testing.T) bmctest.Rig {
 			}
 		}
 		return bmctest.Rig{
-			Dial: ipmi.Dial, Target: r.target, Server: simulated{rig: r}, Inventory: inventory, Beyond: beyond,
+			Dial: ipmi.Dial, Target: r.target, Server: simulated{rig: r}, Inventory: inventory, Expect: beyond,
 			Lacks: []bmc.PowerAction{bmc.ActionGracefulRestart},
 		}
 	}
@@ -107,7 +107,7 @@ func simRig(t *testing.T) bmctest.Rig {
 	beyond.NewPassword = "sixteen-bytes-ab" // the longest possible one: see TestSimLongPassword
 	beyond.AddEvents = func(t *testing.T, n int) { addEvents(t, target, n) }
 	return bmctest.Rig{
-		Dial: ipmi.Dial, Target: target, Server: openIPMI{Sim: sim}, Inventory: inventory, Beyond: beyond,
+		Dial: ipmi.Dial, Target: target, Server: openIPMI{Sim: sim}, Inventory: inventory, Expect: beyond,
 		Lacks: []bmc.PowerAction{bmc.ActionGracefulRestart},
 	}
 }

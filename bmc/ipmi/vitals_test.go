@@ -21,10 +21,10 @@ func TestPollIsOneCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := bmc.NewPool(ipmi.Dial, bmc.PoolOptions{})
-	poll := func() (v bmc.Vitals) {
+	poll := func() (v bmc.PollState) {
 		t.Helper()
 		if err := pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
-			v, err = c.Vitals(ctx)
+			v, err = c.PollState(ctx)
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestPollIsOneCommand(t *testing.T) {
 	before := len(r.Commands())
 	for range 5 {
 		// The chassis has no fault; only Health reports the critical fan.
-		if diff := cmp.Diff(bmc.Vitals{Power: bmc.PowerOn, Health: bmc.HealthOK}, poll()); diff != "" {
+		if diff := cmp.Diff(bmc.PollState{Power: bmc.PowerOn, Health: bmc.HealthOK}, poll()); diff != "" {
 			t.Errorf("vitals (-want +got):\n%s", diff)
 		}
 	}

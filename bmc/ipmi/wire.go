@@ -84,7 +84,7 @@ func (w *wire) exchange(ctx context.Context, p plan, pack func() ([]byte, error)
 	defer stop()
 	wait := p.wait
 	for sent := range p.tries {
-		if err := errors.Join(bmc.Pace(ctx), ctx.Err()); err != nil {
+		if err := errors.Join(bmc.WaitForRateLimit(ctx), ctx.Err()); err != nil {
 			if sent == 0 {
 				err = fmt.Errorf("%w: %w", errUnsent, err)
 			}
@@ -128,7 +128,7 @@ func (w *wire) await(ctx context.Context, until time.Time, accept func([]byte) (
 		}
 		if ok, err := accept(w.buffer[:n]); ok || err != nil {
 			w.heard = true
-			bmc.Heard(ctx)
+			bmc.ResponseReceived(ctx)
 			return err
 		}
 		w.stray++

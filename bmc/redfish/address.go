@@ -124,8 +124,8 @@ func (c *conn) onlySystem() (string, error) {
 		bmc.ErrAddress, len(members), listed(members))
 }
 
-// Switch implements bmc.Switcher. It forgets what was learned about the previous system.
-func (c *conn) Switch(address string) error {
+// SwitchSystem implements bmc.SystemSwitcher. It forgets what was learned about the previous system.
+func (c *conn) SwitchSystem(address string) error {
 	ep, err := parseAddress(address)
 	switch {
 	case err != nil:

@@ -68,7 +68,7 @@ type conn struct {
 // Errors wrap bmc.ErrAddress (also if the BMC has several systems and the address names none),
 // ErrCertificate, ErrUnauthorized, ErrUnreachable, ErrTimeout, ErrBusy (a *bmc.BusyError; also
 // if all sessions are in use), ErrNotSupported, ErrProtocol or the context's error. An error
-// that leaves a session open is a *bmc.LeftOpen.
+// that leaves a session open is a *bmc.OrphanSessionError.
 func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	ep, err := parseAddress(target.Address)
 	if err == nil {
@@ -93,8 +93,8 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	if c.system == "" {
 		// With ErrPasswordChange the session is still good for changing the password.
 		if c.system, err = c.onlySystem(); err != nil && !errors.Is(err, bmc.ErrPasswordChange) {
-			if err = errors.Join(err, c.Close(ctx)); c.Lingers() {
-				err = &bmc.LeftOpen{Conn: c, Err: err}
+			if err = errors.Join(err, c.Close(ctx)); c.MayBeOpen() {
+				err = &bmc.OrphanSessionError{Conn: c, Err: err}
 			}
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (c *conn) loginBasic() error {
 	encoded := base64.StdEncoding.EncodeToString([]byte(c.target.Username + ":" + c.target.Password.Reveal()))
 	c.secrets = append(c.secrets, bmc.Password(encoded))
 	c.transport.basic = "Basic " + encoded
-	bmc.Committed(c.transport.ctx)
+	bmc.ProtectNextRequest(c.transport.ctx)
 	if c.root.Systems.ID == "" {
 		return nil // onlySystem reports it
 	}
@@ -230,8 +230,8 @@ func (c *conn) Close(ctx context.Context) error {
 	return nil
 }
 
-// Lingers implements bmc.Lingerer. Path and token stay, so that another Close can try again.
-func (c *conn) Lingers() bool { return c.session != "" }
+// MayBeOpen implements bmc.MaybeOpen. Path and token stay, so that another Close can try again.
+func (c *conn) MayBeOpen() bool { return c.session != "" }
 
 // get reads and decodes one resource.
 func (c *conn) get(path string, into any) error {

@@ -166,7 +166,7 @@ func TestErrorClasses(t *testing.T) {
 // TestRepeatedPassword checks that a refusal that repeats the password is masked, in any encoding,
 // in JSON and in other text, also where the text is cut.
 func TestRepeatedPassword(t *testing.T) {
-	for name, written := range bmctest.Writings() {
+	for name, written := range bmctest.CanaryEncodings() {
 		t.Run(name, func(t *testing.T) {
 			message, err := json.Marshal("you sent " + written)
 			if err != nil {

@@ -55,7 +55,7 @@ func (c *conn) openEvents(ctx context.Context) (*eventStream, error) {
 	if !isLink(service.URI) {
 		return nil, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, c.short(service.URI, 100))
 	}
-	if err := bmc.Pace(ctx); err != nil {
+	if err := bmc.WaitForRateLimit(ctx); err != nil {
 		return nil, err
 	}
 	// The stream outlives the call; ctx bounds only the opening.

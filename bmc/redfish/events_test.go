@@ -48,11 +48,11 @@ func TestPollIsOneRequest(t *testing.T) {
 	eachPersonality(t, func(t *testing.T, r *rig) {
 		pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
 		defer closePool(t, pool)
-		var vitals bmc.Vitals
+		var vitals bmc.PollState
 		poll := func() {
 			t.Helper()
 			if err := pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
-				vitals, err = c.Vitals(ctx)
+				vitals, err = c.PollState(ctx)
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func TestPollIsOneRequest(t *testing.T) {
 		for _, health := range []bmc.HealthState{bmc.HealthCritical, bmc.HealthWarning, bmc.HealthOK} {
 			r.SetHealth("PSU 2", string(health))
 			poll()
-			if diff := cmp.Diff(bmc.Vitals{Power: bmc.PowerOff, Health: health}, vitals); diff != "" {
+			if diff := cmp.Diff(bmc.PollState{Power: bmc.PowerOff, Health: health}, vitals); diff != "" {
 				t.Errorf("vitals (-want +got):\n%s", diff)
 			}
 		}
@@ -143,12 +143,12 @@ func next(t *testing.T, stream bmc.EventStream) bmc.Event {
 func TestWatches(t *testing.T) {
 	r := newNamed(t, "hpe-ilo6", nil)
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
-	news := make(chan bmc.NewsKind, 100)
+	news := make(chan bmc.WatchEventKind, 100)
 	watches := bmc.NewWatches(pool, bmc.WatchOptions{
 		First: time.Millisecond, Max: 100 * time.Millisecond, Rate: 1000,
-		Notify: func(_ string, kind bmc.NewsKind) { news <- kind },
+		Notify: func(_ string, kind bmc.WatchEventKind) { news <- kind },
 	})
-	want := func(what string, kind bmc.NewsKind) {
+	want := func(what string, kind bmc.WatchEventKind) {
 		t.Helper()
 		deadline := time.After(longWait)
 		for {
@@ -163,19 +163,19 @@ func TestWatches(t *testing.T) {
 		}
 	}
 	watches.Want("h", r.target)
-	want("the stream", bmc.NewsBegun)
+	want("the stream", bmc.WatchStarted)
 	must(t, r.bench.Power(t.Context(), labbmc.On))
-	want("the power", bmc.NewsHappened)
+	want("the power", bmc.WatchChanged)
 	reads := r.Reads()
 	must(t, pool.Do(t.Context(), r.target, readState))
 	if n := r.Reads() - reads; n != 1 || r.PeakSessions() != 1 {
 		t.Errorf("a poll during the stream made %d requests, with %d sessions, want 1 and 1", n, r.PeakSessions())
 	}
 	r.Reboot(shortWait)
-	want("the restart", bmc.NewsEnded)
-	want("the stream", bmc.NewsBegun)
+	want("the restart", bmc.WatchEnded)
+	want("the stream", bmc.WatchStarted)
 	r.SetHealth("PSU 1", "Critical")
-	want("the health", bmc.NewsHappened)
+	want("the health", bmc.WatchChanged)
 	watches.Close()
 	closePool(t, pool)
 }
@@ -309,7 +309,7 @@ func FuzzStream(f *testing.F) {
 // the BMC stores labels, and that no other session is.
 func TestSweepSessions(t *testing.T) {
 	life := func(owner, life string) bmc.PoolOptions {
-		return bmc.PoolOptions{Mark: bmc.Mark{Owner: owner, Life: life}}
+		return bmc.PoolOptions{SessionLabel: bmc.SessionLabel{Owner: owner, Process: life}}
 	}
 	poll := func(t *testing.T, r *rig, o bmc.PoolOptions) *bmc.Pool {
 		t.Helper()
@@ -371,7 +371,7 @@ func TestRateLimited(t *testing.T) {
 		r := newRig(t, nil)
 		conn := r.dial(t)
 		r.SetFaults(labbmc.Faults{Status: status, RetryAfter: 7 * time.Second})
-		_, err := conn.Vitals(t.Context())
+		_, err := conn.PollState(t.Context())
 		if !errors.Is(err, bmc.ErrBusy) || errors.Is(err, bmc.ErrRateLimited) != limited || bmc.RetryAfter(err) != 7*time.Second {
 			t.Errorf("%d: %v, want ErrBusy, rate limited %v, and 7 s", status, err, limited)
 		}

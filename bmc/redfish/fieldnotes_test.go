@@ -207,7 +207,7 @@ func TestRegistryNames(t *testing.T) {
 				return
 			}
 			var refused *bmc.SettingError
-			if err := conn.SetSettings(t.Context(), map[string]string{"SystemBiosVersion": "2"}); !errors.As(err, &refused) || refused.Why != "read-only" {
+			if err := conn.SetSettings(t.Context(), map[string]string{"SystemBiosVersion": "2"}); !errors.As(err, &refused) || refused.Reason != "read-only" {
 				t.Errorf("a read-only value: %v", err)
 			}
 			if got := writesOf(r); len(got) > 0 {
@@ -291,7 +291,7 @@ func TestExpandTimeout(t *testing.T) {
 	}
 	got, err := conn.FirmwareInventory(t.Context())
 	for i := range got {
-		got[i].Earlier = false
+		got[i].FromEarlierRead = false
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -81,7 +81,7 @@ func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 			continue
 		}
 		item := f.item(r.path)
-		item.Earlier = c.reading.readBefore(r.from)
+		item.FromEarlierRead = c.reading.readBefore(r.from)
 		items = append(items, item)
 	}
 	return items, nil
@@ -101,18 +101,18 @@ func (f firmwareResource) item(id string) bmc.FirmwareItem {
 	return bmc.FirmwareItem{ID: id, Name: f.Name, Version: f.Version, Updateable: f.Updateable}
 }
 
-// UpdateWays implements bmc.Firmware.
-func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
+// UpdateMethods implements bmc.Firmware.
+func (c *conn) UpdateMethods(ctx context.Context) (bmc.UpdateMethods, error) {
 	c.begin(ctx)
 	service, err := c.updateService()
 	if err != nil {
-		return bmc.UpdateWays{}, fmt.Errorf("read update service: %w", err)
+		return bmc.UpdateMethods{}, fmt.Errorf("read update service: %w", err)
 	}
 	way, err := c.pushWay(service, 0)
 	if err != nil {
-		return bmc.UpdateWays{}, fmt.Errorf("read vendor of the BMC: %w", err)
+		return bmc.UpdateMethods{}, fmt.Errorf("read vendor of the BMC: %w", err)
 	}
-	ways := bmc.UpdateWays{Push: way != ""}
+	ways := bmc.UpdateMethods{Push: way != ""}
 	if service.Actions.Simple != nil && service.Actions.Simple.Target != "" {
 		ways.Fetch, ways.Protocols = true, c.protocols(service.Actions.Simple)
 	}

@@ -36,7 +36,7 @@ func TestSessionsEndAfterUnauthorized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
+			pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1, LockAfter: -1}})
 			once := func() error {
 				return pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) error {
 					_ = c.Close(ctx) // as after a call that is refused
@@ -60,7 +60,7 @@ func TestSessionsEndAfterUnauthorized(t *testing.T) {
 // logouts do not use up its sessions.
 func TestSessionsEndWithoutSystem(t *testing.T) {
 	r := newRig(t, nil)
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1, LockAfter: -1}})
 	r.SetFaults(labbmc.Faults{Status: 503, Match: func(method, path string) bool {
 		return method == "DELETE" || strings.HasSuffix(path, "/Systems")
 	}})

@@ -26,15 +26,15 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	return c.powerState(system.PowerState)
 }
 
-// Vitals implements bmc.Pulse with one read of the system.
-func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
+// PollState implements bmc.Poller with one read of the system.
+func (c *conn) PollState(ctx context.Context) (bmc.PollState, error) {
 	c.begin(ctx)
 	system, err := c.readSystem()
 	if err != nil {
-		return bmc.Vitals{}, fmt.Errorf("read power state and health: %w", err)
+		return bmc.PollState{}, fmt.Errorf("read power state and health: %w", err)
 	}
 	power, err := c.powerState(system.PowerState)
-	return bmc.Vitals{Power: power, Health: system.Status.overall()}, err
+	return bmc.PollState{Power: power, Health: system.Status.overall()}, err
 }
 
 func (c *conn) powerState(state redfish.PowerState) (bmc.PowerState, error) {

@@ -49,7 +49,7 @@ func TestPushWays(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newPersonality(t, tc.p, tc.change)
 			conn := r.dial(t)
-			ways, err := conn.UpdateWays(t.Context())
+			ways, err := conn.UpdateMethods(t.Context())
 			if err != nil || ways.Push != (tc.want != "") {
 				t.Errorf("ways %+v, %v", ways, err)
 			}

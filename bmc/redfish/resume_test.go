@@ -72,7 +72,7 @@ var longReads = map[string]func(context.Context, bmc.Conn) (any, error){
 	"Firmware": func(ctx context.Context, c bmc.Conn) (any, error) {
 		items, err := c.FirmwareInventory(ctx)
 		for i := range items {
-			items[i].Earlier = false
+			items[i].FromEarlierRead = false
 		}
 		return items, err
 	},
@@ -90,7 +90,7 @@ func TestUnfinishedReadResumes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
+				pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: 1}, SlowCalls: bmc.SlowCallOptions{Limit: -1}})
 				defer closePool(t, pool)
 				got, calls, requests := r.readSlowly(t, pool, read)
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -108,7 +108,7 @@ func TestUnfinishedReadResumes(t *testing.T) {
 // of another system, come in between.
 func TestUnfinishedReadsInterleave(t *testing.T) {
 	r := newRig(t, func(c *labbmc.Config) { c.Personality, _ = personality.Named("dell-idrac9") })
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: 1}, SlowCalls: bmc.SlowCallOptions{Limit: -1}})
 	defer closePool(t, pool)
 	whole := r.dial(t)
 	unread := map[string]any{}
@@ -146,7 +146,7 @@ func TestUnfinishedReadsInterleave(t *testing.T) {
 // progress separately.
 func TestUnfinishedReadsOfTwoSystems(t *testing.T) {
 	r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.Quirks.Systems, c.MaxSessions = 2, 1 })
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: 1}, SlowCalls: bmc.SlowCallOptions{Limit: -1}})
 	defer closePool(t, pool)
 	address, unread := r.target.Address, map[string]bool{r.SystemPath(): true, "/redfish/v1/Systems/other-1": true}
 	r.target.Address = address + r.SystemPath()
@@ -272,7 +272,7 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, item := range items {
-			if item.Earlier {
+			if item.FromEarlierRead {
 				n++
 			}
 		}

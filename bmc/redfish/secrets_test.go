@@ -31,7 +31,7 @@ var moreCalls = map[string]func(context.Context, bmc.Conn) error{
 	"SetSettings": func(ctx context.Context, c bmc.Conn) error {
 		return c.SetSettings(ctx, map[string]string{"A": "1", "B": "other"})
 	},
-	"UpdateWays": func(ctx context.Context, c bmc.Conn) error { _, err := c.UpdateWays(ctx); return err },
+	"UpdateWays": func(ctx context.Context, c bmc.Conn) error { _, err := c.UpdateMethods(ctx); return err },
 	"Update by FTP": func(ctx context.Context, c bmc.Conn) error {
 		_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "ftp://x/y"})
 		return err

@@ -30,7 +30,7 @@ func (c *conn) sessionLabel() string {
 	if !storesContext.MatchString(strings.TrimSpace(c.root.Vendor)) {
 		return ""
 	}
-	return c.target.Mark.String()
+	return c.target.SessionLabel.String()
 }
 
 // postLogin sends the credentials, with a label if mark is not empty. A BMC too old for the
@@ -40,7 +40,7 @@ func (c *conn) postLogin(path, mark string) (*http.Response, error) {
 	if mark != "" {
 		body["Context"] = mark
 	}
-	bmc.Committed(c.transport.ctx)
+	bmc.ProtectNextRequest(c.transport.ctx)
 	resp, err := c.client.Post(path, body)
 	if err == nil {
 		c.marked = mark != ""
@@ -76,7 +76,7 @@ func (c *conn) SweepSessions(ctx context.Context) (int, error) {
 		if path == c.session || c.get(path, &s) != nil { // the session may have ended
 			continue
 		}
-		if s.UserName != c.target.Username || !c.target.Mark.Earlier(s.Context) {
+		if s.UserName != c.target.Username || !c.target.SessionLabel.IsEarlierProcess(s.Context) {
 			continue
 		}
 		if _, err := c.client.Delete(path); err != nil {

@@ -213,7 +213,7 @@ func (c *conn) typedSettings(wanted map[string]string, now map[string]bmc.Value,
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		text := wanted[name]
 		fail := func(why string) (map[string]bmc.Value, error) {
-			return nil, &bmc.SettingError{Name: name, Value: text, Why: why}
+			return nil, &bmc.SettingError{Name: name, Value: text, Reason: why}
 		}
 		have, known := now[name]
 		if !known {

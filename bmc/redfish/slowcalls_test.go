@@ -28,8 +28,8 @@ func TestSilentBMCsDoNotBlockWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
-		CallTimeout: time.Hour, CloseTimeout: shortWait, Rest: bmc.RestOptions{After: -1},
-		Patience: bmc.PatienceOptions{Silence: 100 * time.Millisecond, Slow: slow},
+		CallTimeout: time.Hour, CloseTimeout: shortWait, Pause: bmc.PauseOptions{After: -1},
+		SlowCalls: bmc.SlowCallOptions{Silence: 100 * time.Millisecond, Limit: slow},
 	})
 	type polled struct {
 		target  bmc.Target
@@ -102,8 +102,8 @@ func TestSilentBMCsDoNotBlockWorkers(t *testing.T) {
 func reachWhileAnotherHangs(t *testing.T, silence time.Duration, faults labbmc.Faults) (*rig, error) {
 	t.Helper()
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
-		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
-		Patience: bmc.PatienceOptions{Silence: silence, Slow: 1},
+		CallTimeout: time.Hour, Pause: bmc.PauseOptions{After: -1, LockAfter: -1},
+		SlowCalls: bmc.SlowCallOptions{Silence: silence, Limit: 1},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

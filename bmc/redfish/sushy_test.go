@@ -70,7 +70,7 @@ func (r *sushyRig) suite() bmctest.Rig {
 			},
 			MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}, MemoryBytes: 16 << 30,
 		},
-		Beyond: bmctest.Beyond{Stays: true, AtOnce: true},
+		Expect: bmctest.Expectations{OverrideStays: true, SecureBootAtOnce: true},
 	}
 }
 

@@ -113,7 +113,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.left--; t.left < 0 {
 		return nil, fmt.Errorf("%w: needs more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
-	if err := bmc.Pace(t.ctx); err != nil {
+	if err := bmc.WaitForRateLimit(t.ctx); err != nil {
 		return nil, err
 	}
 	seen := &t.last
@@ -136,10 +136,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	bmc.Heard(t.ctx)
+	bmc.ResponseReceived(t.ctx)
 	unzip(resp)
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.Heard(ctx) }}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.ResponseReceived(ctx) }}
 	switch {
 	case resp.StatusCode >= http.StatusMultipleChoices: // gofish understands less of it
 		resp.Body = tee(resp.Body, &seen.refusal)
@@ -215,7 +215,7 @@ func (t *transport) sendAgain(r *http.Request, redirected *http.Response) (*http
 	if t.left--; t.left < 0 {
 		return nil, fmt.Errorf("%w: needs more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
-	if err := bmc.Pace(t.ctx); err != nil {
+	if err := bmc.WaitForRateLimit(t.ctx); err != nil {
 		return nil, err
 	}
 	return t.base.RoundTrip(r)

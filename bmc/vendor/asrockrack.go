@@ -97,9 +97,9 @@ type uploader interface {
 	FirmwareInstallUploaded(ctx context.Context, component, uploadTaskID string) (string, error)
 }
 
-// UpdateWays implements bmc.Firmware.
-func (c asrockConn) UpdateWays(context.Context) (bmc.UpdateWays, error) {
-	return bmc.UpdateWays{Push: true}, nil
+// UpdateMethods implements bmc.Firmware.
+func (c asrockConn) UpdateMethods(context.Context) (bmc.UpdateMethods, error) {
+	return bmc.UpdateMethods{Push: true}, nil
 }
 
 // UpdateFirmware implements bmc.Firmware. The board forgets a finished installation, so the task ID

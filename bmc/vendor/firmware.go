@@ -74,8 +74,8 @@ func (c *redfishConn) redial(ctx context.Context) error {
 }
 
 func hasOpenSession(conn bmc.Conn) bool {
-	lingerer, can := conn.(bmc.Lingerer)
-	return can && lingerer.Lingers()
+	lingerer, can := conn.(bmc.MaybeOpen)
+	return can && lingerer.MayBeOpen()
 }
 
 // withLibrary ends the Redfish session, runs calls with bmclib, and opens a new Redfish session. If
@@ -111,8 +111,8 @@ func (c *redfishConn) SweepSessions(ctx context.Context) (int, error) {
 	return 0, nil
 }
 
-// Lingers implements bmc.Lingerer.
-func (c *redfishConn) Lingers() bool { return hasOpenSession(c.Conn) || len(c.lingering) > 0 }
+// MayBeOpen implements bmc.MaybeOpen.
+func (c *redfishConn) MayBeOpen() bool { return hasOpenSession(c.Conn) || len(c.lingering) > 0 }
 
 // Close implements bmc.Conn. It reaches the BMC even if ctx has ended.
 func (c *redfishConn) Close(ctx context.Context) error {
@@ -152,9 +152,9 @@ type (
 	}
 )
 
-// UpdateWays implements bmc.Firmware. bmclib can push to all of these BMCs.
-func (c *redfishConn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
-	ways, err := c.Conn.UpdateWays(ctx)
+// UpdateMethods implements bmc.Firmware. bmclib can push to all of these BMCs.
+func (c *redfishConn) UpdateMethods(ctx context.Context) (bmc.UpdateMethods, error) {
+	ways, err := c.Conn.UpdateMethods(ctx)
 	ways.Push = true
 	return ways, err
 }

@@ -33,12 +33,12 @@ func isUpload(method, path string) bool {
 // TestSweepSessions checks that sessions of an earlier process are ended.
 func TestSweepSessions(t *testing.T) {
 	r := newPersonality(t, "vendor+openbmc", bmctest.OpenBMC, nil)
-	r.target.Mark = bmc.Mark{Owner: "ours", Life: "killed"}
+	r.target.SessionLabel = bmc.SessionLabel{Owner: "ours", Process: "killed"}
 	if _, err := r.driver.Dial(t.Context(), r.target); err != nil { // it is never closed
 		t.Fatal(err)
 	}
-	r.target.Mark.Life = "now"
-	pool := bmc.NewPool(r.driver.Dial, bmc.PoolOptions{Mark: r.target.Mark})
+	r.target.SessionLabel.Process = "now"
+	pool := bmc.NewPool(r.driver.Dial, bmc.PoolOptions{SessionLabel: r.target.SessionLabel})
 	if err := pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }); err != nil {
 		t.Error(err)
 	}

@@ -38,7 +38,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(200, "", `{"id":1,"host":"x","result":"on"}`)
 	f.Add(200, "", `{"csrftoken":"x","power_status":1}`)
 	f.Add(200, "", `[{"board":{"product_name":"E3C246D4I-NL"},"chassis":null}]`)
-	for _, text := range bmctest.Writings() {
+	for _, text := range bmctest.CanaryEncodings() {
 		f.Add(500, "", text)
 	}
 	f.Add(200, "", `<IPMI><FRU_INFO/></IPMI>url_redirect.cgi?url_name=topmenu`)

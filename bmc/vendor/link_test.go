@@ -271,7 +271,7 @@ func TestWire(t *testing.T) {
 // TestCleanedText checks that no form of the password is left and no text is long.
 func TestCleanedText(t *testing.T) {
 	l := &link{target: bmc.Target{Password: bmctest.Canary}}
-	for name, text := range bmctest.Writings() {
+	for name, text := range bmctest.CanaryEncodings() {
 		if diff := cmp.Diff("before *** after", l.clean("before "+text+" after")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -18,11 +18,11 @@ import (
 func TestMatrixPlain(t *testing.T) {
 	for _, tc := range []struct {
 		driver string
-		blind  bmctest.Blind
+		blind  bmctest.WriteOnlyBoot
 		lacks  []bmc.PowerAction
 	}{
-		{bmctest.DriverRPC, bmctest.Blind{Once: []bmc.BootTarget{bmc.BootPXE, bmc.BootDisk}, Persistent: true}, []bmc.PowerAction{bmc.ActionGracefulRestart}},
-		{bmctest.DriverAMT, bmctest.Blind{Once: []bmc.BootTarget{bmc.BootPXE}}, nil},
+		{bmctest.DriverRPC, bmctest.WriteOnlyBoot{Once: []bmc.BootTarget{bmc.BootPXE, bmc.BootDisk}, Persistent: true}, []bmc.PowerAction{bmc.ActionGracefulRestart}},
+		{bmctest.DriverAMT, bmctest.WriteOnlyBoot{Once: []bmc.BootTarget{bmc.BootPXE}}, nil},
 	} {
 		for _, p := range bmctest.Personalities(tc.driver) {
 			t.Run(string(p), func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestMatrixPlain(t *testing.T) {
 						return map[machine.Mode]bmc.BootMode{machine.UEFI: bmc.ModeUEFI, machine.Legacy: bmc.ModeBIOS}[r.bench.Boot().Mode]
 					}
 					return bmctest.Rig{
-						Dial: r.driver.Dial, Target: r.target, Server: r, Lacks: tc.lacks, Beyond: bmctest.Beyond{Blind: &blind},
+						Dial: r.driver.Dial, Target: r.target, Server: r, Lacks: tc.lacks, Expect: bmctest.Expectations{WriteOnlyBoot: &blind},
 					}
 				})
 			})
@@ -50,7 +50,7 @@ func TestMatrixBoard(t *testing.T) {
 			Inventory: bmc.Inventory{Identity: bmc.Identity{
 				Serial: "SER123", Manufacturer: "ASRockRack", Model: "E3C246D4I-NL", BMCFirmware: r.board.Version(update.BMC),
 			}},
-			Beyond: bmctest.Beyond{Reset: func() bool { return r.board.Resets() == 1 }},
+			Expect: bmctest.Expectations{Reset: func() bool { return r.board.Resets() == 1 }},
 		}
 	})
 }

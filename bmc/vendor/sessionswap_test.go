@@ -69,14 +69,14 @@ func TestSessionsEndAfterUnauthorized(t *testing.T) {
 	if n := r.BMC.Sessions(); n != 2 {
 		t.Errorf("%d sessions, want ours and the one that was left", n)
 	}
-	lingerer, can := conn.(bmc.Lingerer)
-	if !can || !lingerer.Lingers() {
+	lingerer, can := conn.(bmc.MaybeOpen)
+	if !can || !lingerer.MayBeOpen() {
 		t.Error("the remaining session is unknown")
 	}
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := r.BMC.Sessions(); n != 0 || lingerer.Lingers() {
-		t.Errorf("%d sessions are left, lingers %t", n, lingerer.Lingers())
+	if n := r.BMC.Sessions(); n != 0 || lingerer.MayBeOpen() {
+		t.Errorf("%d sessions are left, lingers %t", n, lingerer.MayBeOpen())
 	}
 }

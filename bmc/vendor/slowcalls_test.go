@@ -25,8 +25,8 @@ func newImpatientPool(t *testing.T, dial bmc.Dialer, silence time.Duration) *bmc
 		}
 		return dial(ctx, target)
 	}, bmc.PoolOptions{
-		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
-		Patience: bmc.PatienceOptions{Silence: silence, Slow: 1},
+		CallTimeout: time.Hour, Pause: bmc.PauseOptions{After: -1, LockAfter: -1},
+		SlowCalls: bmc.SlowCallOptions{Silence: silence, Limit: 1},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)

@@ -174,12 +174,12 @@ func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response
 		return nil, seen, ctx.Err()
 	}
 	done := func() { <-w.one; release() }
-	if err := bmc.Pace(ctx); err != nil {
+	if err := bmc.WaitForRateLimit(ctx); err != nil {
 		done()
 		return nil, seen, err
 	}
 	if w.login != "" && r.Method == http.MethodPost && r.URL.Path == w.login {
-		bmc.Committed(call)
+		bmc.ProtectNextRequest(call)
 	}
 	var connected bool
 	r = r.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}))
@@ -192,7 +192,7 @@ func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response
 		done()
 		return nil, seen, err
 	}
-	bmc.Heard(call)
+	bmc.ResponseReceived(call)
 	seen.status, seen.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
 	err = w.collect(call, resp)
 	done()
@@ -226,7 +226,7 @@ type heardReader struct {
 func (h heardReader) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	if n > 0 {
-		bmc.Heard(h.call)
+		bmc.ResponseReceived(h.call)
 	}
 	return n, err
 }

@@ -56,7 +56,7 @@ func TestTricklingBodyIsNotSilent(t *testing.T) {
 						err = errComplete
 					}
 					return nil, errors.Join(ctx.Err(), err)
-				}, bmc.PoolOptions{CallTimeout: time.Hour, Patience: bmc.PatienceOptions{Slow: 1}})
+				}, bmc.PoolOptions{CallTimeout: time.Hour, SlowCalls: bmc.SlowCallOptions{Limit: 1}})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				nothing := func(context.Context, bmc.Conn) error { return nil }

@@ -117,7 +117,7 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 
 // limitDiscovery restarts an unknown server whose discovery does not end in time.
 func (m *machine) limitDiscovery() {
-	if m.restart != nil || !agentapi.ForStranger(m.args.Token) {
+	if m.restart != nil || !agentapi.IsForUnknownServer(m.args.Token) {
 		return
 	}
 	m.restart = time.AfterFunc(discoveryTimeout, func() {

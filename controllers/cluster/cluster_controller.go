@@ -244,7 +244,7 @@ func (r *Reconciler) snapshot(ctx context.Context, namespace string) (allocation
 			return allocation.Snapshot{}, fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return allocation.Snapshot{Candidates: allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), Machines: machines.Items,
+	return allocation.Snapshot{Candidates: allocation.Candidates(hardware.FilterByWatchLabel(hosts.Items, r.WatchFilterValue), facts.Items), Machines: machines.Items,
 		Reservations: reservations.Items, Now: r.now()}, nil
 }
 

@@ -55,12 +55,12 @@ func (r *Reconciler) hostsAt(ctx context.Context, address netip.Addr, owner *clu
 	if !address.IsValid() {
 		return nil, nil // a DNS name
 	}
-	owners, err := index.HoldersOf(ctx, r.Client, address)
+	owners, err := index.OwnersOf(ctx, r.Client, address)
 	if err != nil || len(owners) == 0 {
 		return nil, err
 	}
 	only, err := r.onlyControlPlane(ctx, owner)
-	return owners.Besides(address, only), err
+	return owners.OwnersExcept(address, only), err
 }
 
 // onlyControlPlane returns the host of the Cluster's only control plane machine; zero: none,

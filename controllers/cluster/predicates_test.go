@@ -64,7 +64,7 @@ func TestAvailabilityChangesWithTheClaim(t *testing.T) {
 			host.Generation++
 		}
 		got = append(got, step{write.what, availabilityChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: host.DeepCopy()}) ||
-			index.Facts().Update(event.UpdateEvent{ObjectOld: facing, ObjectNew: hardware.DeepCopy()})})
+			index.FactsChanged().Update(event.UpdateEvent{ObjectOld: facing, ObjectNew: hardware.DeepCopy()})})
 	}
 	want := []step{{"claimed", true}, {"ordered", false}, {"an agent came", false}, {"its disk", false}, {"installed", false},
 		{"provisioned", false}, {"the order is over", false}, {"booted", false}, {"releasing", true}, {"fenced", false},
@@ -72,12 +72,12 @@ func TestAvailabilityChangesWithTheClaim(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what wakes clusters (-want +got):\n%s", diff)
 	}
-	if !availabilityChanged().Create(event.CreateEvent{Object: host}) || !availabilityChanged().Delete(event.DeleteEvent{Object: host}) || !index.Facts().Delete(event.DeleteEvent{Object: hardware}) {
+	if !availabilityChanged().Create(event.CreateEvent{Object: host}) || !availabilityChanged().Delete(event.DeleteEvent{Object: host}) || !index.FactsChanged().Delete(event.DeleteEvent{Object: hardware}) {
 		t.Error("a new or deleted host triggers no reconcile")
 	}
 	recorded := hardware.DeepCopy()
 	recorded.Spec.Address = &infrav1.RecordedAddress{IP: "10.10.0.20"}
-	if !index.Facts().Update(event.UpdateEvent{ObjectOld: hardware, ObjectNew: recorded}) {
+	if !index.FactsChanged().Update(event.UpdateEvent{ObjectOld: hardware, ObjectNew: recorded}) {
 		t.Error("a recorded address triggers no reconcile")
 	}
 }

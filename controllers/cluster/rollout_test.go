@@ -62,7 +62,7 @@ func (p *planes) register(name, rack string, memoryGiB int64) {
 // offered returns the failure domains that KCP can use.
 func (p *planes) offered() []clusterv1.FailureDomain {
 	p.t.Helper()
-	request := allocation.DomainRequest{Cluster: p.cluster, ClusterName: "c", Promises: p.promises()}
+	request := allocation.DomainRequest{Cluster: p.cluster, ClusterName: "c", Reservations: p.promises()}
 	for _, m := range p.members {
 		request.ControlPlane = append(request.ControlPlane, m.infra)
 	}
@@ -125,7 +125,7 @@ func (p *planes) promise(controlPlanes int32, cluster, rack string) {
 	p.reservations = append(p.reservations, own)
 }
 
-func (p *planes) promises() []allocation.Promise {
+func (p *planes) promises() []allocation.OutstandingReservation {
 	stock := allocation.Snapshot{Reservations: p.reservations}
 	for _, m := range p.members {
 		stock.Machines = append(stock.Machines, *m.infra)
@@ -135,7 +135,7 @@ func (p *planes) promises() []allocation.Promise {
 
 func (p *planes) place(m *member) allocation.Selection {
 	selection := allocation.Select(allocation.SelectionRequest{Machine: m.infra, Cluster: p.cluster, ClusterName: "c", ControlPlane: true,
-		FailureDomain: m.machine.Spec.FailureDomain, Promises: p.promises()}, p.candidates)
+		FailureDomain: m.machine.Spec.FailureDomain, Reservations: p.promises()}, p.candidates)
 	if m.host = selection.Host; m.host != nil {
 		m.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: m.infra.Name}, ClusterName: "c",
 			State: infrav1.ClaimProvisioned, FailureDomain: selection.FailureDomain}

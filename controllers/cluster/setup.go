@@ -33,7 +33,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IngotCluster"), r.Client, &infrav1.IngotCluster{})),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // paused, endpoint
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(availabilityChanged())).
-		Watches(&infrav1.IngotHardware{}, index.Soon(r.clustersOfHost), builder.WithPredicates(index.Facts())).
+		Watches(&infrav1.IngotHardware{}, index.EnqueueDelayed(r.clustersOfHost), builder.WithPredicates(index.FactsChanged())).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(machineChanged())).
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(reservationChanged())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).

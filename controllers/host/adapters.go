@@ -34,15 +34,15 @@ func (b firmwareBMC) DoWithin(ctx context.Context, target bmc.Target, limit time
 
 func (r *Reconciler) preparer() *firmware.Preparer {
 	return &firmware.Preparer{
-		Live: r.Live, BMC: firmwareBMC{r}, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll, HTTP: r.Images, Works: &r.memory.jobs,
+		Live: r.Live, BMC: firmwareBMC{r}, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll, HTTP: r.Images, Jobs: &r.memory.jobs,
 		Timing: r.timing(),
 		Save:   r.patchLocked, Wake: r.wakeFirmware, Warn: r.recordWarning, Stable: stable,
 	}
 }
 
 func (r *Reconciler) wakeFirmware(host types.NamespacedName) {
-	r.memory.changeBMC(host, func(known *bmcState) { known.firmware.GoOn() })
-	r.Heard(host.String(), bmc.NewsHappened)
+	r.memory.changeBMC(host, func(known *bmcState) { known.firmware.EndWait() })
+	r.HandleBMCEvent(host.String(), bmc.WatchChanged)
 }
 
 // viewOf returns the host for package firmware. keepFirmware stores the package's memory
@@ -121,7 +121,7 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 // afterFirmware returns the decision to show after a step. A step without effect that is
 // deferred must not be shown and withdrawn at every try, which would cost two writes each.
 func (r *Reconciler) afterFirmware(view firmware.View, decision lifecycle.Decision) lifecycle.Decision {
-	decision, _ = r.preparer().PutOff(view, decision)
+	decision, _ = r.preparer().Defer(view, decision)
 	if !view.Seen.Now.Before(view.Seen.FirmwareRetryAt) {
 		return decision
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(conte
 func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, known bmcState) bmcState {
 	firstContact := known.address != seen.target.Address || !known.listed
 	err := r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
-		vitals, err := conn.Vitals(ctx)
+		vitals, err := conn.PollState(ctx)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known bmcState, err error, 
 		known.delay, known.failures = 0, 0
 	}
 	retryAfter := min(bmc.RetryAfter(err), r.timing().BMCBackoffMax)
-	var rests *bmc.RestError
+	var rests *bmc.PausedError
 	if errors.As(err, &rests) {
 		if known.problem == lifecycle.BMCOK { // another host of this BMC failed first
 			known = known.failed(problemOf(err), rests.Err.Error(), now, r.timing())
@@ -110,7 +110,7 @@ func (o *observation) setBMC(host *infrav1.IngotHost, known bmcState) {
 	o.known = known
 	o.BMC, o.BMCMessage, o.RetryAt = known.problem, known.message, known.retryAt
 	o.FailingSince = known.since
-	o.BootTakenAt = known.boots.of(host.Spec.Order)
+	o.BootAcceptedAt = known.boots.of(host.Spec.Order)
 	o.Health, o.HealthDetail = known.health.state, known.health.detail
 	if known.problem != lifecycle.BMCOK {
 		o.Power = infrav1.PowerStateUnknown
@@ -129,7 +129,7 @@ func (o *observation) setBMC(host *infrav1.IngotHost, known bmcState) {
 func problemOf(err error) lifecycle.BMCProblem {
 	var ignored ignoredError
 	if errors.As(err, &ignored) {
-		return lifecycle.BMCDisobeys
+		return lifecycle.BMCIgnoresPower
 	}
 	var certificate *bmc.CertificateError
 	if errors.As(err, &certificate) && certificate.Problem == bmc.CertificateNotPinned {
@@ -240,7 +240,7 @@ func (r *Reconciler) connecting(ctx context.Context, host *infrav1.IngotHost) fu
 var errOtherServer = fmt.Errorf("%w: the BMC reports another server than before; Ingot reads it again first", bmc.ErrBusy)
 
 func sessionOf(conn bmc.Conn) uint64 {
-	if sessioned, can := conn.(bmc.Sessioned); can {
+	if sessioned, can := conn.(bmc.SessionGuard); can {
 		return sessioned.Session()
 	}
 	return 0
@@ -352,7 +352,7 @@ func guarded(ctx context.Context, target bmc.Target, background bool, calls func
 		guard.onOther = func() {}
 	}
 	return func(ctx context.Context, conn bmc.Conn) error {
-		if sessioned, can := conn.(bmc.Sessioned); can && guard.session != 0 {
+		if sessioned, can := conn.(bmc.SessionGuard); can && guard.session != 0 {
 			sessioned.Guard(guard.session, func(ctx context.Context) error {
 				err := guard.check(ctx, conn)
 				if errors.Is(err, errOtherServer) {
@@ -413,7 +413,7 @@ func (noAnswerError) Unwrap() error   { return bmc.ErrUnknownOutcome }
 // powerError returns the error of a power action that the BMC rejected as an ignoredError. A
 // boot of the agent is excluded: it needs more than a power action.
 func powerError(step lifecycle.Step, err error) error {
-	var rests *bmc.RestError
+	var rests *bmc.PausedError
 	_, boots := step.(lifecycle.BootAgent)
 	if boots || problemOf(err) != lifecycle.BMCError || errors.As(err, &rests) {
 		return err

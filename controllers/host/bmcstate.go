@@ -35,13 +35,13 @@ type hostMemory struct {
 	bySystem map[string]map[types.NamespacedName]bool
 
 	// agentContact is the time of the last agent contact on each IngotNetwork. After a
-	// restart, silence has no consequences for one agent deadline (lifecycle.SilenceDue).
+	// restart, silence has no consequences for one agent deadline (lifecycle.IsAgentSilent).
 	agentContact map[string]time.Time
 	clock        clockStart
 
 	// jobs are the firmware images that are downloaded and uploaded. A restart cancels them:
 	// images are downloaded again, and spec.record shows that an upload was interrupted.
-	jobs firmware.Works
+	jobs firmware.Jobs
 }
 
 type hostState struct {
@@ -278,7 +278,7 @@ func (s bmcState) withKey(key string) bmcState {
 	if s.key == key {
 		return s
 	}
-	s.firmware.Anew()
+	s.firmware.RetryNow()
 	return bmcState{
 		address: s.address, listed: s.listed, macs: s.macs, identity: s.identity, session: s.session, unsure: s.unsure,
 		key: key, health: s.health, firmware: s.firmware,

@@ -97,7 +97,7 @@ func (f *fakeBMC) SetSecureBoot(_ context.Context, enabled bool) error {
 func newBootFixture(t *testing.T, on *testEnv, change func(*infrav1.IngotHost)) *fixture {
 	t.Helper()
 	y := newFixture(t, on)
-	y.Boot = BootServer{URL: "http://192.0.2.1:8880", Ticket: func(h *infrav1.IngotHost) string {
+	y.Boot = BootServer{URL: "http://192.0.2.1:8880", MediaToken: func(h *infrav1.IngotHost) string {
 		return fmt.Sprintf("ticket-%d", h.Spec.Order.Attempt)
 	}}
 	y.bmc.drive.there = true

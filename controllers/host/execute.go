@@ -49,13 +49,13 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	case lifecycle.EjectMedia:
 		return r.ejectMedia(ctx, host, seen, decision)
 	case lifecycle.SaveLedger:
-		return r.saved(ctx, host, *decision, r.saveLedger(ctx, host, step, decision.Refuses))
+		return r.saved(ctx, host, *decision, r.saveLedger(ctx, host, step, decision.RefusesCommands))
 	case lifecycle.RecordAddress:
 		return r.recordAddress(ctx, host, seen, decision)
-	case lifecycle.Forget:
+	case lifecycle.RemoveFinalizer:
 		return r.saved(ctx, host, *decision, r.removeFinalizer(ctx, host))
 	}
-	if firmware.Is(decision.Step) {
+	if firmware.IsStep(decision.Step) {
 		return r.executeFirmware(ctx, host, seen, decision)
 	}
 	return 0, nil // Idle, Wait
@@ -281,7 +281,7 @@ func (r *Reconciler) ensureSecureBoot(ctx context.Context, conn bmc.Conn, host *
 	if err != nil {
 		return err
 	}
-	if !state.Enforced() {
+	if !state.IsEnforced() {
 		return fmt.Errorf("%w: Secure Boot is in %s, in which the firmware starts unsigned code; enroll a platform key in the firmware setup", bmc.ErrNotSupported, state.Mode)
 	}
 	if state.Enabled {
@@ -310,7 +310,7 @@ func (r *Reconciler) bootOverrides(ctx context.Context, conn bmc.Conn, host *inf
 			{Target: bmc.BootHTTP, Mode: mode},
 		}, nil
 	case infrav1.BootMethodVirtualMedia:
-		if err := insertMedia(ctx, conn, r.Boot.URL+pxe.DiscPath(r.Boot.Ticket(host))); err != nil {
+		if err := insertMedia(ctx, conn, r.Boot.URL+pxe.MediaPath(r.Boot.MediaToken(host))); err != nil {
 			return nil, err
 		}
 		return []bmc.BootOverride{{Target: bmc.BootCD, Mode: mode}}, nil
@@ -423,7 +423,7 @@ func emptyDrives(ctx context.Context, conn bmc.Conn) error {
 		image, err := url.Parse(slot.Image)
 		switch {
 		case !slot.Inserted:
-		case err == nil && pxe.IsDiscPath(image.Path):
+		case err == nil && pxe.IsMediaPath(image.Path):
 			errs = append(errs, conn.EjectMedia(ctx, slot.ID))
 		case slices.Contains(slot.Kinds, bmc.MediaCD) && (err != nil || image.Host == ""):
 			unclear = slot.ID

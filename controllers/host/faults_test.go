@@ -137,7 +137,7 @@ func testBreaker(t *testing.T, on *testEnv) {
 		t.Run(name, func(t *testing.T) {
 			m := newFaultFixture(t, on)
 			// The pool does not use the test's clock; its pauses would be real.
-			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}, IdleTimeout: -1})
+			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1, LockAfter: -1}, IdleTimeout: -1})
 			m.b.SetFaults(fault)
 			m.register("h")
 			for range 2 {

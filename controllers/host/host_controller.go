@@ -109,8 +109,8 @@ type NodeReports interface {
 type BootServer struct {
 	// URL is http://host:port, without a trailing slash.
 	URL string
-	// Ticket returns the secret part of the CD image's URL for the host's current order.
-	Ticket func(host *infrav1.IngotHost) string
+	// MediaToken returns the secret part of the CD image's URL for the host's current order.
+	MediaToken func(host *infrav1.IngotHost) string
 }
 
 func (r *Reconciler) timing() timing.Timing { return r.Timing.WithDefaults() }
@@ -160,7 +160,7 @@ func (r *Reconciler) takeStep(ctx context.Context, host *infrav1.IngotHost) (tim
 		return 0, err
 	}
 	r.logDecision(ctx, host, decision)
-	if decision.Aside {
+	if decision.KeepsConditions {
 		r.recordDecision(host, decision)
 		return after, nil
 	}
@@ -181,12 +181,12 @@ func (r *Reconciler) takeStep(ctx context.Context, host *infrav1.IngotHost) (tim
 // asks again.
 func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) lifecycle.Decision {
 	defer r.keepFirmware(host, seen)
-	decision, deferred := r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
-	if _, ok := decision.Step.(lifecycle.LookInside); !ok || deferred {
+	decision, deferred := r.preparer().Defer(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
+	if _, ok := decision.Step.(lifecycle.ReadFirmware); !ok || deferred {
 		return decision
 	}
 	r.readFirmware(ctx, host, seen)
-	decision, _ = r.preparer().PutOff(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
+	decision, _ = r.preparer().Defer(viewOf(host, seen), lifecycle.Next(host, seen.Observation, r.Policy))
 	return decision
 }
 
@@ -210,7 +210,7 @@ const (
 
 func (r *Reconciler) requeueAfter(host *infrav1.IngotHost, obs lifecycle.Observation, decision lifecycle.Decision) time.Duration {
 	switch step := decision.Step.(type) {
-	case lifecycle.Forget:
+	case lifecycle.RemoveFinalizer:
 		return 0
 	case lifecycle.Wait:
 		if !step.Until.IsZero() {
@@ -236,7 +236,7 @@ func (r *Reconciler) pollInterval(host *infrav1.IngotHost, obs lifecycle.Observa
 func isAtRest(host *infrav1.IngotHost, obs lifecycle.Observation) bool {
 	claim := host.Spec.Claim
 	return claim != nil && claim.State == infrav1.ClaimProvisioned && host.Spec.Order == nil && obs.Power == infrav1.PowerStateOn &&
-		!obs.Health.Ails() && !obs.Deleting && !ptr.Deref(host.Spec.Maintenance, false)
+		!obs.Health.IsUnhealthy() && !obs.Deleting && !ptr.Deref(host.Spec.Maintenance, false)
 }
 
 // untilPoll returns the time until the host's slot in the poll interval: half an interval to

@@ -412,10 +412,10 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 			return ctx.Err()
 		}
 	}
-	known.liveOff, seen.OffUnsure = known.liveOff.seen(host.Spec.Order, seen.Power, seen.Now, r.Policy.ResetInterval)
+	known.liveOff, seen.OffUnconfirmed = known.liveOff.seen(host.Spec.Order, seen.Power, seen.Now, r.Policy.ResetInterval)
 	known.offProof = known.offProof.Seen(host, seen.Power)
 	seen.OffProven, seen.SeenOn = known.offProof.Holds(host), known.offProof.SeenOn(host)
-	seen.AskRefused = known.softOff.lasted(r.Policy.SoftPowerOff)
+	seen.ShutdownRefused = known.softOff.lasted(r.Policy.SoftPowerOff)
 	r.memory.keepBMC(host, known)
 	seen.setBMC(host, known)
 	if pushing && seen.BMC == lifecycle.BMCOK {
@@ -468,13 +468,13 @@ func (r *Reconciler) observeAgentSilence(ctx context.Context, host *infrav1.Ingo
 	if order := host.Spec.Order; order != nil && order.AgentKey != "" && !seen.LastContact.IsZero() {
 		r.memory.agentHeard(network, seen.LastContact)
 	}
-	if !lifecycle.SilenceDue(host, seen.Observation, r.Policy) {
+	if !lifecycle.IsAgentSilent(host, seen.Observation, r.Policy) {
 		return nil
 	}
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: network}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list hosts on network %s: %w", network, err)
 	}
-	seen.SilentPeers = lifecycle.SilentPeers(host, hosts.Items, r.memory.lastAgent(network), seen.Now, r.Policy)
+	seen.SilentPeers = lifecycle.CountSilentPeers(host, hosts.Items, r.memory.lastAgent(network), seen.Now, r.Policy)
 	return nil
 }

@@ -160,7 +160,7 @@ func testCASecret(t *testing.T, on *testEnv) {
 	m.create(secret)
 	m.tick()
 	message := m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonCertificateInvalid).Message
-	for _, want := range []string{"authority", m.presents(), "spec.bmc.caBundleRef"} {
+	for _, want := range []string{"no trusted", m.presents(), "spec.bmc.caBundleRef"} {
 		if !strings.Contains(message, want) {
 			t.Errorf("message %q does not name %s", message, want)
 		}

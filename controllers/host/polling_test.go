@@ -112,20 +112,20 @@ func TestHeard(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	r := &Reconciler{Poll: time.Millisecond}
-	r.Heard("n/early", bmc.NewsHappened) // before the controller runs: lost, but the first poll is soon
+	r.HandleBMCEvent("n/early", bmc.WatchChanged) // before the controller runs: lost, but the first poll is soon
 	if err := r.setQueue(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []bmc.NewsKind{bmc.NewsHappened, bmc.NewsEnded} {
-		r.Heard("n/h", kind)
+	for _, kind := range []bmc.WatchEventKind{bmc.WatchChanged, bmc.WatchEnded} {
+		r.HandleBMCEvent("n/h", kind)
 		item, _ := queue.Get()
 		if item.Namespace != "n" || item.Name != "h" {
 			t.Errorf("%s brings up %s", kind, item)
 		}
 		queue.Done(item)
 	}
-	r.Heard("n/h", bmc.NewsBegun)
-	r.Heard("nonsense", bmc.NewsHappened)
+	r.HandleBMCEvent("n/h", bmc.WatchStarted)
+	r.HandleBMCEvent("nonsense", bmc.WatchChanged)
 	if queue.Len() != 0 {
 		t.Error("brought up for nothing")
 	}

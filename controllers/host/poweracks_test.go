@@ -106,7 +106,7 @@ func TestPowerActionsInARow(t *testing.T) {
 		want           lifecycle.BMCProblem
 		left           int
 	}{
-		"three taken":                          {all{took(boot), took(boot), took(boot)}, off, false, false, lifecycle.BMCDisobeys, 2},
+		"three taken":                          {all{took(boot), took(boot), took(boot)}, off, false, false, lifecycle.BMCIgnoresPower, 2},
 		"three taken, the last a moment ago":   {all{took(boot), took(boot), took(boot)}, off, false, true, lifecycle.BMCOK, 3},
 		"three taken, and on a moment later":   {all{took(boot), took(boot), took(boot)}, on, false, true, lifecycle.BMCOK, 0},
 		"refused, and one taken":               {all{refused(boot, off), refused(boot, off), refused(boot, off), took(boot)}, off, false, false, lifecycle.BMCOK, 1},

@@ -270,7 +270,7 @@ func (r *Reconciler) observeContinuity(ctx context.Context, host *infrav1.IngotH
 		return
 	}
 	seen.LedgerSince = r.Continuity.Since()
-	if r.Nodes == nil || !lifecycle.NodeMatters(host, seen.Observation) {
+	if r.Nodes == nil || !lifecycle.NeedsNode(host, seen.Observation) {
 		return
 	}
 	heard, err := r.Nodes.LastReport(ctx, host)

@@ -54,7 +54,7 @@ func (m *simHost) livesUntilDeath(n int) bool {
 	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		conn, err := redfish.Dial(ctx, target)
 		return &crashingWrites{Conn: conn, crashing: m.mort}, err
-	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	}, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 	m.t.Cleanup(func() { _ = pool.Close(context.Background()) })
 	m.Reconciler.BMC, m.Reconciler.Client = pool, &writingClient{Client: m.api, crashing: m.mort}
 	for range 60 {

@@ -43,7 +43,7 @@ func testSecureBootContradictsSetting(t *testing.T, on *testEnv) {
 		return errors.Join(conn.SetSecureBoot(ctx, true), conn.SetPower(ctx, bmc.ActionOn), conn.SetPower(ctx, bmc.ActionForceOff))
 	})
 	host := m.lives("refused", isReason(infrav1.ReasonSettingsRefused))
-	if got := conditions.GetMessage(host, infrav1.HostPreparedCondition); !strings.Contains(got, `SecureBoot`) || !strings.Contains(got, "spec.bootMode is UEFISecureBoot") {
+	if got := conditions.GetMessage(host, infrav1.HostPreparedCondition); !strings.Contains(got, `SecureBoot`) || !strings.Contains(got, "spec.bootMode UEFISecureBoot") {
 		t.Errorf("message %q", got)
 	}
 }

@@ -161,13 +161,13 @@ func testChangedSettingsBlockClaims(t *testing.T, on *testEnv) {
 	m.lives("available", isAvailable)
 	m.want("h", infrav1.HostPreparedCondition, metav1.ConditionUnknown, infrav1.ReasonNotApplicable)
 	m.edit("h", wantSetting("QuietBoot", "False"))
-	if ok, _ := lifecycle.Claimable(m.get("h")); ok {
+	if ok, _ := lifecycle.IsClaimable(m.get("h")); ok {
 		t.Error("claimable before its settings were read")
 	}
 	preparing := false
 	m.lives("available again", isAvailable, func(h *infrav1.IngotHost) {
 		preparing = preparing || h.Status.Phase == infrav1.PhasePreparing
-		if ok, _ := lifecycle.Claimable(h); ok && m.setting("QuietBoot") != "false" {
+		if ok, _ := lifecycle.IsClaimable(h); ok && m.setting("QuietBoot") != "false" {
 			t.Errorf("claimable, while the setting is %q", m.setting("QuietBoot"))
 		}
 	})
@@ -195,7 +195,7 @@ func testUnsupportedSettings(t *testing.T, on *testEnv) {
 		says   string
 		read   bool // by a reading, not by the answer to a write
 	}{
-		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`, true},
+		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `did you mean "LogicalProc"? Correct`, true},
 		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "must be one of Enabled, Disabled", false},
 		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60", false},
 		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "does not support BIOS settings", true},
@@ -301,7 +301,7 @@ func testFirmware(t *testing.T, on *testEnv) {
 						percent = max(percent, ptr.Deref(o.Percent, -1))
 					}
 				}
-				if ok, _ := lifecycle.Claimable(h); ok {
+				if ok, _ := lifecycle.IsClaimable(h); ok {
 					if bios, _ := m.lab.Firmware(); bios != "9.9" {
 						t.Error("claimable before its firmware is in force")
 					}
@@ -401,7 +401,7 @@ func testFirmwareBusy(t *testing.T, on *testEnv) {
 	if more := m.lab.Reads() - reads; more > 5 {
 		t.Errorf("%d reads in 5 reconciles: firmware is read before it is needed", more)
 	}
-	if told := m.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonPreparing).Message; !strings.Contains(told, "put off") || !strings.Contains(told, "503") {
+	if told := m.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonPreparing).Message; !strings.Contains(told, "waits") || !strings.Contains(told, "503") {
 		t.Errorf("message %q does not say what the BMC answers", told)
 	}
 	for range 60 { // an hour

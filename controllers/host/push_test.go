@@ -78,7 +78,7 @@ func (m *simHost) holdsPush() (half, goOn chan struct{}) {
 	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		conn, err := redfish.Dial(ctx, target)
 		return &heldPush{Conn: conn, half: half, goOn: goOn}, err
-	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	}, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1}})
 	m.t.Cleanup(func() { _ = pool.Close(context.Background()) })
 	m.Reconciler.BMC = pool
 	return half, goOn

@@ -237,7 +237,7 @@ func testBMCOfAnotherServerAfterOutage(t *testing.T, on *testEnv) {
 				y.step("h")
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWrongServer)
-			if ok, _ := lifecycle.Claimable(y.get("h")); ok {
+			if ok, _ := lifecycle.IsClaimable(y.get("h")); ok {
 				t.Error("another server can be claimed")
 			}
 		})
@@ -270,8 +270,8 @@ func (s *sessioned) Identity(context.Context) (bmc.Identity, error) {
 	return s.identity, nil
 }
 
-func (s *sessioned) Vitals(ctx context.Context) (bmc.Vitals, error) {
-	vitals, err := s.identified.Vitals(ctx)
+func (s *sessioned) PollState(ctx context.Context) (bmc.PollState, error) {
+	vitals, err := s.identified.PollState(ctx)
 	if s.next != nil {
 		defer s.next()
 		s.next = nil

@@ -167,7 +167,7 @@ func testRotationRefused(t *testing.T, on *testEnv) {
 				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
 					Component: "BMC", Version: "2", StartedAt: metav1.NewTime(m.clock.Now()), State: infrav1.UpdateAccepted}}}
 			})
-		}, "update of BMC"},
+		}, "firmware update (BMC)"},
 		"an immutable Secret": {func(m *simHost) {
 			secret := m.credentials()
 			secret.Immutable = ptr.To(true)

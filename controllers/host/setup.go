@@ -195,10 +195,10 @@ func (r *Reconciler) setQueue(_ context.Context, queue requestQueue) error {
 	return nil
 }
 
-// Heard handles a report of a BMC's event stream. An event triggers a reconcile at once. The
+// HandleBMCEvent handles a report of a BMC's event stream. An event triggers a reconcile at once. The
 // end of a stream triggers one at a random time within a poll interval: when a network
 // breaks, all streams end at the same moment.
-func (r *Reconciler) Heard(key string, kind bmc.NewsKind) {
+func (r *Reconciler) HandleBMCEvent(key string, kind bmc.WatchEventKind) {
 	queue := r.queue.Load()
 	namespace, name, ok := strings.Cut(key, string(types.Separator))
 	if queue == nil || !ok {
@@ -206,11 +206,11 @@ func (r *Reconciler) Heard(key string, kind bmc.NewsKind) {
 	}
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	switch kind {
-	case bmc.NewsHappened:
+	case bmc.WatchChanged:
 		(*queue).Add(request)
-	case bmc.NewsEnded:
+	case bmc.WatchEnded:
 		(*queue).AddAfter(request, rand.N(max(r.Poll, 1)))
-	case bmc.NewsBegun:
+	case bmc.WatchStarted:
 	}
 }
 

@@ -92,7 +92,7 @@ func deathsApart() int {
 func (m *simHost) restart(dies int) {
 	m.t.Helper()
 	m.mort = &crashing{at: dies}
-	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
+	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{Pause: bmc.PauseOptions{After: -1, LockAfter: -1}})
 	m.t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	r := m.Reconciler
 	api := &crashingClient{Client: m.api, crashing: m.mort}

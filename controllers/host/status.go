@@ -227,7 +227,7 @@ func stepPhrase(step lifecycle.Step) string {
 		return "Saving claim, record and order"
 	case lifecycle.RecordAddress:
 		return "Recording the address"
-	case lifecycle.Forget:
+	case lifecycle.RemoveFinalizer:
 		return "Removing the finalizer"
 	case lifecycle.WriteSettings:
 		return "Writing BIOS settings"
@@ -269,14 +269,14 @@ func (s bmcState) healthOf(host *infrav1.IngotHost) healthState {
 // HealthSettle.
 func (h healthState) reported(now lifecycle.Health, at time.Time, delays timing.Timing) healthState {
 	switch {
-	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.Ails():
+	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.IsUnhealthy():
 		h.state, h.betterSince = now, time.Time{}
 	case h.betterSince.IsZero():
 		h.betterSince = at
 	case at.Sub(h.betterSince) >= delays.HealthSettle:
 		h.state, h.betterSince = now, time.Time{}
 	}
-	if !h.state.Ails() {
+	if !h.state.IsUnhealthy() {
 		h.detail, h.readings = "", ""
 	}
 	return h
@@ -284,7 +284,7 @@ func (h healthState) reported(now lifecycle.Health, at time.Time, delays timing.
 
 // isDetailDue reports whether the health of the components must be read.
 func (h healthState) isDetailDue(at time.Time, delays timing.Timing) bool {
-	if !h.state.Ails() {
+	if !h.state.IsUnhealthy() {
 		return false
 	}
 	age := at.Sub(h.detailAt)
@@ -311,7 +311,7 @@ func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h healthStat
 
 // unhealthy lists the unhealthy components, the worst first, without and with their readings.
 func unhealthy(components []bmc.ComponentHealth) (names, readings string) {
-	ill := slices.DeleteFunc(slices.Clone(components), func(c bmc.ComponentHealth) bool { return !lifecycle.Health(c.State).Ails() })
+	ill := slices.DeleteFunc(slices.Clone(components), func(c bmc.ComponentHealth) bool { return !lifecycle.Health(c.State).IsUnhealthy() })
 	slices.SortFunc(ill, func(a, b bmc.ComponentHealth) int {
 		worst := 0
 		if a.State != b.State {
@@ -358,7 +358,7 @@ func (r *Reconciler) recordHealth(host *infrav1.IngotHost, seen *observation) {
 		r.recordWarning(host, infrav1.ReasonHealthCritical, message)
 	case h.state == lifecycle.HealthWarning:
 		r.recordWarning(host, infrav1.ReasonHealthWarning, message)
-	case was.Ails():
+	case was.IsUnhealthy():
 		r.recordNormal(host, infrav1.ReasonHealthOK, "The BMC no longer reports a fault.")
 	}
 }

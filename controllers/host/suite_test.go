@@ -88,11 +88,11 @@ func (f *fakeBMC) PowerState(context.Context) (bmc.PowerState, error) {
 	return f.power, f.readErr
 }
 
-func (f *fakeBMC) Vitals(ctx context.Context) (bmc.Vitals, error) {
+func (f *fakeBMC) PollState(ctx context.Context) (bmc.PollState, error) {
 	power, err := f.PowerState(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return bmc.Vitals{Power: power, Health: cmp.Or(f.health, bmc.HealthOK)}, err
+	return bmc.PollState{Power: power, Health: cmp.Or(f.health, bmc.HealthOK)}, err
 }
 
 func (f *fakeBMC) Health(context.Context) (bmc.HealthReport, error) {

@@ -104,7 +104,7 @@ func summarize(err error) string {
 	switch {
 	case errors.Is(err, errNoURL):
 		return errNoURL.Error()
-	case errors.Is(err, oci.ErrArtefact), errors.Is(err, oci.ErrReference):
+	case errors.Is(err, oci.ErrArtifact), errors.Is(err, oci.ErrReference):
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}

@@ -82,7 +82,7 @@ func (r *Reconciler) whyNotBindable(ctx context.Context, s *scope, host *infrav1
 	if s.exposesLiveData() {
 		return "its IngotCluster now has bootTrust Verified, and the live system would get its data unencrypted", nil
 	}
-	if ok, why := lifecycle.Claimable(host); !ok {
+	if ok, why := lifecycle.IsClaimable(host); !ok {
 		return why, nil
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {

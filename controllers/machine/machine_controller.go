@@ -105,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, fmt.Errorf("read owner of the IngotMachine: %w", err)
 	}
 	deleting := !machine.DeletionTimestamp.IsZero()
-	if deleting && owner != nil && !inventory.RefersTo(owner, machine) {
+	if deleting && owner != nil && !inventory.RefersToMachine(owner, machine) {
 		owner = nil // that Machine has another IngotMachine
 	}
 	if owner == nil && !deleting {

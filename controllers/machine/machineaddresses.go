@@ -58,7 +58,7 @@ func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, data 
 func dhcpAddresses(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, data *infrav1.NetworkData) []string {
 	ipv4, ipv6 := true, true
 	if data != nil {
-		ipv4, ipv6 = networkdata.AsksDHCP(data)
+		ipv4, ipv6 = networkdata.UsesDHCP(data)
 	}
 	var ips []string
 	for _, family := range []struct {

@@ -66,7 +66,7 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 		}
 		return r.retryLater(), nil
 	}
-	if around.Holders, err = index.HoldersOf(ctx, r.Client, networkdata.Candidates(data, around)...); err != nil {
+	if around.Holders, err = index.OwnersOf(ctx, r.Client, networkdata.Candidates(data, around)...); err != nil {
 		return next, err
 	}
 	s.around = &around
@@ -76,7 +76,7 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 // forbiddenNetworks returns, for each network of which networkData uses a static lease, whether
 // the network does not allow the machine's namespace (I22).
 func (r *Reconciler) forbiddenNetworks(ctx context.Context, machine *infrav1.IngotMachine, networks map[string]infrav1.IngotNetworkSpec) (map[string]bool, error) {
-	leases := networkdata.ReservedIn(nil, machine.Spec.NetworkData)
+	leases := networkdata.ReservedAddressesIn(nil, machine.Spec.NetworkData)
 	if len(leases) == 0 {
 		return nil, nil
 	}
@@ -106,8 +106,8 @@ func (s *scope) ingotClusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
 }
 
-func (s *scope) poolRequest(networks map[string]infrav1.IngotNetworkSpec, endpoints addressuse.Endpoints) pool.ForMachine {
-	return pool.ForMachine{Machine: s.machine, Cluster: s.cluster.Name, Networks: networks, Endpoints: endpoints, IngotCluster: s.ingotClusterKey()}
+func (s *scope) poolRequest(networks map[string]infrav1.IngotNetworkSpec, endpoints addressuse.Endpoints) pool.MachineRequest {
+	return pool.MachineRequest{Machine: s.machine, Cluster: s.cluster.Name, Networks: networks, Endpoints: endpoints, IngotCluster: s.ingotClusterKey()}
 }
 
 // resolveNetwork resolves networkData for the host by a live read of its hardware; nil without
@@ -201,12 +201,12 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		if answer.Problem == "" {
 			continue
 		}
-		if !answer.Made && !wasShown && r.Clock.Now().Before(answer.Unanswered.Add(r.timing().PoolAnswer)) {
+		if !answer.Created && !wasShown && r.Clock.Now().Before(answer.Unanswered.Add(r.timing().PoolAnswer)) {
 			pending = true
 			continue
 		}
 		message := fmt.Sprintf("The system uses %s: exclude it from pool %s until the Machine is replaced. %s", has, place.Pool.Name, answer.Problem)
-		if lost = append(lost, message); answer.Made {
+		if lost = append(lost, message); answer.Created {
 			r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonAddressClaimLost, action, "Recreated a deleted IPAddressClaim. %s", message)
 		}
 	}

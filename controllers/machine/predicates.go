@@ -71,6 +71,6 @@ func capacityReleased() predicate.Predicate {
 }
 
 func isClaimable(host *infrav1.IngotHost) bool {
-	ok, _ := lifecycle.Claimable(host)
+	ok, _ := lifecycle.IsClaimable(host)
 	return ok
 }

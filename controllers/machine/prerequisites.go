@@ -18,7 +18,7 @@ import (
 // waitForReference stops if the owner refers to another IngotMachine, as after this object was
 // created from a copy of the other's manifest.
 func (r *Reconciler) waitForReference(_ context.Context, s *scope) (outcome, error) {
-	if inventory.RefersTo(s.owner, s.machine) {
+	if inventory.RefersToMachine(s.owner, s.machine) {
 		return next, nil
 	}
 	ref := s.owner.Spec.InfrastructureRef

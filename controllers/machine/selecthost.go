@@ -92,7 +92,7 @@ func (r *Reconciler) gather(ctx context.Context, namespace string) (inventorySna
 			leaving[owners.Items[i].Name] = true
 		}
 	}
-	return inventorySnapshot{hosts: hardware.LookedAfter(hosts.Items, r.WatchFilterValue), hardware: facts.Items, machines: machines.Items,
+	return inventorySnapshot{hosts: hardware.FilterByWatchLabel(hosts.Items, r.WatchFilterValue), hardware: facts.Items, machines: machines.Items,
 		leaving: leaving, reservations: reservations.Items}, nil
 }
 
@@ -153,7 +153,7 @@ func (p *recentSelections) request(s *scope, in inventorySnapshot, now time.Time
 	request.Named = map[string]bool{}
 	request.DomainUse, request.DeploymentUse = map[string]int{}, map[string]int{}
 	// The machine itself counts as one without a host.
-	request.Promises = allocation.Outstanding(allocation.Snapshot{Machines: in.machines, Reservations: in.reservations, Now: now},
+	request.Reservations = allocation.Outstanding(allocation.Snapshot{Machines: in.machines, Reservations: in.reservations, Now: now},
 		func(machine *infrav1.IngotMachine) (string, bool) {
 			id, ok := p.selectionOf(machine)
 			return id.Host, ok && machine.UID != s.machine.UID
@@ -267,7 +267,7 @@ func (p *recentSelections) check(s *scope, in inventorySnapshot, now time.Time, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	request := p.request(s, in, now)
-	if len(request.Promises) == 0 {
+	if len(request.Reservations) == 0 {
 		return respected, nil
 	}
 	shown := false
@@ -277,7 +277,7 @@ func (p *recentSelections) check(s *scope, in inventorySnapshot, now time.Time, 
 	if !shown {
 		return unsure, nil
 	}
-	ok, err := allocation.KeepsPromises(request, candidates, id.Host)
+	ok, err := allocation.KeepsReservations(request, candidates, id.Host)
 	switch {
 	case err != nil:
 		return unsure, fmt.Errorf("check reservations: %w", err)

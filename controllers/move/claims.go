@@ -22,10 +22,10 @@ func (p *pass) pauseClaims(ctx context.Context, host *infrav1.IngotHost, change 
 		return true, nil
 	}
 	pools := pool.Pools{Client: p.Client}
-	do := pools.GoOn
+	do := pools.ResumeClaim
 	if _, paused := host.Annotations[infrav1.MovePausedAnnotation]; (paused || change.Pause) && !change.Lift {
 		do = func(ctx context.Context, claim *ipamv1.IPAddressClaim) (bool, error) {
-			return pools.StandStill(ctx, claim, p.cluster)
+			return pools.PauseClaim(ctx, claim, p.cluster)
 		}
 	}
 	for _, claim := range p.claims[host.UID] {

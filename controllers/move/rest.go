@@ -44,7 +44,7 @@ func (r *restStarts) end(namespace string) {
 // remainingRest returns how much longer a host rests; 0: its pause may end. Only a host that
 // arrived by a move and has pending work rests.
 func (r *Reconciler) remainingRest(host *infrav1.IngotHost) time.Duration {
-	if r.Rest <= 0 || !hasArrived(host) || !lifecycle.WorkIsDue(host) {
+	if r.Rest <= 0 || !hasArrived(host) || !lifecycle.HasPendingWork(host) {
 		return 0
 	}
 	now := r.Clock.Now()

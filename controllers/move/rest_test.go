@@ -48,7 +48,7 @@ func TestRests(t *testing.T) {
 		return func(h *infrav1.IngotHost) {
 			free(h)
 			h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"LogicalProc": "Disabled"}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: lifecycle.WishesOf(h), Outcome: outcome}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: lifecycle.DesiredDigest(h), Outcome: outcome}
 		}
 	}
 	for name, tc := range map[string]struct {

@@ -8,7 +8,7 @@
 // label, Ingot restores it at a lower rate.
 //
 // A Node without a provider ID, whose kubelet was not configured with one (the release's templates
-// do so), is found by the server's UUID and gets its provider ID, if inventory.WhichNode is
+// do so), is found by the server's UUID and gets its provider ID, if inventory.MatchNode is
 // certain.
 //
 // Nodes are read through Cluster API's ClusterCache. A workload cluster that is not connected is no

@@ -77,11 +77,11 @@ func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	nodes := make([]inventory.NamelessNode, 0, len(unnamed.Items))
+	nodes := make([]inventory.UnmatchedNode, 0, len(unnamed.Items))
 	for i := range unnamed.Items {
-		nodes = append(nodes, inventory.NamelessNode{System: systemOf(&unnamed.Items[i]), Heard: heard(&unnamed.Items[i])})
+		nodes = append(nodes, inventory.UnmatchedNode{System: systemOf(&unnamed.Items[i]), Heard: heard(&unnamed.Items[i])})
 	}
-	at, why := inventory.WhichNode(inventory.InstalledSystem{System: system, Since: installed.LastTransitionTime.Time}, nodes, uuids)
+	at, why := inventory.MatchNode(inventory.InstalledSystem{System: system, Since: installed.LastTransitionTime.Time}, nodes, uuids)
 	if at >= 0 {
 		return r.writeProviderID(ctx, s, &unnamed.Items[at])
 	}

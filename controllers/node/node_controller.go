@@ -115,7 +115,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (*scope, erro
 	if s.owner, err = util.GetOwnerMachine(ctx, r.Client, s.machine.ObjectMeta); err != nil || s.owner == nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if !inventory.RefersTo(s.owner, s.machine) {
+	if !inventory.RefersToMachine(s.owner, s.machine) {
 		return nil, nil // the Machine refers to another IngotMachine
 	}
 	s.cluster = &clusterv1.Cluster{}
@@ -174,7 +174,7 @@ func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) (ti
 		r.warnZoneKept(s, node, wanted[corev1.LabelTopologyZone])
 	}
 	after := r.skipDisputed(s, change.Set)
-	if change.Empty() {
+	if change.IsEmpty() {
 		return after, nil
 	}
 	err := s.workload.Patch(ctx, labelled(node, change), client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))

@@ -129,7 +129,7 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 func (r *Reconciler) ofNodeWithoutID(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}
 	alike := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
-		return systemOfMachine(machine).Alike(systemOf(node))
+		return systemOfMachine(machine).SharesNameOrAddress(systemOf(node))
 	}, client.InNamespace(cluster.Namespace), ofCluster)
 	if len(alike) > 0 {
 		return alike

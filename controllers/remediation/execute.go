@@ -27,9 +27,9 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, decision policy.Deci
 	switch step := decision.Step.(type) {
 	case policy.SaveLedger:
 		return r.saveLedger(ctx, s, step)
-	case policy.HandOver:
+	case policy.DelegateToOwner:
 		return wait.Jitter(r.timing().RemediationCheck, waitJitter), r.delegateToOwner(ctx, s, decision)
-	case policy.LetGo:
+	case policy.RemoveFinalizer:
 		return 0, r.removeFinalizer(ctx, s)
 	case policy.Wait:
 		return min(wait.Jitter(r.timing().RemediationCheck, waitJitter), max(step.Until.Sub(s.obs.Now), r.timing().Conflict)), nil

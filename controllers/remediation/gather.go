@@ -40,7 +40,7 @@ func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemed
 	if err != nil {
 		return nil, err
 	}
-	s.obs.Machine.LeftAlone = leftAlone(s.machine, machine)
+	s.obs.Machine.PausedBy = leftAlone(s.machine, machine)
 	if machine == nil {
 		s.unselected = r.isUnselected(s.machine)
 		return s, nil
@@ -76,12 +76,12 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	}
 	s.machine = machine
 	s.obs.Machine = policy.Machine{
-		Deleting:       !machine.DeletionTimestamp.IsZero(),
-		HandedOver:     conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
-		Marked:         annotations.HasRemediateMachine(machine),
-		Joined:         machine.Status.NodeRef.IsDefined(),
-		LeavesSentinel: policy.LeavesSentinel(machine),
-		ControlPlane:   util.IsControlPlaneMachine(machine),
+		Deleting:             !machine.DeletionTimestamp.IsZero(),
+		Delegated:            conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+		RemediationRequested: annotations.HasRemediateMachine(machine),
+		Joined:               machine.Status.NodeRef.IsDefined(),
+		LeavesSentinel:       policy.LeavesSentinel(machine),
+		ControlPlane:         util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {
 		s.obs.Machine.HealthySince = healthy.LastTransitionTime.Time
@@ -179,7 +179,7 @@ func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) p
 	for _, c := range node.Status.Conditions {
 		isTrue := c.Status == corev1.ConditionTrue
 		known.Ready = known.Ready || isTrue && c.Type == corev1.NodeReady
-		known.Ill = known.Ill || isTrue && c.Type != corev1.NodeReady
+		known.HasProblem = known.HasProblem || isTrue && c.Type != corev1.NodeReady
 	}
 	return known
 }

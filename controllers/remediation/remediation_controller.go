@@ -165,7 +165,7 @@ func (r *Reconciler) show(s *scope, decision policy.Decision) {
 	switch {
 	case decision.Reason == infrav1.ReasonNodeHealthy:
 		status = metav1.ConditionTrue
-	case decision.Held:
+	case decision.IsPaused:
 		status = metav1.ConditionUnknown
 	}
 	before := conditions.GetReason(s.remediation, infrav1.ReadyCondition)

@@ -95,7 +95,7 @@ func TestHostCache(t *testing.T) {
 	} {
 		listed = 0
 		step.do()
-		plan, err := planner.Plan(t.Context(), allocation.PromiseRequest{Namespace: ns, ClusterName: "x",
+		plan, err := planner.Plan(t.Context(), allocation.PlanRequest{Namespace: ns, ClusterName: "x",
 			Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: 100}}}})
 		if err != nil || len(plan.Missing) != 1 {
 			t.Fatalf("%s: %+v, %v", step.name, plan, err)

@@ -69,15 +69,15 @@ type Planner struct {
 }
 
 // Plan returns the plan of Promise by the cache, and writes nothing.
-func (p *Planner) Plan(ctx context.Context, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
+func (p *Planner) Plan(ctx context.Context, request allocation.PlanRequest) (allocation.ReservationPlan, error) {
 	snapshot, err := p.Snapshot(ctx, request.Namespace)
 	if err != nil {
-		return allocation.PromisePlan{}, err
+		return allocation.ReservationPlan{}, err
 	}
-	return allocation.PlanPromise(request, snapshot)
+	return allocation.PlanReservation(request, snapshot)
 }
 
-// Promise reserves all hosts of the request for the Cluster with the UID, or none: then the plan
+// Reserve reserves all hosts of the request for the Cluster with the UID, or none: then the plan
 // states the missing hosts. Repeated calls return the same result and write nothing. A
 // different request replaces the earlier reservation. If the new request fails, a reservation
 // made by an operator is restored, and an upgrade keeps the earlier reservation. An expired
@@ -85,7 +85,7 @@ func (p *Planner) Plan(ctx context.Context, request allocation.PromiseRequest) (
 // reserved (use Plan).
 //
 // Errors are ErrContended, allocation.ErrSelectorInvalid and those of the API server.
-func (p *Planner) Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
+func (p *Planner) Reserve(ctx context.Context, uid types.UID, request allocation.PlanRequest) (allocation.ReservationPlan, error) {
 	plan, err := p.Plan(ctx, request)
 	if err != nil || len(plan.Reservation.Groups) == 0 {
 		return plan, err
@@ -123,7 +123,7 @@ func (p *Planner) Promise(ctx context.Context, uid types.UID, request allocation
 // answerWithoutWrite answers from the current reservation and the cache if that is possible: a
 // valid reservation satisfies the same request, and a request that the cache cannot satisfy is
 // not written.
-func (p *Planner) answerWithoutWrite(own *infrav1.IngotReservation, plan allocation.PromisePlan) (allocation.PromisePlan, bool) {
+func (p *Planner) answerWithoutWrite(own *infrav1.IngotReservation, plan allocation.ReservationPlan) (allocation.ReservationPlan, bool) {
 	if own == nil {
 		return plan, !plan.Satisfied
 	}
@@ -145,15 +145,15 @@ func (p *Planner) answerWithoutWrite(own *infrav1.IngotReservation, plan allocat
 	return plan, !plan.Satisfied // the expired reservation stays, to show that this is a renewal
 }
 
-// Finish ends the reservation of a finished upgrade and restores an earlier one made by an
+// EndUpgrade ends the reservation of a finished upgrade and restores an earlier one made by an
 // operator. A reservation that the cache does not show does not exist: an upgrade takes minutes
 // at least.
-func (p *Planner) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
+func (p *Planner) EndUpgrade(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
 	if err := p.Client.Get(ctx, cluster, &infrav1.IngotReservation{}); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for range maxAttempts {
-		own, err := p.own(ctx, allocation.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
+		own, err := p.own(ctx, allocation.PlanRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
 		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
 			return err
 		}
@@ -165,12 +165,12 @@ func (p *Planner) Finish(ctx context.Context, uid types.UID, cluster types.Names
 	return fmt.Errorf("end the upgrade reservation of Cluster %s: %w", cluster.Name, ErrContended)
 }
 
-func (p *Planner) own(ctx context.Context, request allocation.PromiseRequest) (*infrav1.IngotReservation, error) {
+func (p *Planner) own(ctx context.Context, request allocation.PlanRequest) (*infrav1.IngotReservation, error) {
 	return kubeutil.Find[infrav1.IngotReservation](ctx, p.Live, request.Namespace, request.ClusterName)
 }
 
 // ask writes the request before the hosts are counted: later claims and requests see it.
-func (p *Planner) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request allocation.PromiseRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
+func (p *Planner) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request allocation.PlanRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
 	now := metav1.NewTime(p.Clock.Now())
 	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(p.duration(own, spec)))
 	if own == nil {
@@ -192,12 +192,12 @@ func (p *Planner) ask(ctx context.Context, own *infrav1.IngotReservation, uid ty
 	return asked, p.Client.Update(ctx, asked)
 }
 
-func (p *Planner) decideInSlot(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
+func (p *Planner) decideInSlot(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PlanRequest) (allocation.ReservationPlan, bool, error) {
 	p.once.Do(func() { p.slots = make(chan struct{}, maxConcurrent) })
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():
-		return allocation.PromisePlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
+		return allocation.ReservationPlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
 	}
 	defer func() { <-p.slots }()
 	return p.decide(ctx, asked, request)
@@ -205,12 +205,12 @@ func (p *Planner) decideInSlot(ctx context.Context, asked *infrav1.IngotReservat
 
 // decide counts the hosts and reserves them or withdraws the request. It returns false if the
 // request changed in between: the caller starts over.
-func (p *Planner) decide(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
+func (p *Planner) decide(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PlanRequest) (allocation.ReservationPlan, bool, error) {
 	snapshot, err := p.readSnapshotLive(ctx, request.Namespace)
 	if err != nil {
-		return allocation.PromisePlan{}, false, err
+		return allocation.ReservationPlan{}, false, err
 	}
-	plan, err := allocation.PlanPromise(request, snapshot)
+	plan, err := allocation.PlanReservation(request, snapshot)
 	if err != nil {
 		return plan, false, err
 	}
@@ -234,9 +234,9 @@ func (p *Planner) decide(ctx context.Context, asked *infrav1.IngotReservation, r
 }
 
 // overrule withdraws weaker concurrent requests if that frees enough hosts.
-func (p *Planner) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (allocation.PromisePlan, bool, error) {
+func (p *Planner) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (allocation.ReservationPlan, bool, error) {
 	a.snapshot.Reservations = slices.DeleteFunc(slices.Clone(a.snapshot.Reservations), func(r infrav1.IngotReservation) bool { return weaker[r.Name] != nil })
-	without, err := allocation.PlanPromise(a.request, a.snapshot)
+	without, err := allocation.PlanReservation(a.request, a.snapshot)
 	if err != nil {
 		return a.plan, false, err
 	}
@@ -253,9 +253,9 @@ func (p *Planner) overrule(ctx context.Context, a attempt, weaker map[string]*in
 
 type attempt struct {
 	asked    *infrav1.IngotReservation
-	request  allocation.PromiseRequest
+	request  allocation.PlanRequest
 	snapshot allocation.Snapshot
-	plan     allocation.PromisePlan
+	plan     allocation.ReservationPlan
 }
 
 // weaker returns the concurrent requests that must give way to this one: later requests (at the
@@ -284,7 +284,7 @@ func (p *Planner) withdraw(ctx context.Context, r *infrav1.IngotReservation) err
 }
 
 func (p *Planner) isValid(r *infrav1.IngotReservation) bool {
-	return allocation.Stands(r, p.Clock.Now())
+	return allocation.IsInForce(r, p.Clock.Now())
 }
 
 func (p *Planner) expiry() time.Duration { return cmp.Or(max(p.Expiry, 0), DefaultExpiry) }

@@ -134,7 +134,7 @@ func (r *Reconciler) check(ctx context.Context, cluster *clusterv1.Cluster, rese
 		return false, 0, err
 	}
 	outstanding := r.count(reservation, snapshot)
-	upgrade, valid := reservation.Spec.Purpose == infrav1.ReservationUpgrade, allocation.Stands(reservation, now)
+	upgrade, valid := reservation.Spec.Purpose == infrav1.ReservationUpgrade, allocation.IsInForce(reservation, now)
 	// Only claims count: a selection may be cleared again.
 	if complete := allocation.Left(reservation, snapshot.Machines, allocation.ClaimedHost(snapshot.Candidates)) == 0; complete && !upgrade {
 		return true, 0, r.endClaimed(ctx, cluster, reservation)
@@ -163,7 +163,7 @@ func (r *Reconciler) checkWithoutCluster(ctx context.Context, reservation *infra
 		return 0, err
 	}
 	outstanding := r.count(reservation, snapshot)
-	if !allocation.Stands(reservation, now) {
+	if !allocation.IsInForce(reservation, now) {
 		r.showExpired(reservation, nil, outstanding)
 		return 0, nil
 	}
@@ -200,7 +200,7 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot alloc
 	reservation.Status.Promised = new(int32(promised))
 	reservation.Status.Claimed = new(int32(promised - left))
 	outstanding := left
-	if !allocation.Stands(reservation, snapshot.Now) {
+	if !allocation.IsInForce(reservation, snapshot.Now) {
 		outstanding = 0
 	}
 	reservation.Status.Outstanding = new(int32(outstanding))
@@ -211,7 +211,7 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot alloc
 // checkHosts shows whether the inventory lacks hosts for the reservation; if not, it calls
 // satisfied.
 func (r *Reconciler) checkHosts(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot, satisfied func()) error {
-	plan, err := allocation.PlanPromise(allocation.RequestOf(reservation), snapshot)
+	plan, err := allocation.PlanReservation(allocation.RequestOf(reservation), snapshot)
 	switch {
 	case errors.Is(err, allocation.ErrSelectorInvalid):
 		r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, "The reservation holds no hosts until its selector is corrected: "+err.Error())
@@ -269,7 +269,7 @@ func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, rese
 		return false, nil
 	}
 	changed := reservation.DeepCopy()
-	changed.Spec.Groups = allocation.Lowered(reservation.Spec, cluster.Spec.Topology)
+	changed.Spec.Groups = allocation.LowerToTopology(reservation.Spec, cluster.Spec.Topology)
 	switch {
 	case len(changed.Spec.Groups) == 0:
 		return r.end(ctx, reservation)

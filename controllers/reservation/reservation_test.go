@@ -238,11 +238,11 @@ func TestPromiseExpires(t *testing.T) {
 	if after != 0 {
 		t.Errorf("looked at again after %s", after)
 	}
-	if plan, err := d.replica("a").Promise(t.Context(), "uid-y", asksFor("y", 2)); err != nil || !plan.Satisfied {
+	if plan, err := d.replica("a").Reserve(t.Context(), "uid-y", asksFor("y", 2)); err != nil || !plan.Satisfied {
 		t.Errorf("y hears %+v, %v", plan, err)
 	}
 	// A repeated request of the first does not get them.
-	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 2)); err != nil || plan.Satisfied {
+	if plan, err := d.replica("a").Reserve(t.Context(), "uid-x", asksFor("x", 2)); err != nil || plan.Satisfied {
 		t.Errorf("x hears %+v, %v", plan, err)
 	}
 }
@@ -354,7 +354,7 @@ func TestNewRequestReplacesTheReservation(t *testing.T) {
 		count     int
 		satisfied bool
 	}{{"uid-x", 1, true}, {"uid-x", 3, true}, {"uid-new", 3, true}, {"uid-new", 4, false}, {"uid-new", 2, true}} {
-		plan, err := planner.Promise(t.Context(), step.uid, asksFor("x", step.count))
+		plan, err := planner.Reserve(t.Context(), step.uid, asksFor("x", step.count))
 		if err != nil || plan.Satisfied != step.satisfied {
 			t.Fatalf("%+v: %+v, %v", step, plan, err)
 		}
@@ -407,7 +407,7 @@ func TestUnselectedHostsAreNotReserved(t *testing.T) {
 	}
 	check := func(when string, free, claimed int) {
 		t.Helper()
-		plan, err := planner.Plan(t.Context(), allocation.PromiseRequest{Namespace: ns, ClusterName: "x",
+		plan, err := planner.Plan(t.Context(), allocation.PlanRequest{Namespace: ns, ClusterName: "x",
 			Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: 100}}}})
 		if err != nil || len(plan.Missing) != 1 {
 			t.Fatalf("%s: %+v, %v", when, plan, err)

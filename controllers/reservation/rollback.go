@@ -28,7 +28,7 @@ func storePrevious(asked, own *infrav1.IngotReservation, now time.Time) {
 		return // the first request stored it
 	}
 	delete(asked.Annotations, infrav1.BeforeAskingAnnotation)
-	if !allocation.Stands(own, now) {
+	if !allocation.IsInForce(own, now) {
 		return
 	}
 	if isManual(own.Spec) {
@@ -62,7 +62,7 @@ func rollback(r *infrav1.IngotReservation, now time.Time, annotations ...string)
 		if isManual(spec) {
 			delete(previous.Annotations, infrav1.ByHandAnnotation)
 		}
-		if allocation.Stands(previous, now) {
+		if allocation.IsInForce(previous, now) {
 			return previous
 		}
 	}

@@ -90,7 +90,7 @@ func TestFailedRequestKeepsTheOperatorsReservation(t *testing.T) {
 			d.choose("y1", "h4")
 			asked := asksFor("x", 4)
 			asked.Purpose = tc.ask
-			plan, err := d.behind().Promise(t.Context(), "uid-x", asked)
+			plan, err := d.behind().Reserve(t.Context(), "uid-x", asked)
 			if err != nil || plan.Satisfied {
 				t.Fatalf("three hosts are enough for four: %+v, %v", plan, err)
 			}
@@ -107,7 +107,7 @@ func TestFailedRequestKeepsTheOperatorsReservation(t *testing.T) {
 	d := newDesk(t, 3)
 	d.promise(2)
 	before := d.current()
-	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 4)); err != nil || plan.Satisfied {
+	if plan, err := d.replica("a").Reserve(t.Context(), "uid-x", asksFor("x", 4)); err != nil || plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	if after := d.current(); after == nil || after.ResourceVersion != before.ResourceVersion {
@@ -127,7 +127,7 @@ func TestStaleRequestRestoresTheOperatorsReservation(t *testing.T) {
 		},
 	})
 	planner := &reservation.Planner{Client: d.api, Live: live, Clock: d.clock}
-	if _, err := planner.Promise(dies, "uid-x", asksFor("x", 3)); err == nil {
+	if _, err := planner.Reserve(dies, "uid-x", asksFor("x", 3)); err == nil {
 		t.Fatal("promised")
 	}
 	if r := d.current(); r.Spec.State != infrav1.ReservationAsked {
@@ -148,7 +148,7 @@ func TestOperatorsReservationIsRestoredAfterAnUpgrade(t *testing.T) {
 	}{
 		"finished": {over: finish, kept: true},
 		"finished, asked for something else between": {kept: true, over: func(d *fixture, planner *reservation.Planner) {
-			if plan, err := planner.Promise(d.t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
+			if plan, err := planner.Reserve(d.t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
 				d.t.Fatalf("%+v, %v", plan, err)
 			}
 			finish(d, planner)
@@ -170,7 +170,7 @@ func TestOperatorsReservationIsRestoredAfterAnUpgrade(t *testing.T) {
 			d.claim("x1", "h1")
 			before := d.current()
 			planner := d.replica("a")
-			if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 3)); err != nil || !plan.Satisfied {
+			if plan, err := planner.Reserve(t.Context(), "uid-x", forUpgrade("x", 3)); err != nil || !plan.Satisfied {
 				t.Fatalf("%+v, %v", plan, err)
 			}
 			if r, _ := d.settle(); r == nil || r.Spec.Purpose != infrav1.ReservationUpgrade {
@@ -190,7 +190,7 @@ func TestOperatorsReservationIsRestoredAfterAnUpgrade(t *testing.T) {
 
 func finish(d *fixture, planner *reservation.Planner) {
 	d.t.Helper()
-	if err := planner.Finish(d.t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+	if err := planner.EndUpgrade(d.t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -35,7 +35,7 @@ func TestReservationDoesNotEndWithASelection(t *testing.T) {
 	d.choose("x-0", "") // the host changed while it was being claimed
 	r, _ = d.settle()
 	d.numbers(r, 1, 0, 1)
-	if plan, err := d.replica("a").Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
+	if plan, err := d.replica("a").Reserve(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
 		t.Errorf("the last host is y's: %+v, %v", plan, err)
 	}
 	d.claim("x-0", "h1")
@@ -57,7 +57,7 @@ func TestExpiredReservationIsRenewedAfterABreak(t *testing.T) {
 	}
 	ask := func(count int, want bool, says string) {
 		t.Helper()
-		plan, err := planner.Promise(t.Context(), "uid-x", asksFor("x", count))
+		plan, err := planner.Reserve(t.Context(), "uid-x", asksFor("x", count))
 		if err != nil || plan.Satisfied != want || !strings.Contains(plan.Message, says) {
 			t.Fatalf("x hears %+v, %v, want %q", plan, err, says)
 		}
@@ -150,7 +150,7 @@ func TestReservationShrinksWithTheTopology(t *testing.T) {
 	}
 }
 
-func forUpgrade(cluster string, count int) allocation.PromiseRequest {
+func forUpgrade(cluster string, count int) allocation.PlanRequest {
 	request := asksFor(cluster, count)
 	request.Purpose = infrav1.ReservationUpgrade
 	return request
@@ -165,13 +165,13 @@ func TestUpgradeReservation(t *testing.T) {
 		d.machine("x", "x"+host)
 		d.claim("x"+host, "h"+host)
 	}
-	if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
+	if plan, err := planner.Reserve(t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	r, _ := d.settle()
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	d.numbers(r, 2, 2, 0)
-	if plan, err := planner.Promise(t.Context(), "uid-x", forUpgrade("x", 4)); err != nil || plan.Satisfied {
+	if plan, err := planner.Reserve(t.Context(), "uid-x", forUpgrade("x", 4)); err != nil || plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	if again, _ := d.settle(); again == nil || again.ResourceVersion != r.ResourceVersion {
@@ -181,7 +181,7 @@ func TestUpgradeReservation(t *testing.T) {
 	if err := d.api.Delete(t.Context(), &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if plan, err := d.replica("b").Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
+	if plan, err := d.replica("b").Reserve(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
 		t.Errorf("y is promised the host that x is to get: %+v, %v", plan, err)
 	}
 	if err := d.api.Delete(t.Context(), &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "h3"}}); err != nil {
@@ -191,7 +191,7 @@ func TestUpgradeReservation(t *testing.T) {
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 	d.numbers(r, 2, 1, 1)
 	for _, uid := range []types.UID{"uid-new", "uid-x", "uid-x"} { // of another Cluster of that name, and twice
-		if err := planner.Finish(t.Context(), uid, client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+		if err := planner.EndUpgrade(t.Context(), uid, client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		if r, _ := d.settle(); (r == nil) != (uid == "uid-x") {
@@ -199,7 +199,7 @@ func TestUpgradeReservation(t *testing.T) {
 		}
 	}
 	d.promise(2)
-	if err := planner.Finish(t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+	if err := planner.EndUpgrade(t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if r, _ := d.settle(); r == nil {
@@ -216,7 +216,7 @@ func TestUpgradeLastsByItsMachines(t *testing.T) {
 		d.machine("x", name)
 		d.claim(name, fmt.Sprintf("h%d", i+1))
 	}
-	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", forUpgrade("x", 30)); err != nil || !plan.Satisfied {
+	if plan, err := d.replica("a").Reserve(t.Context(), "uid-x", forUpgrade("x", 30)); err != nil || !plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	r, _ := d.settle()
@@ -255,7 +255,7 @@ func TestNoLiveListOfHosts(t *testing.T) {
 		},
 	})
 	planner := &reservation.Planner{Client: d.api, Live: live, Clock: d.clock}
-	plan, err := planner.Promise(t.Context(), "uid-x", asksFor("x", 1))
+	plan, err := planner.Reserve(t.Context(), "uid-x", asksFor("x", 1))
 	if err != nil || plan.Satisfied || pages != 3 {
 		t.Errorf("%d pages say that both hosts are chosen, and x hears %+v, %v", pages, plan, err)
 	}
@@ -279,7 +279,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 	answers := make(chan error, 2)
 	for _, name := range []string{"x", "y"} {
 		go func() {
-			plan, err := planner.Promise(t.Context(), types.UID("uid-"+name), asksFor(name, 1))
+			plan, err := planner.Reserve(t.Context(), types.UID("uid-"+name), asksFor(name, 1))
 			if err == nil && !plan.Satisfied {
 				err = errors.New(plan.Message)
 			}
@@ -290,7 +290,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 	<-arrived
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := planner.Promise(impatient, "uid-z", asksFor("z", 1)); !errors.Is(err, context.Canceled) {
+	if _, err := planner.Reserve(impatient, "uid-z", asksFor("z", 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the third hears %v", err)
 	}
 	close(leave)

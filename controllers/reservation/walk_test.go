@@ -105,8 +105,8 @@ func (w *world) replica(name string) *reservation.Planner {
 	return &reservation.Planner{Client: w.scheduler.lagging(live), Live: live, Clock: w.clock}
 }
 
-func asksFor(cluster string, count int) allocation.PromiseRequest {
-	return allocation.PromiseRequest{Namespace: ns, ClusterName: cluster, Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: count}}}}
+func asksFor(cluster string, count int) allocation.PlanRequest {
+	return allocation.PlanRequest{Namespace: ns, ClusterName: cluster, Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: count}}}}
 }
 
 // snapshot is the true state, in which only claims take hosts.
@@ -137,7 +137,7 @@ func (w *world) snapshot() allocation.Snapshot {
 func (w *world) check() string {
 	snapshot := w.snapshot()
 	for i := range snapshot.Reservations {
-		plan, err := allocation.PlanPromise(allocation.RequestOf(&snapshot.Reservations[i]), snapshot)
+		plan, err := allocation.PlanReservation(allocation.RequestOf(&snapshot.Reservations[i]), snapshot)
 		if err != nil || !plan.Satisfied {
 			return fmt.Sprintf("the promise to %s is broken: %s (%v)", snapshot.Reservations[i].Name, plan.Message, err)
 		}
@@ -159,12 +159,12 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 	won := map[string]int{}
 	for seed := range needs.Sample(40) {
 		w := newWorld(t, seed, 3)
-		answers := map[string]allocation.PromisePlan{}
+		answers := map[string]allocation.ReservationPlan{}
 		ask := func(cluster, replica string) actor {
 			planner := w.replica(replica)
 			return func(ctx context.Context) {
 				for range 4 { // as Cluster API retries
-					plan, err := planner.Promise(ctx, types.UID("uid-"+cluster), asksFor(cluster, 3))
+					plan, err := planner.Reserve(ctx, types.UID("uid-"+cluster), asksFor(cluster, 3))
 					if err == nil {
 						answers[cluster] = plan
 					}
@@ -180,11 +180,11 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 		winner := w.promised()[0]
 		loser := map[string]string{"x": "y", "y": "x"}[winner]
 		won[winner]++
-		again, err := w.replica("c").Promise(t.Context(), types.UID("uid-"+loser), asksFor(loser, 3))
+		again, err := w.replica("c").Reserve(t.Context(), types.UID("uid-"+loser), asksFor(loser, 3))
 		if err != nil || again.Satisfied || !strings.HasPrefix(again.Message, "3 hosts are missing: machine deployment md lacks 3 of 3 hosts; of 3 hosts that suit 3 are free, but 3 of these are promised") {
 			t.Fatalf("seed %d: %s hears %+v, %v", seed, loser, again, err)
 		}
-		if again, err := w.replica("c").Promise(t.Context(), types.UID("uid-"+winner), asksFor(winner, 3)); err != nil || !again.Satisfied {
+		if again, err := w.replica("c").Reserve(t.Context(), types.UID("uid-"+winner), asksFor(winner, 3)); err != nil || !again.Satisfied {
 			t.Fatalf("seed %d: %s asks again and hears %+v, %v", seed, winner, again, err)
 		}
 	}
@@ -221,7 +221,7 @@ func TestClaimsRaceWithReservations(t *testing.T) {
 					w.scheduler.step()
 				}
 				for range 4 {
-					_, _ = planner.Promise(ctx, "uid-x", asksFor("x", 2))
+					_, _ = planner.Reserve(ctx, "uid-x", asksFor("x", 2))
 				}
 			},
 		})
@@ -242,7 +242,7 @@ func TestClaimsRaceWithReservations(t *testing.T) {
 func TestClusterGetsItsReservedHosts(t *testing.T) {
 	for seed := range needs.Sample(10) {
 		w := newWorld(t, seed, 4)
-		if plan, err := w.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 3)); err != nil || !plan.Satisfied {
+		if plan, err := w.replica("a").Reserve(t.Context(), "uid-x", asksFor("x", 3)); err != nil || !plan.Satisfied {
 			t.Fatalf("%+v, %v", plan, err)
 		}
 		names := []string{"x1", "x2", "x3", "z1", "z2"}
@@ -287,7 +287,7 @@ func TestStaleRequestIsWithdrawn(t *testing.T) {
 		Groups: []infrav1.ReservedGroup{{Name: "md", Count: 3}}}
 	w.create(forgotten)
 	planner := w.replica("a")
-	if plan, err := planner.Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
+	if plan, err := planner.Reserve(t.Context(), "uid-y", asksFor("y", 1)); err != nil || plan.Satisfied {
 		t.Fatalf("the hosts are asked for, and y hears %+v, %v", plan, err)
 	}
 	w.clock.Step(2 * time.Minute)
@@ -295,7 +295,7 @@ func TestStaleRequestIsWithdrawn(t *testing.T) {
 	if _, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(forgotten)}); err != nil {
 		t.Fatal(err)
 	}
-	if plan, err := planner.Promise(t.Context(), "uid-y", asksFor("y", 1)); err != nil || !plan.Satisfied {
+	if plan, err := planner.Reserve(t.Context(), "uid-y", asksFor("y", 1)); err != nil || !plan.Satisfied {
 		t.Fatalf("y hears %+v, %v", plan, err)
 	}
 	late := forgotten.DeepCopy()
@@ -303,7 +303,7 @@ func TestStaleRequestIsWithdrawn(t *testing.T) {
 	if err := w.api.Update(t.Context(), late); err == nil {
 		t.Error("what was withdrawn was promised")
 	}
-	if plan, err := planner.Promise(t.Context(), "uid-x", asksFor("x", 3)); err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 {
+	if plan, err := planner.Reserve(t.Context(), "uid-x", asksFor("x", 3)); err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 {
 		t.Errorf("x hears %+v, %v", plan, err)
 	}
 }

@@ -147,7 +147,7 @@ func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]alloca
 			return nil, fmt.Errorf("list inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), nil
+	return allocation.Candidates(hardware.FilterByWatchLabel(hosts.Items, r.WatchFilterValue), facts.Items), nil
 }
 
 // SetupWithManager registers the reconciler.
@@ -156,8 +156,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	spec := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotMachineTemplate{}).
-		Watches(&infrav1.IngotHardware{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(index.Facts())).
-		Watches(&infrav1.IngotHost{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, desiredSettingsChanged()))).
+		Watches(&infrav1.IngotHardware{}, index.EnqueueDelayed(r.templatesOfNamespace), builder.WithPredicates(index.FactsChanged())).
+		Watches(&infrav1.IngotHost{}, index.EnqueueDelayed(r.templatesOfNamespace), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, desiredSettingsChanged()))).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).

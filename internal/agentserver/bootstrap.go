@@ -142,7 +142,7 @@ func (s *Server) readBootstrapSecret(ctx context.Context, machine *infrav1.Ingot
 	if err != nil {
 		return nil, "", err
 	}
-	if owner != nil && !inventory.RefersTo(owner, machine) {
+	if owner != nil && !inventory.RefersToMachine(owner, machine) {
 		return nil, "", fmt.Errorf("machine %s refers to %s %q, not to this IngotMachine", owner.Name, owner.Spec.InfrastructureRef.Kind, owner.Spec.InfrastructureRef.Name)
 	}
 	if owner == nil || owner.Spec.Bootstrap.DataSecretName == nil {

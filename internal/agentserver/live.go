@@ -87,7 +87,7 @@ func (s *Server) endLive(ctx context.Context, host *infrav1.IngotHost, c caller)
 	var result infrav1.OrderResult
 	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
 		if result = (infrav1.OrderResult{}); order.Result == nil {
-			result = lifecycle.LiveSilent("was started, but the host rebooted before the system fetched its bootstrap data", s.Clock.Now())
+			result = lifecycle.LiveSystemFailed("was started, but the host rebooted before the system fetched its bootstrap data", s.Clock.Now())
 			order.Result = &result
 		}
 	})

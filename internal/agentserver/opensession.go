@@ -68,7 +68,7 @@ func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionReque
 	}
 	if blind := facts.StorageWithoutDriver; bound && len(blind) > 0 {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStorageWithoutDriver, eventAction,
-			"The agent does not see all disks of %s: no driver, or host-managed zoned (SMR) disks. Ingot neither installs to nor cleans those disks. %s.", inventory.DescribeControllers(blind), inventory.BlindRemedy)
+			"The agent does not see all disks of %s: no driver, or host-managed zoned (SMR) disks. Ingot neither installs to nor cleans those disks. %s.", inventory.DescribeControllers(blind), inventory.UnseenStorageRemedy)
 	}
 	return agentapi.Session{
 		Now:              s.Clock.Now().UTC(),

@@ -62,7 +62,7 @@ func (a allowedSources) evidenceOf(c caller) evidence {
 	case slices.Contains(a.recorded, c.source):
 		return sameHost
 	case c.source.Is6():
-		if mac, err := net.ParseMAC(a.mac); err == nil && pxe.MadeOf(c.source, mac) {
+		if mac, err := net.ParseMAC(a.mac); err == nil && pxe.IsEUI64Of(c.source, mac) {
 			return sameHost
 		}
 		return otherHost

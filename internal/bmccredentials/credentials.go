@@ -124,7 +124,7 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 			return err
 		}
 	}
-	return f.patchShared(ctx, base, obj, Share)
+	return f.patchShared(ctx, base, obj, LabelShared)
 }
 
 // own makes the host an owner of a Secret, if its creator has asked for that by
@@ -145,7 +145,7 @@ func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client
 			return controllerutil.SetOwnerReference(host, secret, f.Client.Scheme())
 		}
 	}
-	Share(secret)
+	LabelShared(secret)
 	secret.SetOwnerReferences(others)
 	return nil
 }
@@ -162,8 +162,8 @@ func mayBeOwned(secret client.Object) bool {
 // before: Ingot does not remove that label.
 const movedByCreator = "moved-by-creator"
 
-// Share labels a Secret that no host owns, so that clusterctl moves it.
-func Share(secret client.Object) {
+// LabelShared labels a Secret that no host owns, so that clusterctl moves it.
+func LabelShared(secret client.Object) {
 	_, shared := secret.GetLabels()[infrav1.BMCCredentialsSharedLabel]
 	_, moves := secret.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
 	label(secret, infrav1.BMCCredentialsSharedLabel)

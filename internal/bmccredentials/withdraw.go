@@ -27,7 +27,7 @@ func (f *Finder) Withdraw(ctx context.Context, host *infrav1.IngotHost) error {
 	if host.Spec.BMC != nil {
 		current = host.Spec.BMC.CredentialsRef.Name
 	}
-	for _, of := range []client.MatchingFields{{index.SecretByHost: host.Name}, {index.SecretOfMany: index.Any}} {
+	for _, of := range []client.MatchingFields{{index.SecretByHost: host.Name}, {index.SharedSecret: index.Any}} {
 		secrets := &corev1.SecretList{}
 		if err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), of, client.UnsafeDisableDeepCopy); err != nil { // disown copies what it changes
 			return fmt.Errorf("list Secrets of host %s: %w", host.Name, err)

@@ -46,7 +46,7 @@ type Options struct {
 	Log       logr.Logger
 }
 
-// Directory implements pxe.Directory, pxe.Discoverer and pxe.ImageDirectory.
+// Directory implements pxe.Directory, pxe.DiscoveryHandler and pxe.ImageDirectory.
 type Directory struct {
 	Options
 	objects   objects
@@ -82,7 +82,7 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 		return pxe.Host{}, false
 	}
 	d.addIPv6(ctx, host, network, &out)
-	if out.OnlyIPv6() && out.IPv6.Mode == pxe.Stateful && !out.IPv6.Address.IsValid() {
+	if out.IsIPv6Only() && out.IPv6.Mode == pxe.Stateful && !out.IPv6.Address.IsValid() {
 		return pxe.Host{}, false
 	}
 	out.Namespace, out.Name, out.MAC = host.Namespace, host.Name, mac
@@ -91,7 +91,7 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 		out.Hostname = host.Spec.Claim.Hostname
 	}
 	out.Loader = loaderOf(host)
-	if out.Plan = d.plan(host); out.Plan.Agent.Way == pxe.ByDisc {
+	if out.Plan = d.plan(host); out.Plan.Agent.Method == pxe.BootVirtualMedia {
 		out.Plan.Agent.Token = "" // Disc returns it, to clients with the media token
 	}
 	return out, true
@@ -162,15 +162,15 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	if host.Spec.Claim != nil {
 		claims.InstanceID = host.Spec.Claim.InstanceID
 	}
-	way, unified := pxe.ByNetwork, pxe.File{}
+	way, unified := pxe.BootNetwork, pxe.File{}
 	switch host.Spec.BootMethod {
 	case infrav1.BootMethodHTTP:
-		way, unified = pxe.ByHTTP, d.Unified
+		way, unified = pxe.BootHTTP, d.Unified
 	case infrav1.BootMethodVirtualMedia:
-		way, claims.Delivery = pxe.ByDisc, token.ByVirtualMedia
+		way, claims.Delivery = pxe.BootVirtualMedia, token.ByVirtualMedia
 	}
 	plan := d.bootAgent(claims)
-	plan.Agent.Way, plan.Agent.Unified = way, unified
+	plan.Agent.Method, plan.Agent.Unified = way, unified
 	return plan
 }
 

@@ -41,9 +41,9 @@ func (d *discovery) of(network string) *leases {
 	return d.leases[network]
 }
 
-// Discover implements pxe.Discoverer. On a network of mode Discover an unknown machine boots the
+// Discover implements pxe.DiscoveryHandler. On a network of mode Discover an unknown machine boots the
 // agent once, with a token that allows a report of its hardware only.
-func (d *Directory) Discover(s pxe.Stranger) (pxe.Host, bool) {
+func (d *Directory) Discover(s pxe.UnknownClient) (pxe.Host, bool) {
 	ctx := context.Background() // the cache neither blocks nor calls out
 	network := d.discoveryNetwork(ctx, s)
 	if network == nil {
@@ -70,7 +70,7 @@ func (d *Directory) Discover(s pxe.Stranger) (pxe.Host, bool) {
 
 // discoveryNetwork returns the network of mode Discover from which the machine asks. If the boot
 // server cannot distinguish its interfaces, there must be only one such network.
-func (d *Directory) discoveryNetwork(ctx context.Context, s pxe.Stranger) *infrav1.IngotNetwork {
+func (d *Directory) discoveryNetwork(ctx context.Context, s pxe.UnknownClient) *infrav1.IngotNetwork {
 	list := &infrav1.IngotNetworkList{}
 	if err := d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		d.Log.Error(err, "Could not list the networks")
@@ -90,7 +90,7 @@ func (d *Directory) discoveryNetwork(ctx context.Context, s pxe.Stranger) *infra
 }
 
 // mayBeOn reports whether the machine may be on the network.
-func mayBeOn(network *infrav1.IngotNetwork, s pxe.Stranger) bool {
+func mayBeOn(network *infrav1.IngotNetwork, s pxe.UnknownClient) bool {
 	subnet, err := netip.ParsePrefix(network.Spec.Subnet)
 	switch {
 	case err != nil:
@@ -102,12 +102,12 @@ func mayBeOn(network *infrav1.IngotNetwork, s pxe.Stranger) bool {
 		isOf := func(a netip.Addr) bool { return subnet.Contains(a) || slices.Contains(network.Spec.Relays, a.String()) }
 		return isOf(s.Link) && (!s.Relay.IsValid() || isOf(s.Relay))
 	}
-	return len(s.Here) == 0 || slices.ContainsFunc(s.Here, subnet.Overlaps)
+	return len(s.LocalSubnets) == 0 || slices.ContainsFunc(s.LocalSubnets, subnet.Overlaps)
 }
 
 // admits reports whether no host has the machine and the network accepts one more. A NIC by which a
 // host does not boot also belongs to a known machine, which must not be interrupted (I2).
-func (d *Directory) admits(ctx context.Context, network *infrav1.IngotNetwork, s pxe.Stranger) bool {
+func (d *Directory) admits(ctx context.Context, network *infrav1.IngotNetwork, s pxe.UnknownClient) bool {
 	mac := s.MAC.String()
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	if err := d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy); err != nil || len(hosts.Items) > 0 {
@@ -117,7 +117,7 @@ func (d *Directory) admits(ctx context.Context, network *infrav1.IngotNetwork, s
 		return false
 	}
 	waiting := &infrav1.IngotHostList{}
-	if err := d.Cache.List(ctx, waiting, client.MatchingFields{index.HostByEnrolment: network.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := d.Cache.List(ctx, waiting, client.MatchingFields{index.HostByEnrollment: network.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return false
 	}
 	if len(waiting.Items) < int(network.Spec.Discover.MaxHosts) {

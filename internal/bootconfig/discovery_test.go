@@ -27,10 +27,10 @@ func discovering(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.Ingo
 		Range: infrav1.AddressRange{Start: "192.0.2.100", End: "192.0.2.199"}}
 }
 
-func stranger(n int) pxe.Stranger {
+func stranger(n int) pxe.UnknownClient {
 	mac := net.HardwareAddr{0x02, 0xff, 0, 0, 0, 0}
 	binary.BigEndian.PutUint32(mac[2:], uint32(n))
-	return pxe.Stranger{MAC: mac, Here: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
+	return pxe.UnknownClient{MAC: mac, LocalSubnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
 }
 
 func settableClock(d *Directory) *testclock.FakePassiveClock {
@@ -66,14 +66,14 @@ func TestDiscoverOneBoot(t *testing.T) {
 	script := s
 	script.Client = address
 	take := s
-	take.Takes = address
+	take.RequestedAddress = address
 	agent := take
 	agent.Agent = true
 	other := stranger(2)
 	other.Client = address
 	for _, step := range []struct {
 		name string
-		ask  pxe.Stranger
+		ask  pxe.UnknownClient
 		want bool
 	}{
 		{"takes it", take, true}, {"asks again as iPXE", s, true}, {"fetches its script", script, true},
@@ -98,13 +98,13 @@ func TestDiscoverOneBoot(t *testing.T) {
 
 // Known machines, and networks that accept no unknown ones, get no answer.
 func TestDiscoverNobody(t *testing.T) {
-	relayed := func(address string) pxe.Stranger {
+	relayed := func(address string) pxe.UnknownClient {
 		s := stranger(1)
-		s.Link, s.Here = netip.MustParseAddr(address), nil
+		s.Link, s.LocalSubnets = netip.MustParseAddr(address), nil
 		return s
 	}
 	other := stranger(1)
-	other.Here = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/24")}
+	other.LocalSubnets = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/24")}
 	agent := stranger(1)
 	agent.Agent = true
 	second := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h2"}}
@@ -117,7 +117,7 @@ func TestDiscoverNobody(t *testing.T) {
 	boasting.Spec.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:01"}, {MAC: stranger(1).MAC.String()}}
 	full := []client.Object{waitingHost("e1", "02:00:00:00:00:01"), waitingHost("e2", "02:00:00:00:00:02")}
 	for name, tc := range map[string]struct {
-		ask  pxe.Stranger
+		ask  pxe.UnknownClient
 		more []client.Object
 		want bool
 	}{
@@ -134,7 +134,7 @@ func TestDiscoverNobody(t *testing.T) {
 		"a host that has no address yet":                      {ask: stranger(1), more: []client.Object{waitingHost("e1", stranger(1).MAC.String())}},
 		"one place left":                                      {ask: stranger(1), more: full[:1], want: true},
 		"as many wait as may":                                 {ask: stranger(1), more: full},
-		"script before it has an address":                     {ask: pxe.Stranger{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
+		"script before it has an address":                     {ask: pxe.UnknownClient{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory(t, append(oneHost(discovering), tc.more...)...)
@@ -162,7 +162,7 @@ func TestDiscoverFlood(t *testing.T) {
 		if host, ok := d.Discover(s); ok {
 			given++
 			addresses[host.Address.Addr()]++
-			s.Takes = host.Address.Addr()
+			s.RequestedAddress = host.Address.Addr()
 			if _, ok := d.Discover(s); !ok {
 				t.Fatalf("%d: what was offered is not given", n)
 			}
@@ -194,18 +194,18 @@ func TestDiscoverForged(t *testing.T) {
 	s := stranger(1)
 	host, _ := d.Discover(s)
 	take := s
-	take.Takes = host.Address.Addr()
+	take.RequestedAddress = host.Address.Addr()
 	d.Discover(take)
 	agent := take
 	agent.Agent = true
 	forged := s
-	forged.Takes, forged.Elsewhere = take.Takes.Next(), true
+	forged.RequestedAddress, forged.AcceptsOtherServer = take.RequestedAddress.Next(), true
 	known := stranger(2)
 	known.MAC = parse(t, mac)
-	known.Takes, known.Elsewhere = forged.Takes.Next(), true
+	known.RequestedAddress, known.AcceptsOtherServer = forged.RequestedAddress.Next(), true
 	places := d.discovery.of("net").rate.TokensAt(clock.Now())
 	for range 20 {
-		for _, packet := range []pxe.Stranger{forged, known} {
+		for _, packet := range []pxe.UnknownClient{forged, known} {
 			if _, ok := d.Discover(packet); ok {
 				t.Error("a machine is answered that takes another server's address")
 			}
@@ -242,10 +242,10 @@ func TestDiscoverDeclined(t *testing.T) {
 		}
 		lent[host.Address.Addr()] = true
 		other := stranger(2)
-		other.Declines = host.Address.Addr()
+		other.DeclinedAddress = host.Address.Addr()
 		decline := s
-		decline.Declines = host.Address.Addr()
-		for _, packet := range []pxe.Stranger{other, decline} {
+		decline.DeclinedAddress = host.Address.Addr()
+		for _, packet := range []pxe.UnknownClient{other, decline} {
 			if _, ok := d.Discover(packet); ok {
 				t.Error("a declining machine is answered")
 			}
@@ -287,18 +287,18 @@ func TestDiscoverReplicas(t *testing.T) {
 		if _, ok := theirs.Discover(s); !ok { // both hear its DISCOVER, and offer
 			t.Fatalf("machine %d gets no second offer", n)
 		}
-		s.Takes = host.Address.Addr()
+		s.RequestedAddress = host.Address.Addr()
 		if _, ok := mine.Discover(s); !ok {
 			t.Fatalf("machine %d is refused its address", n)
 		}
-		s.Elsewhere = true
+		s.AcceptsOtherServer = true
 		if _, ok := theirs.Discover(s); ok {
 			t.Fatalf("machine %d is answered by both", n)
 		}
-		if other := taken[s.Takes]; other != "" {
-			t.Fatalf("%s is lent to %s and %s", s.Takes, other, s.MAC)
+		if other := taken[s.RequestedAddress]; other != "" {
+			t.Fatalf("%s is lent to %s and %s", s.RequestedAddress, other, s.MAC)
 		}
-		taken[s.Takes] = s.MAC.String()
+		taken[s.RequestedAddress] = s.MAC.String()
 	}
 	if taken[netip.MustParseAddr("192.0.2.120")] != "" {
 		t.Error("an address that is recorded for a host was lent")

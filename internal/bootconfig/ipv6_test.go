@@ -75,7 +75,7 @@ func TestLookupIPv6Alone(t *testing.T) {
 				n.Spec.Subnet, n.Spec.Range, n.Spec.IPv6 = "", infrav1.AddressRange{}, tc.ipv6
 			})...)
 			got, ok := d.Lookup(parse(t, mac))
-			if ok != tc.known || ok && !got.OnlyIPv6() {
+			if ok != tc.known || ok && !got.IsIPv6Only() {
 				t.Errorf("known: %v, want %v; %+v", ok, tc.known, got)
 			}
 		})

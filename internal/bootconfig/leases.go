@@ -68,7 +68,7 @@ type pool struct {
 }
 
 // offer returns the address for a client, or false if the client gets none.
-func (l *leases) offer(now time.Time, s pxe.Stranger, p pool) (netip.Addr, bool) {
+func (l *leases) offer(now time.Time, s pxe.UnknownClient, p pool) (netip.Addr, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	mac := string(s.MAC)
@@ -78,12 +78,12 @@ func (l *leases) offer(now time.Time, s pxe.Stranger, p pool) (netip.Addr, bool)
 		known = nil
 	}
 	switch {
-	case s.Declines.IsValid():
-		if known != nil && known.address == s.Declines && now.Before(known.until) {
+	case s.DeclinedAddress.IsValid():
+		if known != nil && known.address == s.DeclinedAddress && now.Before(known.until) {
 			l.decline(now, known)
 		}
 		return netip.Addr{}, false
-	case s.Elsewhere:
+	case s.AcceptsOtherServer:
 		l.learn(now, known, s, p)
 		return netip.Addr{}, false
 	case known != nil && !now.Before(known.until), known != nil && known.arrived && !s.Agent && !s.Client.IsValid():
@@ -97,7 +97,7 @@ func (l *leases) offer(now time.Time, s pxe.Stranger, p pool) (netip.Addr, bool)
 			return netip.Addr{}, false
 		}
 	}
-	if s.Takes == known.address {
+	if s.RequestedAddress == known.address {
 		known.begin(now)
 	}
 	known.arrived = known.arrived || s.Agent
@@ -113,15 +113,15 @@ func (c *lease) begin(now time.Time) {
 
 // learn records that a client accepts the offer of another replica. Requests are broadcasts, so that
 // replicas do not offer the same address twice.
-func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, p pool) {
-	if s.Takes.Less(p.first) || p.last.Less(s.Takes) {
+func (l *leases) learn(now time.Time, known *lease, s pxe.UnknownClient, p pool) {
+	if s.RequestedAddress.Less(p.first) || p.last.Less(s.RequestedAddress) {
 		return
 	}
-	if known != nil && known.address == s.Takes {
+	if known != nil && known.address == s.RequestedAddress {
 		known.begin(now)
 		return
 	}
-	if other := l.byAddress[s.Takes]; other != nil && now.Before(other.until) {
+	if other := l.byAddress[s.RequestedAddress]; other != nil && now.Before(other.until) {
 		return
 	}
 	if known != nil && !known.readmit.IsZero() {
@@ -133,7 +133,7 @@ func (l *leases) learn(now time.Time, known *lease, s pxe.Stranger, p pool) {
 	if known != nil {
 		l.forget(known)
 	}
-	l.keep(&lease{mac: string(s.MAC), address: s.Takes}).begin(now)
+	l.keep(&lease{mac: string(s.MAC), address: s.RequestedAddress}).begin(now)
 }
 
 // decline excludes an address for declinedFor, because its client found it in use (RFC 2131 section

@@ -15,9 +15,9 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Ticket returns the secret part of the URL of the host's CD image, for its present order. Without an
+// MediaToken returns the secret part of the URL of the host's CD image, for its present order. Without an
 // order it is not valid.
-func Ticket(keys token.Keys, host *infrav1.IngotHost) string {
+func MediaToken(keys token.Keys, host *infrav1.IngotHost) string {
 	return keys.MediaToken(host.Spec.BootMACAddress, mediaClaims(host))
 }
 
@@ -29,10 +29,10 @@ func mediaClaims(host *infrav1.IngotHost) token.Claims {
 	return claims
 }
 
-// Disc implements pxe.DiscDirectory. It returns the image while the host boots by virtual media, the
+// HostByToken implements pxe.MediaDirectory. It returns the image while the host boots by virtual media, the
 // order of the ticket is open, and no agent works on it. A second agent with a token of the same order
 // would have both revoked.
-func (d *Directory) Disc(ticket string) (pxe.Host, bool) {
+func (d *Directory) HostByToken(ticket string) (pxe.Host, bool) {
 	address, ok := token.MediaTokenMAC(ticket)
 	if !ok {
 		return pxe.Host{}, false

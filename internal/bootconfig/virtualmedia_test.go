@@ -30,7 +30,7 @@ func TestDisc(t *testing.T) {
 	host := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		return oneHost(ordered(change))[0].(*infrav1.IngotHost)
 	}
-	ticket := Ticket(newDirectory(t).Keys, host(nil))
+	ticket := MediaToken(newDirectory(t).Keys, host(nil))
 	twin := host(nil)
 	twin.Name = "twin"
 	for name, tc := range map[string]struct {
@@ -51,7 +51,7 @@ func TestDisc(t *testing.T) {
 		"two hosts of one address": {ticket, nil, true, false},
 		"a guess":                  {ticket[:13] + strings.Repeat("A", 43), nil, false, false},
 		"no ticket":                {"agent", nil, false, false},
-		"a ticket without an order": {Ticket(newDirectory(t).Keys, host(func(h *infrav1.IngotHost) { h.Spec.Order = nil })),
+		"a ticket without an order": {MediaToken(newDirectory(t).Keys, host(func(h *infrav1.IngotHost) { h.Spec.Order = nil })),
 			func(h *infrav1.IngotHost) { h.Spec.Order = nil }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestDisc(t *testing.T) {
 				objects = append(objects, twin)
 			}
 			d := newDirectory(t, objects...)
-			got, ok := d.Disc(tc.ticket)
+			got, ok := d.HostByToken(tc.ticket)
 			if ok != tc.want {
 				t.Fatalf("given: %v", ok)
 			}
@@ -81,11 +81,11 @@ func TestDisc(t *testing.T) {
 // A host that boots from virtual media gets its token there, and not by the network.
 func TestTokenByTheWay(t *testing.T) {
 	for method, want := range map[infrav1.BootMethod]struct {
-		way   pxe.Way
+		way   pxe.BootMethod
 		token bool
 	}{
-		"": {pxe.ByNetwork, true}, infrav1.BootMethodPXE: {pxe.ByNetwork, true},
-		infrav1.BootMethodHTTP: {pxe.ByHTTP, true}, infrav1.BootMethodVirtualMedia: {pxe.ByDisc, false},
+		"": {pxe.BootNetwork, true}, infrav1.BootMethodPXE: {pxe.BootNetwork, true},
+		infrav1.BootMethodHTTP: {pxe.BootHTTP, true}, infrav1.BootMethodVirtualMedia: {pxe.BootVirtualMedia, false},
 	} {
 		t.Run(string(method), func(t *testing.T) {
 			d := newDirectory(t, oneHost(ordered(func(h *infrav1.IngotHost) { h.Spec.BootMethod = method }))...)
@@ -93,8 +93,8 @@ func TestTokenByTheWay(t *testing.T) {
 			if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Server == "" {
 				t.Fatalf("got %+v, %v", host.Plan, ok)
 			}
-			if got := host.Plan.Agent; got.Way != want.way || (got.Token != "") != want.token {
-				t.Errorf("%s, token: %v; want %s, %v", got.Way, got.Token != "", want.way, want.token)
+			if got := host.Plan.Agent; got.Method != want.way || (got.Token != "") != want.token {
+				t.Errorf("%s, token: %v; want %s, %v", got.Method, got.Token != "", want.way, want.token)
 			}
 			if want.token {
 				if claims, err := d.Keys.Verify(host.Plan.Agent.Token.Reveal()); err != nil || claims.Delivery != token.ByNetwork {

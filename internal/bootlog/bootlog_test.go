@@ -63,7 +63,7 @@ func TestMerge(t *testing.T) {
 		return func(b []infrav1.BootRecord) []infrav1.BootRecord { return end(b, minute(n), outcome) }
 	}
 	bare := func(n int) func([]infrav1.BootRecord) []infrav1.BootRecord {
-		b := bootAt(n, bootlog.RanAgent)
+		b := bootAt(n, bootlog.AgentStarted)
 		b.Marks[1].Stage = bootlog.Agent
 		return func(boots []infrav1.BootRecord) []infrav1.BootRecord { return add(boots, recordOf(b)) }
 	}
@@ -74,20 +74,20 @@ func TestMerge(t *testing.T) {
 		"those of which only DHCP was seen push out one": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{bare(0), bare(1), boot(2, bootlog.Stopped), boot(3, bootlog.Stopped),
 			boot(4, bootlog.Stopped), boot(5, bootlog.Stopped), bare(6), bare(7), bare(8)},
 			[]string{"Agent 8 [DHCP 0 Agent 1500]", "Stopped 5 [DHCP 0 Loader 1500]", "Stopped 4 [DHCP 0 Loader 1500]", "Stopped 3 [DHCP 0 Loader 1500]", "Stopped 2 [DHCP 0 Loader 1500]"}},
-		"boot, then its end": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.RanAgent), over(1, infrav1.BootSucceeded)},
+		"boot, then its end": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(1, infrav1.BootSucceeded)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 60000]"}},
-		"its end, then the boot": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{over(1, infrav1.BootFailed), boot(0, bootlog.RanAgent)},
+		"its end, then the boot": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{over(1, infrav1.BootFailed), boot(0, bootlog.AgentStarted)},
 			[]string{"Failed 0 [DHCP 0 Loader 1500 Done 60000]"}},
-		"told twice": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.RanAgent), over(1, infrav1.BootSucceeded), boot(0, bootlog.RanAgent)},
+		"told twice": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(1, infrav1.BootSucceeded), boot(0, bootlog.AgentStarted)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 60000]"}},
 		"an agent that nobody saw coming": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.Stopped), over(9, infrav1.BootSucceeded)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 540000]"}},
-		"an end long after": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.RanAgent), over(60*24, infrav1.BootSucceeded)},
+		"an end long after": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(60*24, infrav1.BootSucceeded)},
 			[]string{"Succeeded 1440 [Done 0]", "Agent 0 [DHCP 0 Loader 1500]"}},
-		"to its disk, and an end that is another's": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.WentToDisk), over(1, infrav1.BootSucceeded)},
+		"to its disk, and an end that is another's": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.BootedFromDisk), over(1, infrav1.BootSucceeded)},
 			[]string{"Succeeded 1 [Done 0]", "Disk 0 [DHCP 0 Loader 1500]"}},
-		"the last five, by time": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(3, bootlog.WentToDisk), boot(1, bootlog.WentToDisk), boot(6, bootlog.WentToDisk),
-			boot(2, bootlog.WentToDisk), boot(5, bootlog.WentToDisk), boot(4, bootlog.WentToDisk)},
+		"the last five, by time": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(3, bootlog.BootedFromDisk), boot(1, bootlog.BootedFromDisk), boot(6, bootlog.BootedFromDisk),
+			boot(2, bootlog.BootedFromDisk), boot(5, bootlog.BootedFromDisk), boot(4, bootlog.BootedFromDisk)},
 			[]string{"Disk 6 [DHCP 0 Loader 1500]", "Disk 5 [DHCP 0 Loader 1500]", "Disk 4 [DHCP 0 Loader 1500]", "Disk 3 [DHCP 0 Loader 1500]", "Disk 2 [DHCP 0 Loader 1500]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,10 +124,10 @@ func TestRecorder(t *testing.T) {
 		must(t, c.Get(t.Context(), client.ObjectKeyFromObject(host), got))
 		return got
 	}
-	gone, strange, empty := bootAt(0, bootlog.RanAgent), bootAt(0, "Exploded"), bootAt(0, bootlog.RanAgent)
+	gone, strange, empty := bootAt(0, bootlog.AgentStarted), bootAt(0, "Exploded"), bootAt(0, bootlog.AgentStarted)
 	gone.Host, empty.Marks = "n/gone", nil
-	long := bootAt(0, bootlog.RanAgent)
-	long.Firmware, long.Trouble = strings.Repeat("é", 300), strings.Repeat("x", 300)
+	long := bootAt(0, bootlog.AgentStarted)
+	long.Firmware, long.LastFailure = strings.Repeat("é", 300), strings.Repeat("x", 300)
 	must(t, r.Record(t.Context(), []bootlog.Boot{gone, strange, empty, long}))
 	first := read()
 	must(t, r.Record(t.Context(), []bootlog.Boot{long})) // again, since the answer was lost
@@ -170,7 +170,7 @@ func TestRecorder(t *testing.T) {
 		status.ResourceVersion = paused.ResourceVersion
 		must(t, c.Status().Update(t.Context(), status))
 		before := read()
-		must(t, r.Record(t.Context(), []bootlog.Boot{bootAt(7, bootlog.WentToDisk)}))
+		must(t, r.Record(t.Context(), []bootlog.Boot{bootAt(7, bootlog.BootedFromDisk)}))
 		must(t, r.End(t.Context(), client.ObjectKeyFromObject(host), begin.Add(8*time.Minute), true))
 		after := read()
 		if after.ResourceVersion != before.ResourceVersion {
@@ -186,7 +186,7 @@ func TestRecorder(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 3 {
 		wg.Go(func() {
-			if err := r.Record(t.Context(), []bootlog.Boot{bootAt(10+n, bootlog.WentToDisk)}); err != nil {
+			if err := r.Record(t.Context(), []bootlog.Boot{bootAt(10+n, bootlog.BootedFromDisk)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -233,8 +233,8 @@ func TestRecorderMeetsOthers(t *testing.T) {
 		}}
 		must(t, (&Recorder{Client: c, Live: live, Recorder: events.NewFakeRecorder(100)}).Record(t.Context(), []bootlog.Boot{boot}))
 	}
-	first, second := bootAt(0, bootlog.Stopped), bootAt(5, bootlog.RanAgent)
-	first.Trouble, first.Marks = "no file", first.Marks[:1]
+	first, second := bootAt(0, bootlog.Stopped), bootAt(5, bootlog.AgentStarted)
+	first.LastFailure, first.Marks = "no file", first.Marks[:1]
 	var want []infrav1.BootRecord
 	for _, boot := range []bootlog.Boot{first, second} {
 		want = add(want, recordOf(boot))
@@ -277,7 +277,7 @@ func TestWire(t *testing.T) {
 	dial := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
 	}
-	boots := []bootlog.Boot{bootAt(0, bootlog.RanAgent), bootAt(1, bootlog.Stopped)}
+	boots := []bootlog.Boot{bootAt(0, bootlog.AgentStarted), bootAt(1, bootlog.Stopped)}
 	for name, tc := range map[string]struct {
 		seal func([]byte) []byte
 		pins []token.Pin

@@ -32,7 +32,7 @@ const (
 func recordOf(b bootlog.Boot) infrav1.BootRecord {
 	out := infrav1.BootRecord{
 		StartedAt: metav1.NewMicroTime(b.Started().Truncate(time.Microsecond)), Outcome: infrav1.BootOutcome(b.Outcome),
-		Firmware: cut(b.Firmware, maxShort), Server: cut(b.Server, maxShort), Port: cut(b.Port, maxText), Trouble: cut(b.Trouble, maxText),
+		Firmware: cut(b.Firmware, maxShort), Server: cut(b.Server, maxShort), Port: cut(b.Port, maxText), Trouble: cut(b.LastFailure, maxText),
 	}
 	for _, m := range b.Marks[:min(len(b.Marks), maxStages-1)] {
 		out.Stages = append(out.Stages, stage(string(m.Stage), m.At, b.Started()))

@@ -60,7 +60,7 @@ func (r *Recorder) Record(ctx context.Context, boots []bootlog.Boot) error {
 }
 
 func isOutcome(o bootlog.Outcome) bool {
-	return o == bootlog.RanAgent || o == bootlog.WentToDisk || o == bootlog.Stopped
+	return o == bootlog.AgentStarted || o == bootlog.BootedFromDisk || o == bootlog.Stopped
 }
 
 // End records how the order of the host's last boot ended.

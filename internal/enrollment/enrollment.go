@@ -310,7 +310,7 @@ func (r *Registrar) takeTurn(ctx context.Context, network *infrav1.IngotNetwork,
 // host waits for approval is accepted: its facts may be missing yet.
 func (r *Registrar) checkCapacity(ctx context.Context, network *infrav1.IngotNetwork, facts infrav1.IngotHardwareSpec) error {
 	hosts := &infrav1.IngotHostList{}
-	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByEnrolment: network.Name}); err != nil {
+	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByEnrollment: network.Name}); err != nil {
 		return fmt.Errorf("list hosts that wait for approval: %w", err)
 	}
 	isOwn := func(host infrav1.IngotHost) bool { return hasNIC(facts, host.Spec.BootMACAddress) }

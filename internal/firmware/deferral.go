@@ -32,7 +32,7 @@ type deferral struct {
 }
 
 func (v View) deferralKey() string {
-	return v.Target.Address + " " + lifecycle.WishesOf(v.Host)
+	return v.Target.Address + " " + lifecycle.DesiredDigest(v.Host)
 }
 
 // next returns the deferral after one more failure. It doubles the delay, within the limits of the
@@ -75,7 +75,7 @@ func (p *Preparer) deferNextAttempt(v View, decision lifecycle.Decision) {
 // or written. Treated as a failure of the BMC it would be forgotten with the next answer, and would
 // delay work that needs no settings. It returns an error only if the BMC itself may be unreachable.
 func (p *Preparer) deferAccess(v View, err error) error {
-	var rests *bmc.RestError
+	var rests *bmc.PausedError
 	if errors.As(err, &rests) { // the BMC was not called
 		return err
 	}
@@ -115,9 +115,9 @@ func (p *Preparer) awaitJob(v View, reason string) {
 	v.Memory.update = last
 }
 
-// PutOff replaces a decision to begin an update, or to read the firmware for one, which may take a
+// Defer replaces a decision to begin an update, or to read the firmware for one, which may take a
 // hundred requests, while the update is deferred.
-func (p *Preparer) PutOff(v View, decision lifecycle.Decision) (instead lifecycle.Decision, off bool) {
+func (p *Preparer) Defer(v View, decision lifecycle.Decision) (instead lifecycle.Decision, off bool) {
 	p.deferNextAttempt(v, decision)
 	last := v.Memory.update
 	if !beginsUpdate(decision) || last.key != v.deferralKey() || !v.Seen.Now.Before(last.until) {
@@ -130,5 +130,5 @@ func (p *Preparer) PutOff(v View, decision lifecycle.Decision) (instead lifecycl
 
 func beginsUpdate(decision lifecycle.Decision) bool {
 	_, starts := decision.Step.(lifecycle.StartUpdate)
-	return starts || decision.Rule == lifecycle.RuleLookBeforeUpdate
+	return starts || decision.Rule == lifecycle.RuleReadBeforeUpdate
 }

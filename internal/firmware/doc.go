@@ -14,6 +14,6 @@
 //	view := firmware.View{Host: host, Target: target, Seen: &observation, Memory: &memory}
 //	preparer.Observe(ctx, view)
 //	decision := lifecycle.Next(host, observation, policy)
-//	if why, off := preparer.PutOff(view, decision); off { ... }
-//	if firmware.Is(decision.Step) { err = preparer.Execute(ctx, view, decision.Step) }
+//	if why, off := preparer.Defer(view, decision); off { ... }
+//	if firmware.IsStep(decision.Step) { err = preparer.Execute(ctx, view, decision.Step) }
 package firmware

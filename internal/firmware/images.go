@@ -75,7 +75,7 @@ type image struct {
 // checkImage reports whether the image was read, with errNoImage or a permanent error. It starts to
 // read an unknown image. BMCs check the vendor's signature, but not whether it is the desired file.
 func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
-	now, w := p.Clock.Now(), p.Works
+	now, w := p.Clock.Now(), p.Jobs
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for old, known := range w.images {
@@ -102,7 +102,7 @@ func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
 }
 
 // waitsForSlot reports whether the download of an image has no slot yet.
-func (w *Works) waitsForSlot(key imageKey) bool {
+func (w *Jobs) waitsForSlot(key imageKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.images[key]
@@ -112,7 +112,7 @@ func (w *Works) waitsForSlot(key imageKey) bool {
 // readImage waits for a slot, and then reads the image. namespace is that of the first host that
 // needs it.
 func (p *Preparer) readImage(ctx context.Context, key imageKey, namespace string, into *image) {
-	w := p.Works
+	w := p.Jobs
 	release, err := w.downloads.Acquire(ctx, "server "+hostOf(key.url), "namespace "+namespace)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errNoImage, err)
@@ -157,7 +157,7 @@ func (p *Preparer) fetchInTime(ctx context.Context, key imageKey, into *image) e
 }
 
 // drop removes the file of an image and its reservation. The caller holds the lock.
-func (w *Works) drop(i *image) {
+func (w *Jobs) drop(i *image) {
 	w.diskUsed -= i.reserved
 	i.reserved = 0
 	if i.file != nil {
@@ -167,7 +167,7 @@ func (w *Works) drop(i *image) {
 }
 
 // scheduleDrop drops a kept image after a time without pushes. The caller holds the lock.
-func (w *Works) scheduleDrop(key imageKey, i *image, age time.Duration) {
+func (w *Jobs) scheduleDrop(key imageKey, i *image, age time.Duration) {
 	i.idle = time.AfterFunc(age, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -180,7 +180,7 @@ func (w *Works) scheduleDrop(key imageKey, i *image, age time.Duration) {
 
 // reserve reserves disk for size bytes of an image and a copy. If needed, it drops images without
 // pushes.
-func (w *Works) reserve(i *image, size int64) error {
+func (w *Jobs) reserve(i *image, size int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, other := range w.images {
@@ -202,7 +202,7 @@ func (w *Works) reserve(i *image, size int64) error {
 // leave nothing for others.
 type growing struct {
 	io.Writer
-	works *Works
+	works *Jobs
 	image *image
 	// written bytes, of which reserved have a reservation.
 	written, reserved int64
@@ -268,7 +268,7 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, onRead 
 		}
 		to = io.MultiWriter(digest, file)
 		if response.ContentLength < 0 {
-			to = &growing{Writer: to, works: p.Works, image: into}
+			to = &growing{Writer: to, works: p.Jobs, image: into}
 		}
 	}
 	n, err := io.Copy(to, io.LimitReader(readObserver{response.Body, onRead}, limit+1))
@@ -312,7 +312,7 @@ func (p *Preparer) createFile(into *image, length int64) (*os.File, error) {
 	if length > maxKept {
 		return nil, tooLarge(maxKept)
 	}
-	if err := p.Works.reserve(into, max(length, 0)); err != nil {
+	if err := p.Jobs.reserve(into, max(length, 0)); err != nil {
 		return nil, err
 	}
 	file, err := os.CreateTemp("", "firmware-")
@@ -322,8 +322,8 @@ func (p *Preparer) createFile(into *image, length int64) (*os.File, error) {
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: unlink temporary file: %w", errNoImage, err), file.Close())
 	}
-	p.Works.mu.Lock()
-	defer p.Works.mu.Unlock()
+	p.Jobs.mu.Lock()
+	defer p.Jobs.mu.Unlock()
 	into.file = file
 	return file, nil
 }

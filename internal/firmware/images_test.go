@@ -129,9 +129,9 @@ func TestRoomOfUnknownLength(t *testing.T) {
 		t.Fatal(err)
 	}
 	room := func() int64 {
-		s.Works.mu.Lock()
-		defer s.Works.mu.Unlock()
-		return s.Works.diskUsed
+		s.Jobs.mu.Lock()
+		defer s.Jobs.mu.Unlock()
+		return s.Jobs.diskUsed
 	}
 	eventually.Wait{Interval: time.Millisecond}.Until(t, "the image's first bytes", eventually.Holds(func() bool { return room() != 0 }))
 	if got := room(); got != 2*reserveStep {
@@ -142,10 +142,10 @@ func TestRoomOfUnknownLength(t *testing.T) {
 	if got := room(); got != 2*8 {
 		t.Errorf("an image of 8 bytes keeps room for %d", got)
 	}
-	full := growing{Writer: io.Discard, works: s.Works, image: &image{}}
-	s.Works.mu.Lock()
-	s.Works.diskUsed = MaxDisk
-	s.Works.mu.Unlock()
+	full := growing{Writer: io.Discard, works: s.Jobs, image: &image{}}
+	s.Jobs.mu.Lock()
+	s.Jobs.diskUsed = MaxDisk
+	s.Jobs.mu.Unlock()
 	if _, err := full.Write([]byte("x")); !errors.Is(err, errNoImage) {
 		t.Errorf("no room is left: %v", err)
 	}

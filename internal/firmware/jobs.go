@@ -19,11 +19,11 @@ import (
 // Supermicro X11 boards holds each in memory (64 MiB at most there).
 const pushesAtOnce = 4
 
-// Works runs jobs in the background, since a slow server or BMC would block a worker for minutes
+// Jobs runs jobs in the background, since a slow server or BMC would block a worker for minutes
 // (I13). It reads each image of firmware once, however many hosts need it, and pushes images to
 // BMCs. Its state may be lost with the process: images are read again, and the host's record shows
 // the next manager a push. The zero value is ready.
-type Works struct {
+type Jobs struct {
 	mu sync.Mutex
 	// ctx is the context of all jobs, and cancel ends it. jobContext creates both.
 	ctx     context.Context
@@ -65,7 +65,7 @@ func (u *push) percent() int { return int(min(u.sent.Load()*100/max(u.size, 1), 
 
 // Start implements manager.Runnable: it ends the jobs with ctx, and returns when they have ended.
 // Without Start, jobs end by their own deadlines.
-func (w *Works) Start(ctx context.Context) error {
+func (w *Jobs) Start(ctx context.Context) error {
 	<-ctx.Done()
 	w.mu.Lock()
 	w.jobContext()
@@ -76,7 +76,7 @@ func (w *Works) Start(ctx context.Context) error {
 }
 
 // jobContext returns the context of all jobs. The caller holds the lock.
-func (w *Works) jobContext() context.Context {
+func (w *Jobs) jobContext() context.Context {
 	if w.ctx == nil {
 		w.ctx, w.cancel = context.WithCancel(context.Background())
 	}
@@ -84,7 +84,7 @@ func (w *Works) jobContext() context.Context {
 }
 
 // start runs a job in the background. The caller holds the lock.
-func (w *Works) start(job func(ctx context.Context)) {
+func (w *Jobs) start(job func(ctx context.Context)) {
 	ctx := w.jobContext()
 	if ctx.Err() != nil { // Start waits no more
 		go job(ctx)
@@ -94,7 +94,7 @@ func (w *Works) start(job func(ctx context.Context)) {
 }
 
 // Pushing reports whether an image is being pushed for a host, and the percentage.
-func (w *Works) Pushing(host types.NamespacedName) (percent int, pushing bool) {
+func (w *Jobs) Pushing(host types.NamespacedName) (percent int, pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	u := w.pushes[host]
@@ -106,11 +106,11 @@ func (w *Works) Pushing(host types.NamespacedName) (percent int, pushing bool) {
 
 // PushingTo returns the host for which an image is being pushed to the target's BMC. Other calls to
 // that BMC would wait for the end of the push.
-func (w *Works) PushingTo(target bmc.Target) (host types.NamespacedName, pushing bool) {
+func (w *Jobs) PushingTo(target bmc.Target) (host types.NamespacedName, pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for host, u := range w.pushes {
-		if u.target == target.Place() {
+		if u.target == target.Origin() {
 			return host, true
 		}
 	}
@@ -120,7 +120,7 @@ func (w *Works) PushingTo(target bmc.Target) (host types.NamespacedName, pushing
 // Cancel cancels the push for a host, and reports whether there was one. The push records nothing:
 // the next reader of the host's record sees that it was interrupted. Works forgets the host, whose
 // name a new host may get.
-func (w *Works) Cancel(host types.NamespacedName) (pushing bool) {
+func (w *Jobs) Cancel(host types.NamespacedName) (pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.unsent, host)

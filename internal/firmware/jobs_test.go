@@ -59,14 +59,14 @@ func newShop(t *testing.T, update func(ctx context.Context, update bmc.Update) (
 		Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "redfish://bmc"}},
 	}}
 	s.Preparer = &Preparer{
-		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, Works: &Works{}, HTTP: reader(t, "127.0.0.0/8"),
+		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: lifecycle.DefaultPolicy(), Poll: time.Minute, Jobs: &Jobs{}, HTTP: reader(t, "127.0.0.0/8"),
 		Timing: timing.Timing{BMCBackoffFirst: time.Second, BMCBackoffMax: time.Minute, FirmwareDownload: time.Minute, FirmwareResult: time.Minute, FirmwarePush: time.Minute},
 		Save:   s.save, Wake: func(host types.NamespacedName) { s.woken <- host },
 		Warn: func(*infrav1.IngotHost, string, string) {}, Stable: strings.TrimSpace,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- s.Works.Start(ctx) }()
+	go func() { ended <- s.Jobs.Start(ctx) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		<-ended
@@ -200,7 +200,7 @@ func TestPush(t *testing.T) {
 		{"no answer", reads(bmc.ErrUnknownOutcome, ""), 0, infrav1.UpdateAsked, "", ""},
 		{"no answer, and nothing was read", unread(bmc.ErrUnknownOutcome), 0, "", "", bmc.ErrUnknownOutcome.Error()},
 		{"busy", unread(bmc.ErrBusy), 0, "", "", bmc.ErrBusy.Error()},
-		{"rests", unread(&bmc.RestError{RetryAfter: time.Second, Err: bmc.ErrTimeout}), 0, "", "", bmc.ErrTimeout.Error()},
+		{"rests", unread(&bmc.PausedError{RetryAfter: time.Second, Err: bmc.ErrTimeout}), 0, "", "", bmc.ErrTimeout.Error()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newShop(t, tc.update)
@@ -247,7 +247,7 @@ func (s *shop) pushes(memory *Memory, step lifecycle.StartUpdate, before func())
 	before()
 	s.mu.Unlock()
 	<-s.woken
-	if _, pushing := s.Works.Pushing(s.view(memory).key()); pushing {
+	if _, pushing := s.Jobs.Pushing(s.view(memory).key()); pushing {
 		s.t.Error("woken before the push is over")
 	}
 }
@@ -279,7 +279,7 @@ func TestPushUnderWay(t *testing.T) {
 			}
 			<-half
 			for address, want := range map[string]bool{"redfish://BMC": true, "redfish://bmc/Systems/2": true, "redfish://other": false, "ipmi://bmc": false} {
-				if host, pushing := s.Works.PushingTo(bmc.Target{Address: address}); pushing != want || pushing && host.Name != "h" {
+				if host, pushing := s.Jobs.PushingTo(bmc.Target{Address: address}); pushing != want || pushing && host.Name != "h" {
 					t.Errorf("%s is pushed to: %t, for %s", address, pushing, host)
 				}
 			}
@@ -292,11 +292,11 @@ func TestPushUnderWay(t *testing.T) {
 			}
 			if end == "manager" {
 				s.stop()
-			} else if !s.Works.Cancel(v.key()) {
+			} else if !s.Jobs.Cancel(v.key()) {
 				t.Error("there is nothing to cancel")
 			}
 			<-s.woken
-			if s.Works.Cancel(v.key()) {
+			if s.Jobs.Cancel(v.key()) {
 				t.Error("a push that has ended can be cancelled")
 			}
 			if update := lifecycle.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAsked {
@@ -318,7 +318,7 @@ func tempFile(t *testing.T) *os.File {
 // The disk space of images and of their copies is bounded.
 func TestRoom(t *testing.T) {
 	const mebi = 1 << 20
-	w := &Works{images: map[imageKey]*image{}}
+	w := &Jobs{images: map[imageKey]*image{}}
 	keep := func(name string, size int64) *image {
 		t.Helper()
 		file := tempFile(t)
@@ -431,14 +431,14 @@ func TestFetch(t *testing.T) {
 			if err != nil && (!strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "secret")) {
 				t.Errorf("%v, want %q", err, tc.says)
 			}
-			s.Works.mu.Lock()
-			defer s.Works.mu.Unlock()
+			s.Jobs.mu.Lock()
+			defer s.Jobs.mu.Unlock()
 			want := int64(0)
 			if tc.key.keep && err == nil {
 				want = 2 * int64(len("an image"))
 			}
-			if s.Works.diskUsed != want {
-				t.Errorf("%d bytes are accepted, want %d", s.Works.diskUsed, want)
+			if s.Jobs.diskUsed != want {
+				t.Errorf("%d bytes are accepted, want %d", s.Jobs.diskUsed, want)
 			}
 		})
 	}

@@ -47,11 +47,11 @@ type Preparer struct {
 	Poll time.Duration
 	// HTTP reads images. Tenants choose the URLs: it must fail with httpd.ErrSourceNotAllowed for
 	// those that the operator does not allow. If it is nil, no image is read.
-	HTTP  *http.Client
-	Works *Works
+	HTTP *http.Client
+	Jobs *Jobs
 	// Save writes a host with optimistic locking on base. Its error ends the reconcile.
 	Save func(ctx context.Context, next, base *infrav1.IngotHost) error
-	// Wake calls Memory.GoOn for a host, and reconciles it.
+	// Wake calls Memory.ResumeClaim for a host, and reconciles it.
 	Wake func(host types.NamespacedName)
 	// Warn records an event that no decision foresaw.
 	Warn func(host *infrav1.IngotHost, reason, message string)
@@ -95,11 +95,11 @@ type running struct {
 	task lifecycle.UpdateTask
 }
 
-// GoOn ends the wait for a background job.
-func (m *Memory) GoOn() { m.update.until = time.Time{} }
+// ResumeClaim ends the wait for a background job.
+func (m *Memory) EndWait() { m.update.until = time.Time{} }
 
-// Anew ends the deferral of calls that failed, since the BMC's access data is new.
-func (m *Memory) Anew() { m.access = deferral{} }
+// RetryNow ends the deferral of calls that failed, since the BMC's access data is new.
+func (m *Memory) RetryNow() { m.access = deferral{} }
 
 // Forget drops the reading, which is outdated after a power change.
 func (v View) Forget() {
@@ -118,7 +118,7 @@ func (v View) remember(change func(*Memory)) {
 // the push began.
 func (p *Preparer) ObservePush(v View) error {
 	p.applyJobResults(v)
-	percent, pushing := p.Works.Pushing(v.key())
+	percent, pushing := p.Jobs.Pushing(v.key())
 	if !pushing {
 		return nil
 	}
@@ -176,7 +176,7 @@ func progressOf(state bmc.TaskState) lifecycle.UpdateProgress {
 	case bmc.TaskFailed:
 		return lifecycle.UpdateFailed
 	case bmc.TaskWaitsForReset:
-		return lifecycle.UpdateWaits
+		return lifecycle.UpdateWaitsForReset
 	}
 	return lifecycle.UpdateUnknown
 }
@@ -224,8 +224,8 @@ func refusedSince(before, now *lifecycle.FirmwareReading) time.Time {
 	return now.At
 }
 
-// Is reports whether Execute handles a step.
-func Is(step lifecycle.Step) bool {
+// IsStep reports whether Execute handles a step.
+func IsStep(step lifecycle.Step) bool {
 	switch step.(type) {
 	case lifecycle.WriteSettings, lifecycle.StartUpdate, lifecycle.ResetBMC:
 		return true

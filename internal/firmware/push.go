@@ -23,14 +23,14 @@ import (
 // manager ends later, the next one finds an update that nobody pushes (inventory, rule cut-off), and
 // does not push again before it knows the outcome (I17).
 func (p *Preparer) startPush(ctx context.Context, v View, step lifecycle.StartUpdate, key imageKey) error {
-	target := v.Target.Place()
-	image, reason := p.Works.acquireImage(key, target)
+	target := v.Target.Origin()
+	image, reason := p.Jobs.acquireImage(key, target)
 	if image == nil {
 		p.awaitJob(v, reason)
 		return nil
 	}
 	if err := p.saveLedger(ctx, v.Host, step.Ledger); err != nil {
-		p.Works.releaseImage(key, image, target, p.Timing.FirmwareResult)
+		p.Jobs.releaseImage(key, image, target, p.Timing.FirmwareResult)
 		return err
 	}
 	component := ""
@@ -41,9 +41,9 @@ func (p *Preparer) startPush(ctx context.Context, v View, step lifecycle.StartUp
 	u := &push{target: target, size: image.size}
 	update := bmc.Update{Size: image.size, Filename: fileName(step.Component.URL), Component: component}
 	update.Image = &countingReader{io.NewSectionReader(image.file, 0, image.size), u}
-	p.Works.startPush(v.key(), u, func(job context.Context) {
+	p.Jobs.startPush(v.key(), u, func(job context.Context) {
 		p.push(jobContext{Context: job, values: ctx}, v.Host, v.Target, step, u, update)
-		p.Works.releaseImage(key, image, target, p.Timing.FirmwareResult)
+		p.Jobs.releaseImage(key, image, target, p.Timing.FirmwareResult)
 		p.wake(v.key())
 	})
 	return nil
@@ -88,7 +88,7 @@ func (c *countingReader) Read(b []byte) (int, error) {
 }
 
 // startPush runs a push in the background. The push is registered until its outcome is recorded.
-func (w *Works) startPush(host types.NamespacedName, u *push, job func(ctx context.Context)) {
+func (w *Jobs) startPush(host types.NamespacedName, u *push, job func(ctx context.Context)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pushes == nil {
@@ -105,7 +105,7 @@ func (w *Works) startPush(host types.NamespacedName, u *push, job func(ctx conte
 
 // acquireImage reserves an image and its target for a push. It returns nil and the reason if the push
 // must wait.
-func (w *Works) acquireImage(key imageKey, target string) (_ *image, reason string) {
+func (w *Jobs) acquireImage(key imageKey, target string) (_ *image, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := w.images[key]
@@ -132,7 +132,7 @@ func (w *Works) acquireImage(key imageKey, target string) (_ *image, reason stri
 }
 
 // releaseImage ends an acquireImage. It keeps the image for some time.
-func (w *Works) releaseImage(key imageKey, i *image, target string, keep time.Duration) {
+func (w *Jobs) releaseImage(key imageKey, i *image, target string, keep time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pushTargets, target)
@@ -147,11 +147,11 @@ func (w *Works) releaseImage(key imageKey, i *image, target string, keep time.Du
 // the manager interrupted records nothing.
 func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc.Target, step lifecycle.StartUpdate, u *push, update bmc.Update) {
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
-	defer p.Works.removePush(key, u)
+	defer p.Jobs.removePush(key, u)
 	log := ctrl.LoggerFrom(ctx)
 	log.Info("Pushing firmware image", "component", step.Component.Component, "version", step.Component.Version, "bytes", u.size)
 	var task bmc.Task
-	err := p.BMC.DoWithin(bmc.Unhurried(ctx), target, p.Timing.FirmwarePush, func(ctx context.Context, conn bmc.Conn) (err error) {
+	err := p.BMC.DoWithin(bmc.WithoutWorker(ctx), target, p.Timing.FirmwarePush, func(ctx context.Context, conn bmc.Conn) (err error) {
 		task, err = conn.UpdateFirmware(ctx, update)
 		return err
 	})
@@ -170,7 +170,7 @@ func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc
 	case result == unsent:
 		ledger = step.Unsent()
 		reason, minDelay := p.unsentReason(err)
-		p.Works.recordUnsent(ctx, key, unsentPush{reason, minDelay})
+		p.Jobs.recordUnsent(ctx, key, unsentPush{reason, minDelay})
 	default: // the BMC may have the image: the record stays, and the next reconcile finds it
 		log.Info("Firmware push ended without an answer", "component", step.Component.Component, "error", err.Error())
 		return
@@ -188,7 +188,7 @@ func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc
 }
 
 // recordUnsent remembers a push that did not reach its BMC, unless ctx was canceled.
-func (w *Works) recordUnsent(ctx context.Context, host types.NamespacedName, p unsentPush) {
+func (w *Jobs) recordUnsent(ctx context.Context, host types.NamespacedName, p unsentPush) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() == nil {
@@ -199,17 +199,17 @@ func (w *Works) recordUnsent(ctx context.Context, host types.NamespacedName, p u
 // wake ends a host's wait. A running reconcile, which may overwrite the host's Memory, finds the host
 // in woken the next time.
 func (p *Preparer) wake(host types.NamespacedName) {
-	p.Works.mu.Lock()
-	if p.Works.woken == nil {
-		p.Works.woken = map[types.NamespacedName]bool{}
+	p.Jobs.mu.Lock()
+	if p.Jobs.woken == nil {
+		p.Jobs.woken = map[types.NamespacedName]bool{}
 	}
-	p.Works.woken[host] = true
-	p.Works.mu.Unlock()
+	p.Jobs.woken[host] = true
+	p.Jobs.mu.Unlock()
 	p.Wake(host)
 }
 
 // removePush unregisters a push.
-func (w *Works) removePush(host types.NamespacedName, u *push) {
+func (w *Jobs) removePush(host types.NamespacedName, u *push) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pushes[host] == u {
@@ -220,14 +220,14 @@ func (w *Works) removePush(host types.NamespacedName, u *push) {
 // applyJobResults ends the wait of a woken host, and defers the update if a push did not reach its
 // BMC.
 func (p *Preparer) applyJobResults(v View) {
-	p.Works.mu.Lock()
-	failed, found := p.Works.unsent[v.key()]
-	delete(p.Works.unsent, v.key())
-	woken := p.Works.woken[v.key()]
-	delete(p.Works.woken, v.key())
-	p.Works.mu.Unlock()
+	p.Jobs.mu.Lock()
+	failed, found := p.Jobs.unsent[v.key()]
+	delete(p.Jobs.unsent, v.key())
+	woken := p.Jobs.woken[v.key()]
+	delete(p.Jobs.woken, v.key())
+	p.Jobs.mu.Unlock()
 	if woken {
-		v.Memory.GoOn()
+		v.Memory.EndWait()
 	}
 	if found {
 		p.deferUpdate(v, failed.reason, failed.minDelay)

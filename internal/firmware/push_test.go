@@ -25,7 +25,7 @@ import (
 func TestTakenAtOnce(t *testing.T) {
 	key := imageKey{"a", "", true}
 	kept := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}, idle: time.NewTimer(time.Hour), size: 1, file: tempFile(t)}
-	w := &Works{images: map[imageKey]*image{key: kept}}
+	w := &Jobs{images: map[imageKey]*image{key: kept}}
 	defer w.drop(kept)
 	var taken atomic.Int32
 	var wg sync.WaitGroup
@@ -59,17 +59,17 @@ func TestTakenAtOnce(t *testing.T) {
 func TestTakenOnceForABMC(t *testing.T) {
 	key := imageKey{"a", "", true}
 	kept := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}, idle: time.NewTimer(time.Hour), size: 1, file: tempFile(t)}
-	w := &Works{images: map[imageKey]*image{key: kept}}
+	w := &Jobs{images: map[imageKey]*image{key: kept}}
 	defer w.drop(kept)
 	first, second := bmc.Target{Address: "redfish://bmc/redfish/v1/Systems/1"}, bmc.Target{Address: "redfish://BMC/redfish/v1/Systems/2"}
-	if i, why := w.acquireImage(key, first.Place()); i == nil {
+	if i, why := w.acquireImage(key, first.Origin()); i == nil {
 		t.Fatalf("not acquired: %s", why)
 	}
-	if i, why := w.acquireImage(key, second.Place()); i != nil || !strings.Contains(why, "another system of this BMC") {
+	if i, why := w.acquireImage(key, second.Origin()); i != nil || !strings.Contains(why, "another system of this BMC") {
 		t.Errorf("taken for another system of the same BMC: %q", why)
 	}
-	w.releaseImage(key, kept, first.Place(), time.Hour)
-	if i, why := w.acquireImage(key, second.Place()); i == nil {
+	w.releaseImage(key, kept, first.Origin(), time.Hour)
+	if i, why := w.acquireImage(key, second.Origin()); i == nil {
 		t.Errorf("not taken after the first: %s", why)
 	}
 }
@@ -78,7 +78,7 @@ func TestTakenOnceForABMC(t *testing.T) {
 func TestNoPushOfAnImageThatIsRead(t *testing.T) {
 	key := imageKey{"a", "", true}
 	reading := &image{waiting: map[types.NamespacedName]bool{}, file: tempFile(t), started: true}
-	w := &Works{images: map[imageKey]*image{key: reading}}
+	w := &Jobs{images: map[imageKey]*image{key: reading}}
 	defer w.drop(reading)
 	if i, why := w.acquireImage(key, "bmc"); i != nil || !strings.Contains(why, "reads the image again") {
 		t.Errorf("took what is being read: %q", why)
@@ -108,12 +108,12 @@ func TestCancelForgetsTheHost(t *testing.T) {
 	s := newShop(t, nil)
 	memory := &Memory{}
 	v := s.view(memory)
-	s.Works.unsent = map[types.NamespacedName]unsentPush{}
-	s.Works.recordUnsent(t.Context(), v.key(), unsentPush{reason: "the BMC of the other host is busy"})
-	s.Works.Cancel(v.key())
+	s.Jobs.unsent = map[types.NamespacedName]unsentPush{}
+	s.Jobs.recordUnsent(t.Context(), v.key(), unsentPush{reason: "the BMC of the other host is busy"})
+	s.Jobs.Cancel(v.key())
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.Works.recordUnsent(cancelled, v.key(), unsentPush{reason: "the push was cancelled at its end"})
+	s.Jobs.recordUnsent(cancelled, v.key(), unsentPush{reason: "the push was cancelled at its end"})
 	if err := s.ObservePush(v); err != nil || memory.update.reason != "" {
 		t.Errorf("put off for %q: %v", memory.update.reason, err)
 	}

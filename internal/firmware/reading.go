@@ -23,7 +23,7 @@ const maxListed = 20
 // read reads the settings and versions that the host's spec names. Anything that the BMC does not
 // support becomes part of the reading.
 func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*lifecycle.FirmwareReading, error) {
-	settings, components := lifecycle.LooksFor(host)
+	settings, components := lifecycle.RequiredReading(host)
 	reading := &lifecycle.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
 	if len(settings) > 0 {
 		if err := p.readSettings(ctx, conn, settings, reading); err != nil {
@@ -113,7 +113,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	if err := rereadItems(ctx, conn, items, components); err != nil {
 		return err
 	}
-	ways, err := conn.UpdateWays(ctx)
+	ways, err := conn.UpdateMethods(ctx)
 	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
 		return err
 	}
@@ -130,7 +130,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 				continue
 			}
 			versions[item.Version] = true
-			names = append(names, strconv.Quote(lifecycle.LastingComponent(item.ID)))
+			names = append(names, strconv.Quote(lifecycle.StableComponentName(item.ID)))
 			reading.IDs[component] = item.ID
 			if other := matched[item.ID]; isWanted(other) && isWanted(component) { // its two versions would be installed in turn, forever
 				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are the same firmware; remove one of them", other, component))
@@ -157,7 +157,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 func rereadItems(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, components []string) error {
 	reader, can := conn.(bmc.FirmwareReader)
 	for i, item := range items {
-		if !can || !item.Earlier || !slices.ContainsFunc(components, func(c string) bool { return lifecycle.MatchesComponent(c, item.ID, item.Name) }) {
+		if !can || !item.FromEarlierRead || !slices.ContainsFunc(components, func(c string) bool { return lifecycle.MatchesComponent(c, item.ID, item.Name) }) {
 			continue
 		}
 		now, err := reader.FirmwareItem(ctx, item.ID)

@@ -23,7 +23,7 @@ type shelf struct {
 	bmc.Conn
 	settings, pending map[string]bmc.Value
 	items             []bmc.FirmwareItem
-	ways              bmc.UpdateWays
+	ways              bmc.UpdateMethods
 	err               error
 }
 
@@ -33,7 +33,7 @@ func (s *shelf) PendingSettings(context.Context) (map[string]bmc.Value, error) {
 }
 func (s *shelf) FirmwareInventory(context.Context) ([]bmc.FirmwareItem, error) { return s.items, s.err }
 
-func (s *shelf) UpdateWays(context.Context) (bmc.UpdateWays, error) { return s.ways, nil }
+func (s *shelf) UpdateMethods(context.Context) (bmc.UpdateMethods, error) { return s.ways, nil }
 
 func text(value string) bmc.Value   { return bmc.Value{Kind: bmc.ValueString, Text: value} }
 func integer(value int64) bmc.Value { return bmc.Value{Kind: bmc.ValueInteger, Int: value} }
@@ -176,7 +176,7 @@ func TestReadInParts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := &bench{shelf: &shelf{items: slices.Clone(items)}, now: tc.now}
 			for i := range b.items {
-				b.items[i].Earlier = tc.parted
+				b.items[i].FromEarlierRead = tc.parted
 			}
 			got, err := (&Preparer{Stable: strings.TrimSpace}).read(t.Context(), b, host)
 			if !errors.Is(err, tc.err) {

@@ -36,7 +36,7 @@ const (
 )
 
 func outcomeOf(err error) outcome {
-	var rests *bmc.RestError
+	var rests *bmc.PausedError
 	switch {
 	case err == nil:
 		return accepted
@@ -115,7 +115,7 @@ func withSecureBoot(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost,
 	own, wanted := settings[name]
 	switch {
 	case wanted && own != on:
-		return nil, &bmc.SettingError{Name: name, Value: own, Why: "spec.bootMode UEFISecureBoot requires " + on}
+		return nil, &bmc.SettingError{Name: name, Value: own, Reason: "spec.bootMode UEFISecureBoot requires " + on}
 	case wanted || state.Enabled:
 		return settings, nil
 	case isInUse(host):
@@ -191,7 +191,7 @@ func (p *Preparer) startUpdate(ctx context.Context, v View, step lifecycle.Start
 				purpose = ", to push it to the BMC"
 			}
 			reason := "Ingot reads the image at " + hostOf(key.url) + purpose
-			if p.Works.waitsForSlot(key) {
+			if p.Jobs.waitsForSlot(key) {
 				reason += fmt.Sprintf(" after others: it reads %d at once, and %d from one server or for one namespace", imagesAtOnce, imagesPerKey)
 			}
 			p.awaitJob(v, reason)
@@ -241,7 +241,7 @@ func (p *Preparer) startFetch(ctx context.Context, v View, step lifecycle.StartU
 // unsentReason returns why an update did not reach the BMC, and the delay that the BMC asks for.
 func (p *Preparer) unsentReason(err error) (reason string, minDelay time.Duration) {
 	minDelay = bmc.RetryAfter(err)
-	var rests *bmc.RestError
+	var rests *bmc.PausedError
 	if errors.As(err, &rests) {
 		err = rests.Err // without the rest's remaining time, which differs each time
 	}

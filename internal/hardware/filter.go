@@ -17,9 +17,9 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// LookedAfter returns the hosts with the label of --watch-filter: only the manager of that label may
+// FilterByWatchLabel returns the hosts with the label of --watch-filter: only the manager of that label may
 // power or fence them (M41). With an empty value it returns all. It changes the slice, but no host.
-func LookedAfter(hosts []infrav1.IngotHost, value string) []infrav1.IngotHost {
+func FilterByWatchLabel(hosts []infrav1.IngotHost, value string) []infrav1.IngotHost {
 	if value == "" {
 		return hosts
 	}

@@ -52,7 +52,7 @@ func TestLookedAfter(t *testing.T) {
 			hosts = append(hosts, host)
 		}
 		var got []string
-		for _, host := range hardware.LookedAfter(hosts, value) {
+		for _, host := range hardware.FilterByWatchLabel(hosts, value) {
 			got = append(got, host.Name)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -14,10 +14,10 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// HoldersOf returns the hosts of all namespaces that have any of the addresses. reader must have the
+// OwnersOf returns the hosts of all namespaces that have any of the addresses. reader must have the
 // indexes of Setup.
-func HoldersOf(ctx context.Context, reader client.Reader, addresses ...netip.Addr) (addressuse.Holders, error) {
-	held := addressuse.Holders{}
+func OwnersOf(ctx context.Context, reader client.Reader, addresses ...netip.Addr) (addressuse.Owners, error) {
+	held := addressuse.Owners{}
 	for _, address := range addresses {
 		if err := recorded(ctx, reader, held, client.MatchingFields{HardwareByAddress: address.String()}); err != nil {
 			return nil, err
@@ -29,18 +29,18 @@ func HoldersOf(ctx context.Context, reader client.Reader, addresses ...netip.Add
 	return held, nil
 }
 
-// HoldersOfNetwork returns the hosts of all addresses that are recorded on a network, by the index by
+// OwnersOfNetwork returns the hosts of all addresses that are recorded on a network, by the index by
 // (HardwareByNetwork or HardwareByIPv6Network), and of all addresses of installed systems, on any
 // network.
-func HoldersOfNetwork(ctx context.Context, reader client.Reader, by, network string) (addressuse.Holders, error) {
-	held := addressuse.Holders{}
+func OwnersOfNetwork(ctx context.Context, reader client.Reader, by, network string) (addressuse.Owners, error) {
+	held := addressuse.Owners{}
 	if err := recorded(ctx, reader, held, client.MatchingFields{by: network}); err != nil {
 		return nil, err
 	}
 	return held, claimed(ctx, reader, held, client.MatchingFields{HostWithClaimAddress: Any})
 }
 
-func recorded(ctx context.Context, reader client.Reader, held addressuse.Holders, which client.MatchingFields) error {
+func recorded(ctx context.Context, reader client.Reader, held addressuse.Owners, which client.MatchingFields) error {
 	list := &infrav1.IngotHardwareList{}
 	if err := reader.List(ctx, list, which, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list recorded addresses: %w", err)
@@ -51,7 +51,7 @@ func recorded(ctx context.Context, reader client.Reader, held addressuse.Holders
 	return nil
 }
 
-func claimed(ctx context.Context, reader client.Reader, held addressuse.Holders, which client.MatchingFields) error {
+func claimed(ctx context.Context, reader client.Reader, held addressuse.Owners, which client.MatchingFields) error {
 	list := &infrav1.IngotHostList{}
 	if err := reader.List(ctx, list, which, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list addresses of installed systems: %w", err)

@@ -33,8 +33,8 @@ const (
 	HostByCASecret    = "spec.bmc.caBundleRef.secret"
 	// SecretByHost finds Secrets by the name of each IngotHost that owns them.
 	SecretByHost = "metadata.ownerReferences"
-	// SecretOfMany finds, by Any, Secrets that hosts share and do not own.
-	SecretOfMany = "metadata.labels.shared"
+	// SharedSecret finds, by Any, Secrets that hosts share and do not own.
+	SharedSecret = "metadata.labels.shared"
 	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
@@ -46,9 +46,9 @@ const (
 	// installed system, and HostWithClaimAddress, by Any, those with such an address.
 	HostByClaimAddress   = "spec.claim.network.addresses"
 	HostWithClaimAddress = "spec.claim.network"
-	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which they were
+	// HostByEnrollment finds IngotHosts that wait for approval, by the network on which they were
 	// enrolled.
-	HostByEnrolment = "metadata.labels.enrolled"
+	HostByEnrollment = "metadata.labels.enrolled"
 	// ClusterByEndpoint finds IngotClusters by the IP address of their control plane endpoint.
 	ClusterByEndpoint = "spec.controlPlaneEndpoint.host"
 	// HardwareByNIC finds IngotHardwares by the MAC address of each NIC.
@@ -85,7 +85,7 @@ func directory() []fieldIndex {
 	return []fieldIndex{
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
 		{&infrav1.IngotHost{}, HostByImage, ClaimFiles},
-		{&infrav1.IngotHost{}, HostByEnrolment, ofHost(enrolledOn)},
+		{&infrav1.IngotHost{}, HostByEnrollment, ofHost(enrolledOn)},
 		{&infrav1.IngotHost{}, HostByClaimAddress, claimAddresses},
 		{&infrav1.IngotHardware{}, HardwareByNIC, nics},
 		{&infrav1.IngotHardware{}, HardwareByIP, ofHardware(recordedIP)},
@@ -107,7 +107,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
 		{&corev1.Secret{}, SecretByHost, owningHosts},
-		{&corev1.Secret{}, SecretOfMany, shared},
+		{&corev1.Secret{}, SharedSecret, shared},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHost{}, HostWithClaimAddress, withClaimAddress},

@@ -63,7 +63,7 @@ func TestValues(t *testing.T) {
 				index.HardwareByAddress: {"192.0.2.7", "2001:db8::7"}}},
 		"host that waits for approval": {&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", Labels: map[string]string{infrav1.EnrolledLabel: ""}},
 			Spec: infrav1.IngotHostSpec{NetworkRef: infrav1.NetworkReference{Name: "net"}}},
-			map[string][]string{index.HostByNetwork: {"net"}, index.HostByEnrolment: {"net"}}},
+			map[string][]string{index.HostByNetwork: {"net"}, index.HostByEnrollment: {"net"}}},
 		"NICs and address": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
 			NICs: []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:01"}, {MAC: "52:54:00:00:00:02"}}, Address: &infrav1.RecordedAddress{NetworkName: "net", IP: "192.0.2.7"}}},
 			map[string][]string{index.HardwareByNIC: {"52:54:00:00:00:01", "52:54:00:00:00:02"}, index.HardwareByNetwork: {"net"}, index.HardwareByIP: {"net/192.0.2.7"}, index.HardwareByAddress: {"192.0.2.7"}}},
@@ -104,7 +104,7 @@ func TestSetupDirectory(t *testing.T) {
 	if err := index.SetupDirectory(t.Context(), kinds); err != nil {
 		t.Fatal(err)
 	}
-	want := kindsOf{index.HostByMAC: "*v1beta2.IngotHost", index.HostByImage: "*v1beta2.IngotHost", index.HostByEnrolment: "*v1beta2.IngotHost",
+	want := kindsOf{index.HostByMAC: "*v1beta2.IngotHost", index.HostByImage: "*v1beta2.IngotHost", index.HostByEnrollment: "*v1beta2.IngotHost",
 		index.HostByClaimAddress: "*v1beta2.IngotHost", index.HardwareByNIC: "*v1beta2.IngotHardware", index.HardwareByIP: "*v1beta2.IngotHardware",
 		index.ClusterByEndpoint: "*v1beta2.IngotCluster"}
 	if diff := cmp.Diff(want, kinds); diff != "" {

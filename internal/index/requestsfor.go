@@ -20,8 +20,8 @@ import (
 
 // This file is for controllers that read all hosts of a namespace in each reconcile.
 
-// Facts returns a predicate for IngotHardware objects whose relevant facts have changed.
-func Facts() predicate.Predicate {
+// FactsChanged returns a predicate for IngotHardware objects whose relevant facts have changed.
+func FactsChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHardware)
 		after, isHardware := e.ObjectNew.(*infrav1.IngotHardware)
@@ -32,10 +32,10 @@ func Facts() predicate.Predicate {
 // gatherTime is how long requests wait for those of other hosts.
 const gatherTime = 2 * time.Second
 
-// Soon maps like handler.EnqueueRequestsFromMapFunc, but delays the requests by gatherTime, so that
+// EnqueueDelayed maps like handler.EnqueueRequestsFromMapFunc, but delays the requests by gatherTime, so that
 // many events cause one reconcile. Use it for the facts of hosts that are registered in bulk. Claims
 // and releases must not be delayed: control planes choose their racks by them.
-func Soon(mapper handler.MapFunc) handler.EventHandler {
+func EnqueueDelayed(mapper handler.MapFunc) handler.EventHandler {
 	add := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
 		for _, object := range objects {
 			for _, request := range mapper(ctx, object) {

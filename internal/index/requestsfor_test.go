@@ -23,7 +23,7 @@ import (
 // The facts of many hosts, all at once, are one look of each cluster.
 func TestSoon(t *testing.T) {
 	queue := &countingQueue{later: map[reconcile.Request]time.Duration{}}
-	toAll := Soon(handler.MapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	toAll := EnqueueDelayed(handler.MapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: "c1"}}, {NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: "c2"}}}
 	}))
 	for i := range 100 {

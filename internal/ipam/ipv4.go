@@ -103,7 +103,7 @@ func (a *Allocator) previous(v View, taken map[netip.Addr]bool) netip.Addr {
 // index by), addresses of their systems, static leases of other networks on the same segment, and
 // control plane endpoints. If an endpoint was assigned to the host a moment ago, that is forgotten.
 func (a *Allocator) taken(ctx context.Context, v View, by string) (map[netip.Addr]bool, error) {
-	held, err := index.HoldersOfNetwork(ctx, a.Client, by, v.Network.Name)
+	held, err := index.OwnersOfNetwork(ctx, a.Client, by, v.Network.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (a *Allocator) isLost(ctx context.Context, v View) (bool, error) {
 		return false, err
 	}
 	recorded := v.Hardware.Spec.Address.IP
-	if answer.Made {
+	if answer.Created {
 		a.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("Created the missing IPAddressClaim for %s. The pool may assign %s to another machine: exclude it there until the host is released. A free host gets the pool's next address.", recorded, recorded))
 	}
 	a.warnOther(v, recorded, answer)

@@ -108,7 +108,7 @@ type run struct {
 // rotation runs: it continues after the command has expired (I24).
 func IsAsked(host *infrav1.IngotHost, seen *lifecycle.Observation, begun bool) bool {
 	c, pending := inventory.PendingCommand(host, infrav1.RotateCredentialsAnnotation)
-	return pending && host.DeletionTimestamp.IsZero() && (begun || c.Refused(seen.Now, seen.ListeningSince) == "")
+	return pending && host.DeletionTimestamp.IsZero() && (begun || c.RefusedBecause(seen.Now, seen.ListeningSince) == "")
 }
 
 // IsPending reports whether the BMC may have another password than the Secret's own. A next password
@@ -219,7 +219,7 @@ func (r *run) try(key string, answer *Answer) (more bool, _ error) {
 		_, err := conn.PowerState(ctx)
 		return err
 	})
-	var rests *bmc.RestError
+	var rests *bmc.PausedError
 	switch {
 	case err == nil, errors.Is(err, bmc.ErrPasswordChange): // the login was accepted
 		*answer, *r.view.Target = Accepted, target
@@ -397,7 +397,7 @@ func (r *run) write(ctx context.Context, change func(*corev1.Secret)) error {
 	change(r.secret)
 	r.secret.Annotations[infrav1.RotatedAtAnnotation] = r.Clock.Now().UTC().Format(time.RFC3339)
 	r.secret.OwnerReferences = nil // the only copy of the password must survive any owner (I23)
-	bmccredentials.Share(r.secret)
+	bmccredentials.LabelShared(r.secret)
 	lock := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	err := r.Client.Patch(ctx, r.secret, lock)
 	if apierrors.IsForbidden(err) && len(base.OwnerReferences) > 0 { // see bmccredentials.patchShared

@@ -64,7 +64,7 @@ type Claims struct {
 type Delivery string
 
 const (
-	// ByNetwork is the delivery in clear text, by boot script or DHCP.
+	// BootNetwork is the delivery in clear text, by boot script or DHCP.
 	ByNetwork Delivery = ""
 	// ByVirtualMedia is the delivery on the CD image that the host's BMC mounts.
 	ByVirtualMedia Delivery = "disc"

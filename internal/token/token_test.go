@@ -44,7 +44,7 @@ func TestVerifyReadsWhatMintWrote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys := testKeys(t, 1)
 			text := keys.Mint(claims)
-			if stranger := agentapi.ForStranger(agentapi.Sensitive(text)); stranger != (claims.Purpose == Discover) {
+			if stranger := agentapi.IsForUnknownServer(agentapi.Sensitive(text)); stranger != (claims.Purpose == Discover) {
 				t.Errorf("an agent takes it for a stranger's: %v", stranger)
 			}
 			if strings.ContainsAny(text, " =?&\"'\n") {

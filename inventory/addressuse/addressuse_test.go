@@ -28,9 +28,9 @@ func TestOf(t *testing.T) {
 	}{
 		{"10.10.0.1", "", Router}, {"10.10.0.4", "", Router}, {"10.10.0.5", "", Router}, {"10.10.0.0", "", Router}, {"10.10.0.255", "", Router},
 		{"10.10.0.3", "", Server}, {"10.10.0.2", "", Reserved}, {"10.10.0.2", "m2", None}, {"10.10.0.15", "m2", Reserved}, {"10.10.0.15", "m1", None},
-		{"10.10.0.9", "", None}, {"10.10.0.10", "", Ranged}, {"10.10.0.19", "", Ranged}, {"10.10.0.20", "", Lent}, {"10.10.0.29", "", Lent}, {"10.10.0.30", "", None},
+		{"10.10.0.9", "", None}, {"10.10.0.10", "", InRange}, {"10.10.0.19", "", InRange}, {"10.10.0.20", "", InDiscoveryRange}, {"10.10.0.29", "", InDiscoveryRange}, {"10.10.0.30", "", None},
 		{"10.255.0.7", "", None}, {"192.0.2.1", "", None}, // none of the subnet
-		{"2001:db8::", "", Router}, {"2001:db8::4", "", Router}, {"2001:db8::53", "", Server}, {"2001:db8::10", "", Ranged}, {"2001:db8::20", "", None}, {"2001:db8:1::10", "", None},
+		{"2001:db8::", "", Router}, {"2001:db8::4", "", Router}, {"2001:db8::53", "", Server}, {"2001:db8::10", "", InRange}, {"2001:db8::20", "", None}, {"2001:db8:1::10", "", None},
 	} {
 		if got := Of(network, netip.MustParseAddr(tc.address), tc.mac); got != tc.want {
 			t.Errorf("%s for %q: %d, want %d", tc.address, tc.mac, got, tc.want)
@@ -41,7 +41,7 @@ func TestOf(t *testing.T) {
 	if got := Of(stateless, netip.MustParseAddr("2001:db8::10")); got != None {
 		t.Errorf("without a range: %d", got)
 	}
-	for use := Router; use <= Lent; use++ {
+	for use := Router; use <= InDiscoveryRange; use++ {
 		if use.String() == "" {
 			t.Errorf("use %d has no words", use)
 		}
@@ -60,7 +60,7 @@ func TestOnAny(t *testing.T) {
 // A host that has an address in several ways counts once, and not as another host.
 func TestHolders(t *testing.T) {
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "n", Name: name} }
-	holders := Holders{}
+	holders := Owners{}
 	for name, ips := range map[string][]string{"a": {"10.10.0.10", "10.10.0.11", "no address"}, "b": {"10.10.0.10", "2001:DB8::1"}, "c": nil} {
 		host, hardware := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
 		host.Namespace, host.Name, hardware.Namespace, hardware.Name = "n", name, "n", name
@@ -75,10 +75,10 @@ func TestHolders(t *testing.T) {
 		}
 	}
 	shared, own := netip.MustParseAddr("10.10.0.10"), netip.MustParseAddr("10.10.0.11")
-	if diff := cmp.Diff([]types.NamespacedName{key("b")}, holders.Besides(shared, key("a"))); diff != "" {
+	if diff := cmp.Diff([]types.NamespacedName{key("b")}, holders.OwnersExcept(shared, key("a"))); diff != "" {
 		t.Error(diff)
 	}
-	if got := holders.Besides(own, key("a")); got != nil {
+	if got := holders.OwnersExcept(own, key("a")); got != nil {
 		t.Errorf("%v besides itself", got)
 	}
 	if !holders.Has(own, key("a")) || holders.Has(own, key("b")) || holders.Has(netip.Addr{}, key("a")) {
@@ -123,7 +123,7 @@ func TestAddressesStayUntilPowerOff(t *testing.T) {
 			if tc.claim != nil {
 				tc.claim.Network = &infrav1.ClaimedNetwork{Addresses: addresses}
 			}
-			holders := Holders{}
+			holders := Owners{}
 			holders.Claimed(host)
 			if got := len(holders) == 1; got != tc.want {
 				t.Errorf("taken: %t, want %t", got, tc.want)

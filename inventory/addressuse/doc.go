@@ -11,7 +11,7 @@
 // It is pure, and does not decide whether an address may be used: that do
 // inventory.AllocateAddress, inventory/networkdata, internal/ipam/pool and the webhooks.
 //
-//	holders := addressuse.Holders{}
+//	holders := addressuse.Owners{}
 //	holders.Recorded(hardware)
 //	holders.Claimed(host)
 //	if others := holders.Besides(address, self); len(others) > 0 { … }

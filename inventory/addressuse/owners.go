@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Holder is a host that has an address.
-type Holder struct {
+// Owner is a host that has an address.
+type Owner struct {
 	// Host by namespace and name.
 	Host types.NamespacedName
 	// MAC is the boot NIC for which the address is recorded. Empty: the claim assigned it to
@@ -21,22 +21,22 @@ type Holder struct {
 	MAC string
 }
 
-// Holders has the known holders by address. Create it with Holders{}.
-type Holders map[netip.Addr][]Holder
+// Owners has the known holders by address. Create it with Owners{}.
+type Owners map[netip.Addr][]Owner
 
 // Recorded adds the addresses that are recorded for a host.
-func (h Holders) Recorded(hardware *infrav1.IngotHardware) {
+func (h Owners) Recorded(hardware *infrav1.IngotHardware) {
 	for _, entry := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
 		if entry != nil {
-			h.add(entry.IP, Holder{Host: types.NamespacedName{Namespace: hardware.Namespace, Name: hardware.Name}, MAC: entry.MAC})
+			h.add(entry.IP, Owner{Host: types.NamespacedName{Namespace: hardware.Namespace, Name: hardware.Name}, MAC: entry.MAC})
 		}
 	}
 }
 
 // Claimed adds the addresses of the system that a host's claim installed.
-func (h Holders) Claimed(host *infrav1.IngotHost) {
+func (h Owners) Claimed(host *infrav1.IngotHost) {
 	for _, ip := range InLedger(host) {
-		h.add(ip, Holder{Host: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}})
+		h.add(ip, Owner{Host: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}})
 	}
 }
 
@@ -57,14 +57,14 @@ func InLedger(host *infrav1.IngotHost) []string {
 	return claim.Network.Addresses
 }
 
-func (h Holders) add(ip string, holder Holder) {
+func (h Owners) add(ip string, holder Owner) {
 	if address, err := netip.ParseAddr(ip); err == nil && !slices.Contains(h[address], holder) {
 		h[address] = append(h[address], holder)
 	}
 }
 
-// Besides lists the hosts other than self that have an address, without duplicates.
-func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.NamespacedName {
+// OwnersExcept lists the hosts other than self that have an address, without duplicates.
+func (h Owners) OwnersExcept(address netip.Addr, self types.NamespacedName) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, holder := range h[address] {
 		if holder.Host != self && !slices.Contains(out, holder.Host) {
@@ -75,15 +75,15 @@ func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.
 }
 
 // Has reports whether a host has an address.
-func (h Holders) Has(address netip.Addr, host types.NamespacedName) bool {
-	return slices.ContainsFunc(h[address], func(holder Holder) bool { return holder.Host == host })
+func (h Owners) Has(address netip.Addr, host types.NamespacedName) bool {
+	return slices.ContainsFunc(h[address], func(holder Owner) bool { return holder.Host == host })
 }
 
 // Taken returns the addresses that hosts other than self have.
-func (h Holders) Taken(self types.NamespacedName) map[netip.Addr]bool {
+func (h Owners) Taken(self types.NamespacedName) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for address, holders := range h {
-		if slices.ContainsFunc(holders, func(holder Holder) bool { return holder.Host != self }) {
+		if slices.ContainsFunc(holders, func(holder Owner) bool { return holder.Host != self }) {
 			out[address] = true
 		}
 	}

@@ -24,20 +24,20 @@ const (
 	Server
 	// Reserved for an interface (spec.reservations).
 	Reserved
-	// Ranged: in the range from which hosts get addresses.
-	Ranged
-	// Lent: in the range for unknown clients.
-	Lent
+	// InRange: in the range from which hosts get addresses.
+	InRange
+	// InDiscoveryRange: in the range for unknown clients.
+	InDiscoveryRange
 )
 
 // String describes the use, to follow "is".
 func (u Use) String() string {
 	return map[Use]string{
-		Router:   "the address of a router or relay, or of no interface,",
-		Server:   "the address of a DNS or NTP server",
-		Reserved: "reserved for another interface",
-		Ranged:   "in the range that is given to hosts",
-		Lent:     "in the range that is lent to unknown machines",
+		Router:           "the address of a router or relay, or of no interface,",
+		Server:           "the address of a DNS or NTP server",
+		Reserved:         "reserved for another interface",
+		InRange:          "in the range that is given to hosts",
+		InDiscoveryRange: "in the range that is lent to unknown machines",
 	}[u]
 }
 
@@ -94,9 +94,9 @@ func ofIPv4(network infrav1.IngotNetworkSpec, address netip.Addr) Use {
 	case isAny(slices.Concat(network.DNSServers, network.NTPServers), address):
 		return Server
 	case network.Discover != nil && between(network.Discover.Range.Start, network.Discover.Range.End, address):
-		return Lent
+		return InDiscoveryRange
 	case between(network.Range.Start, network.Range.End, address):
-		return Ranged
+		return InRange
 	}
 	return None
 }
@@ -109,7 +109,7 @@ func ofIPv6(network infrav1.NetworkIPv6, address netip.Addr) Use {
 	case isAny(slices.Concat(network.DNSServers, network.NTPServers), address):
 		return Server
 	case network.Mode != infrav1.DHCPv6ModeStateless && between(network.Range.Start, network.Range.End, address):
-		return Ranged
+		return InRange
 	}
 	return None
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // SameAvailability reports whether a change of a host leaves the failure domains of all clusters
-// (FailureDomains) and the addresses in use (addressuse.Holders) unchanged. Of the ledger, which
+// (FailureDomains) and the addresses in use (addressuse.Owners) unchanged. Of the ledger, which
 // Ingot writes often, it compares the results of these functions; of the rest of the spec,
 // everything. It ignores status and generation.
 func SameAvailability(before, after *infrav1.IngotHost) bool {
@@ -39,10 +39,10 @@ type availability struct {
 }
 
 func availabilityOf(host *infrav1.IngotHost) availability {
-	o := availability{free: lifecycle.FreeBySpec(host)}
+	o := availability{free: lifecycle.IsFreeBySpec(host)}
 	if claim := host.Spec.Claim; claim != nil {
 		o.claimed, o.domain = claim.ClusterName, claim.FailureDomain
-		o.returning = lifecycle.Returning(host, claim.ClusterName)
+		o.returning = lifecycle.IsReturning(host, claim.ClusterName)
 	}
 	if record := host.Spec.Record; record != nil {
 		o.data = record.LastClusterName

@@ -135,7 +135,7 @@ func views() []DomainRequest {
 		{Cluster: cluster(infrav1.BootTrustVerified), ClusterName: "c1", ControlPlane: newest(func(*infrav1.IngotMachineSpec) {})},
 		{Cluster: cluster(""), ClusterName: "c1", ControlPlane: newest(address(infrav1.AddressRecorded)), Networks: networks},
 		{Cluster: cluster(""), ClusterName: "c1", ControlPlane: newest(address(infrav1.AddressRecordedIPv6)), Networks: networks},
-		{Cluster: cluster(""), ClusterName: "c1", Promises: promises},
+		{Cluster: cluster(""), ClusterName: "c1", Reservations: promises},
 	}
 }
 
@@ -155,7 +155,7 @@ func seen(t *testing.T, views []DomainRequest, c Candidate) string {
 		}
 		b.WriteByte('\n')
 	}
-	held := addressuse.Holders{}
+	held := addressuse.Owners{}
 	held.Claimed(c.Host)
 	held.Recorded(c.Hardware)
 	fmt.Fprint(&b, held)

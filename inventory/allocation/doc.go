@@ -4,7 +4,7 @@
 // Package allocation decides which machine gets which host:
 //
 //   - Select chooses a host for one machine.
-//   - PlanPromise and Outstanding decide which hosts are kept for the machines of a Cluster.
+//   - PlanReservation and Outstanding decide which hosts are kept for the machines of a Cluster.
 //   - FailureDomains lists the failure domains in which a control plane would get a host.
 //   - TemplateCapacity returns the capacity of the smallest host that a template can get.
 //

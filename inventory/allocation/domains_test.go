@@ -185,7 +185,7 @@ func TestFailureDomainsKeepReservations(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: request(func(*SelectionRequest) {}).Cluster, ClusterName: "c1", Named: tc.named,
-				Promises: Outstanding(Snapshot{Reservations: tc.promises, Now: promisedAt}, HoldsHost)})
+				Reservations: Outstanding(Snapshot{Reservations: tc.promises, Now: promisedAt}, HoldsHost)})
 			if err != nil {
 				t.Fatal(err)
 			}

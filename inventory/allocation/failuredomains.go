@@ -47,8 +47,8 @@ type DomainRequest struct {
 	Architecture string
 	// Networks by name. Unused if the newest machine has no networkData.
 	Networks map[string]infrav1.IngotNetworkSpec
-	// Promises are the outstanding reservations.
-	Promises []Promise
+	// Reservations are the outstanding reservations.
+	Reservations []OutstandingReservation
 	// Named has the hosts that machines have selected.
 	Named map[string]bool
 }
@@ -56,7 +56,7 @@ type DomainRequest struct {
 // DomainsOf returns the request for a Cluster with the objects of its namespace.
 func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, snapshot Snapshot) DomainRequest {
 	request := DomainRequest{Cluster: cluster, ClusterName: clusterName,
-		Promises: Outstanding(snapshot, HoldsHost), Named: named(snapshot.Machines, HoldsHost)}
+		Reservations: Outstanding(snapshot, HoldsHost), Named: named(snapshot.Machines, HoldsHost)}
 	for i := range snapshot.Machines {
 		machine := &snapshot.Machines[i]
 		_, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]
@@ -106,7 +106,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 	for i, candidate := range candidates {
 		host := candidate.Host
 		set := labels.Set(host.Labels)
-		back := lifecycle.Returning(host, request.ClusterName)
+		back := lifecycle.IsReturning(host, request.ClusterName)
 		name := FailureDomainOf(host, label, request.ClusterName)
 		if back {
 			name = host.Labels[label] // the claim's failure domain ends with the claim (I11)
@@ -114,7 +114,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 		if name == "" || host.Namespace != request.Cluster.Namespace || !admitted.Matches(set) {
 			continue
 		}
-		free := lifecycle.FreeBySpec(host) && !request.Named[host.Name] && !foreignData(host, request.ClusterName)
+		free := lifecycle.IsFreeBySpec(host) && !request.Named[host.Name] && !foreignData(host, request.ClusterName)
 		serves[name] = serves[name] || forControlPlane.Matches(set) && (back || free) && suits(candidate) && guard.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
@@ -158,7 +158,7 @@ func (r DomainRequest) suitsNewest() func(Candidate) bool {
 
 // promised returns the reserved group of the control plane that has no hosts yet. Nil: none.
 func (r DomainRequest) promised() *group {
-	for _, p := range r.Promises {
+	for _, p := range r.Reservations {
 		if p.Namespace != r.Cluster.Namespace || p.ClusterName != r.ClusterName {
 			continue
 		}
@@ -176,9 +176,9 @@ func (r DomainRequest) promised() *group {
 func (r DomainRequest) guard(candidates []Candidate) *reservationGuard {
 	next := &infrav1.IngotMachine{}
 	next.Namespace, next.Labels = r.Cluster.Namespace, map[string]string{clusterv1.MachineControlPlaneLabel: ""}
-	c := &criteria{SelectionRequest: SelectionRequest{Machine: next, Cluster: r.Cluster, ClusterName: r.ClusterName, Promises: r.Promises}}
+	c := &criteria{SelectionRequest: SelectionRequest{Machine: next, Cluster: r.Cluster, ClusterName: r.ClusterName, Reservations: r.Reservations}}
 	return newReservationGuard(c, candidates, func(host *infrav1.IngotHost) bool {
-		return lifecycle.Returning(host, r.ClusterName) || lifecycle.FreeBySpec(host) && !r.Named[host.Name]
+		return lifecycle.IsReturning(host, r.ClusterName) || lifecycle.IsFreeBySpec(host) && !r.Named[host.Name]
 	})
 }
 

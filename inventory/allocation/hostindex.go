@@ -38,7 +38,7 @@ type profiledHosts struct {
 func NewHostIndex(namespace string, candidates []Candidate) *HostIndex {
 	x := &HostIndex{namespace: namespace, candidates: candidates, claimable: map[string]int{}, sorted: map[string]profiledHosts{}}
 	for i, candidate := range candidates {
-		if ok, _ := lifecycle.Claimable(candidate.Host); ok && candidate.Host.Namespace == namespace {
+		if ok, _ := lifecycle.IsClaimable(candidate.Host); ok && candidate.Host.Namespace == namespace {
 			x.claimable[candidate.Host.Name] = i
 		}
 	}

@@ -30,8 +30,8 @@ func TestHostIndexPlansLikeTheList(t *testing.T) {
 			shared := l.snapshot
 			shared.Index = index
 			for range 2 {
-				want, err := PlanPromise(l.request, l.snapshot)
-				got, indexErr := PlanPromise(l.request, shared)
+				want, err := PlanReservation(l.request, l.snapshot)
+				got, indexErr := PlanReservation(l.request, shared)
 				if err != nil || indexErr != nil {
 					t.Fatalf("seed %d: %v, %v", seed, err, indexErr)
 				}

@@ -43,8 +43,8 @@ type DemandGroup struct {
 	Architecture string
 }
 
-// PromiseRequest is a request for the hosts of one Cluster.
-type PromiseRequest struct {
+// PlanRequest is a request for the hosts of one Cluster.
+type PlanRequest struct {
 	// Namespace and ClusterName of the Cluster. The demand replaces the Cluster's reservation,
 	// and includes its machines that have hosts.
 	Namespace, ClusterName string
@@ -65,14 +65,14 @@ type Shortfall struct {
 	FailureDomains []string
 	// Needed is the number of hosts that the group still needs; Missing, of those it cannot get.
 	Needed, Missing int
-	// Suiting is the number of suitable hosts; Free, of those among them that are free.
-	Suiting, Free int
+	// Suitable is the number of suitable hosts; Free, of those among them that are free.
+	Suitable, Free int
 	// Message explains the shortfall. It is the same for the same inventory.
 	Message string
 }
 
-// PromisePlan is the result of a PromiseRequest.
-type PromisePlan struct {
+// ReservationPlan is the result of a PlanRequest.
+type ReservationPlan struct {
 	// Satisfied: there is a host for every machine without harm to other reservations.
 	Satisfied bool
 	// Missing has the shortfalls in the order of the demand.
@@ -84,7 +84,7 @@ type PromisePlan struct {
 	Reservation infrav1.IngotReservationSpec
 }
 
-// PlanPromise reports whether every machine of a demand can have a suitable host without harm to the
+// PlanReservation reports whether every machine of a demand can have a suitable host without harm to the
 // reservations of other Clusters. It is pure, and the order of the objects does not matter.
 //
 // It computes a matching in a bipartite graph: machines on one side, free hosts on the other. Equal
@@ -92,8 +92,8 @@ type PromisePlan struct {
 // the number of kinds, not of hosts.
 //
 // It fails with ErrSelectorInvalid.
-func PlanPromise(request PromiseRequest, snapshot Snapshot) (PromisePlan, error) {
-	plan := PromisePlan{Reservation: request.reservation()}
+func PlanReservation(request PlanRequest, snapshot Snapshot) (ReservationPlan, error) {
+	plan := ReservationPlan{Reservation: request.reservation()}
 	promises := Outstanding(snapshot, HoldsHost)
 	asks := asking{}
 	var groups []group
@@ -108,7 +108,7 @@ func PlanPromise(request PromiseRequest, snapshot Snapshot) (PromisePlan, error)
 	for i, g := range plan.Reservation.Groups {
 		own, err := asks.group(request.ClusterName, &plan.Reservation, g, needs[i])
 		if err != nil {
-			return PromisePlan{}, err
+			return ReservationPlan{}, err
 		}
 		groups = append(groups, own)
 	}
@@ -143,7 +143,7 @@ func (s Snapshot) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost 
 }
 
 // reservation returns the spec for the demand.
-func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
+func (r PlanRequest) reservation() infrav1.IngotReservationSpec {
 	spec := infrav1.IngotReservationSpec{
 		HostSelector:         r.Cluster.HostSelector.DeepCopy(),
 		ControlPlaneSelector: r.Cluster.ControlPlaneSelector.DeepCopy(),
@@ -161,7 +161,7 @@ func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 }
 
 // needs returns the number of machines without a host for each group of the reservation.
-func (r PromiseRequest) needs(snapshot Snapshot) []int {
+func (r PlanRequest) needs(snapshot Snapshot) []int {
 	spec := r.reservation()
 	if r.Surge {
 		needs := make([]int, len(spec.Groups))
@@ -179,7 +179,7 @@ func (g *group) shortfall(m *matching, i int) Shortfall {
 		Needed: g.need, Missing: m.unmet(i),
 	}
 	for _, k := range m.fits[i] {
-		s.Suiting += m.kinds[k].total
+		s.Suitable += m.kinds[k].total
 		s.Free += m.kinds[k].free
 	}
 	s.Message = g.explainShort(s)
@@ -202,12 +202,12 @@ func (g *group) explainShort(s Shortfall) string {
 		b.WriteString("; asked for " + inventory.Truncate(asked, 240))
 	}
 	switch kept := s.Free - (s.Needed - s.Missing); {
-	case s.Suiting == 0:
+	case s.Suitable == 0:
 		b.WriteString("; no host suits")
 	case kept > 0:
-		fmt.Fprintf(&b, "; of %d hosts that suit %d are free, but %d of these are promised to other Clusters or needed by other machines of this one", s.Suiting, s.Free, kept)
+		fmt.Fprintf(&b, "; of %d hosts that suit %d are free, but %d of these are promised to other Clusters or needed by other machines of this one", s.Suitable, s.Free, kept)
 	default:
-		fmt.Fprintf(&b, "; of %d hosts that suit %d are free", s.Suiting, s.Free)
+		fmt.Fprintf(&b, "; of %d hosts that suit %d are free", s.Suitable, s.Free)
 	}
 	return inventory.Truncate(b.String(), maxShortfall)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // large is an inventory of thousands of hosts, every one with a label of its own.
-func large(hosts, others int) (Snapshot, PromiseRequest) {
+func large(hosts, others int) (Snapshot, PlanRequest) {
 	snapshot := Snapshot{Now: promisedAt}
 	for i := range hosts {
 		c := candidate(fmt.Sprintf("h%05d", i), fmt.Sprintf("r%02d", i%40))
@@ -43,7 +43,7 @@ func BenchmarkPlanPromise(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					if plan, err := PlanPromise(request, snapshot); err != nil || !plan.Satisfied {
+					if plan, err := PlanReservation(request, snapshot); err != nil || !plan.Satisfied {
 						b.Fatalf("%+v, %v", plan, err)
 					}
 				}
@@ -56,7 +56,7 @@ func BenchmarkSelectWithPromises(b *testing.B) {
 	for _, others := range []int{0, 10} {
 		b.Run(fmt.Sprintf("5000-hosts-%d-promises", others), func(b *testing.B) {
 			snapshot, _ := large(5000, others)
-			r := request(func(r *SelectionRequest) { r.Promises = Outstanding(snapshot, HoldsHost) })
+			r := request(func(r *SelectionRequest) { r.Reservations = Outstanding(snapshot, HoldsHost) })
 			for b.Loop() {
 				if got := Select(r, snapshot.Candidates); got.Host == nil {
 					b.Fatal(got.Message)

@@ -104,7 +104,7 @@ func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, fre
 func (c *criteria) promised() (groups []group, own int) {
 	own = -1
 	asks := asking{}
-	for _, p := range c.Promises {
+	for _, p := range c.Reservations {
 		if p.Namespace != c.Machine.Namespace {
 			continue
 		}
@@ -133,11 +133,11 @@ func (k *reservationGuard) allows(candidate int) bool {
 	})
 }
 
-// KeepsPromises reports whether the reservations allow the machine to have the host, as Select decides.
+// KeepsReservations reports whether the reservations allow the machine to have the host, as Select decides.
 // It is false for a host that is no candidate.
 //
 // It fails with ErrSelectorInvalid.
-func KeepsPromises(request SelectionRequest, candidates []Candidate, host string) (bool, error) {
+func KeepsReservations(request SelectionRequest, candidates []Candidate, host string) (bool, error) {
 	c, err := newCriteria(request)
 	if err != nil {
 		return false, err

@@ -116,7 +116,7 @@ func saidOf(selector *infrav1.HostSelector) *infrav1.HostSelector {
 
 // groups returns the groups of a reservation that need hosts. It omits groups with invalid selectors,
 // which select no host.
-func (p Promise) groups(a asking) []group {
+func (p OutstandingReservation) groups(a asking) []group {
 	var groups []group
 	for i, reserved := range p.Spec.Groups {
 		if p.Needs[i] == 0 {

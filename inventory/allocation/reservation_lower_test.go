@@ -42,7 +42,7 @@ func TestLowered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := infrav1.IngotReservationSpec{Purpose: tc.purpose, Groups: tc.groups}
 			before := spec.DeepCopy()
-			if diff := cmp.Diff(tc.want, Lowered(spec, tc.topology)); diff != "" {
+			if diff := cmp.Diff(tc.want, LowerToTopology(spec, tc.topology)); diff != "" {
 				t.Errorf("groups (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(*before, spec); diff != "" {

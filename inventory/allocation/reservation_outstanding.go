@@ -14,8 +14,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Promise is the outstanding part of a reservation.
-type Promise struct {
+// OutstandingReservation is the outstanding part of a reservation.
+type OutstandingReservation struct {
 	Namespace, ClusterName string
 	Spec                   *infrav1.IngotReservationSpec
 	// Needs has the number of machines without a host for each group of the spec.
@@ -23,7 +23,7 @@ type Promise struct {
 }
 
 // Left returns the number of hosts that are still reserved.
-func (p Promise) Left() int {
+func (p OutstandingReservation) Left() int {
 	left := 0
 	for _, need := range p.Needs {
 		left += need
@@ -60,35 +60,35 @@ func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host strin
 // Outstanding derives the outstanding part of each reservation from the machines, so that a claim
 // needs no counter. It omits reservations that are expired, satisfied or being deleted. holds
 // reports which machines have a host. The result is sorted by namespace and Cluster.
-func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, bool)) []Promise {
-	var promises []Promise
+func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, bool)) []OutstandingReservation {
+	var promises []OutstandingReservation
 	clusterMachines := clusterMachines(snapshot.Machines)
 	for i := range snapshot.Reservations {
 		r := &snapshot.Reservations[i]
-		if !Stands(r, snapshot.Now) {
+		if !IsInForce(r, snapshot.Now) {
 			continue
 		}
-		p := Promise{Namespace: r.Namespace, ClusterName: r.Name, Spec: &r.Spec,
+		p := OutstandingReservation{Namespace: r.Namespace, ClusterName: r.Name, Spec: &r.Spec,
 			Needs: outstanding(&r.Spec, clusterMachines[clusterKey{r.Namespace, r.Name}], holds)}
 		if p.Left() > 0 {
 			promises = append(promises, p)
 		}
 	}
-	slices.SortFunc(promises, func(a, b Promise) int {
+	slices.SortFunc(promises, func(a, b OutstandingReservation) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.ClusterName, b.ClusterName))
 	})
 	return promises
 }
 
-// Stands reports whether a reservation is in force: neither expired nor being deleted.
-func Stands(r *infrav1.IngotReservation, now time.Time) bool {
+// IsInForce reports whether a reservation is in force: neither expired nor being deleted.
+func IsInForce(r *infrav1.IngotReservation, now time.Time) bool {
 	return r.DeletionTimestamp.IsZero() && (r.Spec.ExpiresAt.IsZero() || now.Before(r.Spec.ExpiresAt.Time))
 }
 
 // Left returns the number of machines of a reservation without a host, even if it is not in force.
 // holds reports which machines have one.
 func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) int {
-	return Promise{Needs: outstanding(&r.Spec, clusterMachines(machines)[clusterKey{r.Namespace, r.Name}], holds)}.Left()
+	return OutstandingReservation{Needs: outstanding(&r.Spec, clusterMachines(machines)[clusterKey{r.Namespace, r.Name}], holds)}.Left()
 }
 
 // clusterKey identifies a Cluster.
@@ -124,10 +124,10 @@ func outstanding(spec *infrav1.IngotReservationSpec, machines []*infrav1.IngotMa
 	return needs
 }
 
-// Holding returns, for each group of a demand, the number of the Cluster's machines that have selected a
+// CountSelected returns, for each group of a demand, the number of the Cluster's machines that have selected a
 // host and are not being deleted. It includes groups with count 0, to which an autoscaler may add
 // machines.
-func Holding(namespace, clusterName string, demand Demand, machines []infrav1.IngotMachine) []int {
+func CountSelected(namespace, clusterName string, demand Demand, machines []infrav1.IngotMachine) []int {
 	spec := infrav1.IngotReservationSpec{}
 	for _, g := range demand.Groups {
 		spec.Groups = append(spec.Groups, reservedGroup(g))
@@ -167,10 +167,10 @@ func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (s
 	return names
 }
 
-// RequestOf returns the request for the hosts of a reservation, so that PlanPromise reports whether they
+// RequestOf returns the request for the hosts of a reservation, so that PlanReservation reports whether they
 // still exist.
-func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
-	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: clusterOf(&r.Spec), Purpose: r.Spec.Purpose}
+func RequestOf(r *infrav1.IngotReservation) PlanRequest {
+	request := PlanRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: clusterOf(&r.Spec), Purpose: r.Spec.Purpose}
 	for _, g := range r.Spec.Groups {
 		request.Demand.Groups = append(request.Demand.Groups, DemandGroup{
 			Name: g.Name, ControlPlane: g.ControlPlane != nil && *g.ControlPlane, Count: int(g.Count), FailureDomains: g.FailureDomains,
@@ -180,10 +180,10 @@ func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
 	return request
 }
 
-// Lowered returns the groups of a reservation that a topology still needs: without removed
+// LowerToTopology returns the groups of a reservation that a topology still needs: without removed
 // MachineDeployments, and with at most the replicas of the topology. It never raises a count, and
 // keeps one whose replicas an autoscaler sets. An upgrade has one more machine for its surge.
-func Lowered(spec infrav1.IngotReservationSpec, topology clusterv1.Topology) []infrav1.ReservedGroup {
+func LowerToTopology(spec infrav1.IngotReservationSpec, topology clusterv1.Topology) []infrav1.ReservedGroup {
 	most := map[string]*int32{}
 	for i := range topology.Workers.MachineDeployments {
 		most[topology.Workers.MachineDeployments[i].Name] = topology.Workers.MachineDeployments[i].Replicas

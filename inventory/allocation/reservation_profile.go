@@ -53,7 +53,7 @@ func groupByProfile(namespace string, candidates []Candidate, free func(*infrav1
 // claimableBut reports whether a host can be claimed and no machine has selected it.
 func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
 	return func(host *infrav1.IngotHost) bool {
-		ok, _ := lifecycle.Claimable(host)
+		ok, _ := lifecycle.IsClaimable(host)
 		return ok && !named[host.Name]
 	}
 }

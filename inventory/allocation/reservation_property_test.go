@@ -19,7 +19,7 @@ import (
 // lot is a small random inventory with promises and a demand.
 type lot struct {
 	snapshot Snapshot
-	request  PromiseRequest
+	request  PlanRequest
 }
 
 func randomLot(r *rand.Rand) lot {
@@ -84,7 +84,7 @@ func units(groups []group, candidates []Candidate) []unit {
 	for i := range groups {
 		suits := make([]bool, len(candidates))
 		for h, c := range candidates {
-			ok, _ := lifecycle.Claimable(c.Host)
+			ok, _ := lifecycle.IsClaimable(c.Host)
 			suits[h] = ok && groups[i].suits(c)
 		}
 		for range groups[i].need {
@@ -134,7 +134,7 @@ func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 	for seed := range needs.Sample(1500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := randomLot(r)
-		plan, err := PlanPromise(l.request, l.snapshot)
+		plan, err := PlanReservation(l.request, l.snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 		r.Shuffle(len(l.snapshot.Candidates), func(i, j int) {
 			l.snapshot.Candidates[i], l.snapshot.Candidates[j] = l.snapshot.Candidates[j], l.snapshot.Candidates[i]
 		})
-		again, err := PlanPromise(l.request, l.snapshot)
+		again, err := PlanReservation(l.request, l.snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestReservationGuardAgainstBruteForce(t *testing.T) {
 			machine = worker("mine", "a", "")
 		}
 		selection := SelectionRequest{Machine: &machine, Cluster: &infrav1.IngotCluster{}, ClusterName: machine.Labels["cluster.x-k8s.io/cluster-name"],
-			Promises: Outstanding(l.snapshot, HoldsHost)}
+			Reservations: Outstanding(l.snapshot, HoldsHost)}
 		criteria, err := newCriteria(selection)
 		if err != nil {
 			t.Fatal(err)
@@ -216,12 +216,12 @@ func TestReservationGuardAgainstBruteForce(t *testing.T) {
 		}
 		can, has := false, false
 		for h, c := range l.snapshot.Candidates {
-			if ok, _ := lifecycle.Claimable(c.Host); !ok {
+			if ok, _ := lifecycle.IsClaimable(c.Host); !ok {
 				continue
 			}
 			without, then := goWithout(all, own, h, l.snapshot.Candidates)
 			withoutFirst, thenFirst := goWithout(first, ownFirst, h, l.snapshot.Candidates)
-			got, err := KeepsPromises(selection, l.snapshot.Candidates, c.Host.Name)
+			got, err := KeepsReservations(selection, l.snapshot.Candidates, c.Host.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

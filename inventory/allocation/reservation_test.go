@@ -68,8 +68,8 @@ func carded(driver string, names ...string) []Candidate {
 	return list
 }
 
-func demand(groups ...DemandGroup) PromiseRequest {
-	return PromiseRequest{Namespace: "metal", ClusterName: "mine", Demand: Demand{Groups: groups}}
+func demand(groups ...DemandGroup) PlanRequest {
+	return PlanRequest{Namespace: "metal", ClusterName: "mine", Demand: Demand{Groups: groups}}
 }
 
 func TestPlanPromise(t *testing.T) {
@@ -96,7 +96,7 @@ func TestPlanPromise(t *testing.T) {
 	trusted.Spec.BootTrust = infrav1.BootTrustVerified
 	for _, tc := range []struct {
 		name     string
-		request  PromiseRequest
+		request  PlanRequest
 		snapshot Snapshot
 		want     []string // of each group that goes short, a part of the message
 	}{
@@ -133,7 +133,7 @@ func TestPlanPromise(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.snapshot.Now = promisedAt
-			plan, err := PlanPromise(tc.request, tc.snapshot)
+			plan, err := PlanReservation(tc.request, tc.snapshot)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		DemandGroup{Name: "any", Count: 1, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{}, Minimum: &infrav1.HardwareMinimum{}}}},
 	)
 	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified}
-	plan, err := PlanPromise(request, Snapshot{})
+	plan, err := PlanReservation(request, Snapshot{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestPlanPromiseExplanationIsBounded(t *testing.T) {
 	for i := range 60 {
 		groups = append(groups, DemandGroup{Name: strings.Repeat("n", 200) + fmt.Sprint(i), Count: 7, FailureDomains: []string{strings.Repeat("ü", 256)}})
 	}
-	plan, err := PlanPromise(demand(groups...), Snapshot{})
+	plan, err := PlanReservation(demand(groups...), Snapshot{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,13 +199,13 @@ func TestPlanPromiseExplanationIsBounded(t *testing.T) {
 func TestPlanPromiseRefusesSelectors(t *testing.T) {
 	bad := demand(DemandGroup{Name: "md", Count: 1})
 	bad.Cluster.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-	if _, err := PlanPromise(bad, Snapshot{}); err == nil {
+	if _, err := PlanReservation(bad, Snapshot{}); err == nil {
 		t.Error("a selector that does not parse was taken")
 	}
 	// Somebody else's keeps nothing, and stops nobody.
 	other := reservation("other", workers("md", 1))
 	other.Spec.HostSelector = bad.Cluster.HostSelector
-	plan, err := PlanPromise(demand(DemandGroup{Name: "md", Count: 1}), Snapshot{Candidates: hostsIn("r1"), Reservations: []infrav1.IngotReservation{other}})
+	plan, err := PlanReservation(demand(DemandGroup{Name: "md", Count: 1}), Snapshot{Candidates: hostsIn("r1"), Reservations: []infrav1.IngotReservation{other}})
 	if err != nil || !plan.Satisfied {
 		t.Errorf("got %+v, %v", plan, err)
 	}
@@ -251,12 +251,12 @@ func TestOutstanding(t *testing.T) {
 func TestSelectHonorsReservations(t *testing.T) {
 	promised := func(groups ...infrav1.ReservedGroup) func(*SelectionRequest) {
 		return func(r *SelectionRequest) {
-			r.Promises = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("other", groups...)}, Now: promisedAt}, HoldsHost)
+			r.Reservations = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("other", groups...)}, Now: promisedAt}, HoldsHost)
 		}
 	}
 	own := func(r *SelectionRequest) {
 		r.Machine.Labels = worker("c1", "a", "").Labels
-		r.Promises = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("c1", workers("a", 1), workers("b", 1, "r1"))}, Now: promisedAt}, HoldsHost)
+		r.Reservations = Outstanding(Snapshot{Reservations: []infrav1.IngotReservation{reservation("c1", workers("a", 1), workers("b", 1, "r1"))}, Now: promisedAt}, HoldsHost)
 	}
 	for _, tc := range []struct {
 		name   string
@@ -270,7 +270,7 @@ func TestSelectHonorsReservations(t *testing.T) {
 		{"a broken promise keeps what there is", promised(workers("md", 3)), hostsIn("r1"), "1 reserved for others"},
 		{"not a verified boot that others need", func(r *SelectionRequest) {
 			promised(workers("md", 1))(r)
-			r.Promises[0].Spec.BootTrust = infrav1.BootTrustVerified
+			r.Reservations[0].Spec.BootTrust = infrav1.BootTrustVerified
 		}, append([]Candidate{verified("a")}, hostsIn("r1")...), "h1"},
 		{"its own", own, hostsIn("r2", "r1"), "h1"},
 		{"not what another group of its own needs", own, hostsIn("r1", "r2"), "h2"},
@@ -294,13 +294,13 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 	fast.Ethernets = []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}
 	template := infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
 		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}}}
-	asks := func(count int) PromiseRequest {
+	asks := func(count int) PlanRequest {
 		return demand(DemandGroup{Name: "md", Count: count, Template: template})
 	}
-	whatever := func(count int) PromiseRequest { return demand(DemandGroup{Name: "md", Count: count}) }
+	whatever := func(count int) PlanRequest { return demand(DemandGroup{Name: "md", Count: count}) }
 	promised := []infrav1.IngotReservation{reservation("rival", fast)}
 	for name, tc := range map[string]struct {
-		request  PromiseRequest
+		request  PlanRequest
 		promised []infrav1.IngotReservation
 		want     string // a part of the message; empty: satisfied
 	}{
@@ -311,7 +311,7 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cards := append(carded("mlx5_core", "f1", "f2", "f3"), carded("igb", "s1", "s2", "s3")...)
-			plan, err := PlanPromise(tc.request, Snapshot{Candidates: cards, Reservations: tc.promised, Now: promisedAt})
+			plan, err := PlanReservation(tc.request, Snapshot{Candidates: cards, Reservations: tc.promised, Now: promisedAt})
 			if err != nil || plan.Satisfied != (tc.want == "") || !strings.Contains(plan.Message, tc.want) {
 				t.Errorf("%+v, %v; want %q", plan, err, tc.want)
 			}
@@ -324,7 +324,7 @@ func TestReservationsKeepInterfaces(t *testing.T) {
 	cards := append(carded("mlx5_core", "f1", "f2"), carded("igb", "s1")...)
 	mine := demand(DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
 		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: new(int32(0))}}}}}})
-	plan, err := PlanPromise(mine, Snapshot{Candidates: cards, Now: promisedAt})
+	plan, err := PlanReservation(mine, Snapshot{Candidates: cards, Now: promisedAt})
 	if err != nil || !plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
@@ -335,11 +335,11 @@ func TestReservationsKeepInterfaces(t *testing.T) {
 	promised := infrav1.IngotReservation{Spec: plan.Reservation}
 	promised.Namespace, promised.Name = "metal", "mine"
 	snapshot := Snapshot{Candidates: cards, Reservations: []infrav1.IngotReservation{promised}, Now: promisedAt}
-	other := request(func(r *SelectionRequest) { r.Promises = Outstanding(snapshot, HoldsHost) })
+	other := request(func(r *SelectionRequest) { r.Reservations = Outstanding(snapshot, HoldsHost) })
 	if got := Select(other, cards); got.Host == nil || got.Host.Name != "s1" {
 		t.Errorf("another Cluster's machine gets %+v", got)
 	}
-	if again, err := PlanPromise(RequestOf(&promised), snapshot); err != nil || !again.Satisfied || !cmp.Equal(again.Reservation.Groups, promised.Spec.Groups) {
+	if again, err := PlanReservation(RequestOf(&promised), snapshot); err != nil || !again.Satisfied || !cmp.Equal(again.Reservation.Groups, promised.Spec.Groups) {
 		t.Errorf("what was promised is asked for as %+v, %v", again, err)
 	}
 }

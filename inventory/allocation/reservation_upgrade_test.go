@@ -44,10 +44,10 @@ func TestUpgradesComeFirst(t *testing.T) {
 		"nothing is promised but for upgrades": {[]infrav1.IngotReservation{upgrading("up", workers("md", 1))}, asks("x", "md"), hostsIn("r1", "r1"), []string{"h1", "h2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.request.Promises = Outstanding(Snapshot{Reservations: tc.promises, Now: promisedAt}, HoldsHost)
+			tc.request.Reservations = Outstanding(Snapshot{Reservations: tc.promises, Now: promisedAt}, HoldsHost)
 			var got []string
 			for _, c := range tc.hosts {
-				ok, err := KeepsPromises(tc.request, tc.hosts, c.Host.Name)
+				ok, err := KeepsReservations(tc.request, tc.hosts, c.Host.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -103,7 +103,7 @@ func TestHolding(t *testing.T) {
 	going.DeletionTimestamp = &metav1.Time{Time: promisedAt}
 	machines := []infrav1.IngotMachine{worker("c", "md", "h1"), worker("c", "md", ""), going, worker("c", "b", "h2"), worker("x", "md", "h3"), worker("c", "none", "h4"), worker("c", "scaled", "h5")}
 	groups := Demand{Groups: []DemandGroup{{Name: "empty"}, {Name: "b", Count: 3}, {Name: "md", Count: 1}, {Name: "scaled"}}}
-	if diff := cmp.Diff([]int{0, 1, 1, 1}, Holding("metal", "c", groups, machines)); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 1, 1}, CountSelected("metal", "c", groups, machines)); diff != "" {
 		t.Errorf("holding (-want +got):\n%s", diff)
 	}
 }

@@ -68,9 +68,9 @@ type SelectionRequest struct {
 	Architecture string
 	// Checksums of the machine's image, or of the files of its live system.
 	Checksums []string
-	// Promises are the outstanding reservations, including those of the machine's Cluster (see
+	// Reservations are the outstanding reservations, including those of the machine's Cluster (see
 	// Outstanding). Select takes no host that one of them needs.
-	Promises []Promise
+	Reservations []OutstandingReservation
 	// Around is what networkData needs in addition to the host. Unused without networkData.
 	Around networkdata.Surroundings
 }
@@ -271,10 +271,10 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	}
 	domain := c.domain(candidate.Host)
 	j.rank = rank{
-		refused:       lifecycle.Refuses(candidate.Host, c.Checksums, j.rootDisks),
+		refused:       lifecycle.RefusedImageRank(candidate.Host, c.Checksums, j.rootDisks),
 		domainUse:     c.DomainUse[domain],
 		deploymentUse: c.DeploymentUse[domain],
-		ailing:        lifecycle.Ailing(candidate.Host),
+		ailing:        lifecycle.IsCriticalRank(candidate.Host),
 		memory:        inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
 		cores:         int64(candidate.Hardware.Spec.CPU.Cores),
 		disk:          inventory.RootBytes(j.rootDisks) / inventory.BytesPerGB,
@@ -376,10 +376,10 @@ func (c *criteria) judgeAddresses(j *judgement) {
 
 // judgeState checks that this cluster can claim the host now (I1, I12).
 func (c *criteria) judgeState(j *judgement) {
-	claimable, why := lifecycle.Claimable(j.Host)
+	claimable, why := lifecycle.IsClaimable(j.Host)
 	switch {
 	case claimable:
-	case lifecycle.OutOfService(j.Host):
+	case lifecycle.IsOutOfService(j.Host):
 		j.miss(why, why)
 	default:
 		j.missForNow(why, why)

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// MaxExplanation is the maximum length, in characters, of the texts of Misfit and PromisePlan.
+// MaxExplanation is the maximum length, in characters, of the texts of Misfit and ReservationPlan.
 const MaxExplanation = 1000
 
 // explain returns why no host suits. message has the nearest miss and the requirements. It does
@@ -92,7 +92,7 @@ func nearest(refused []judgement) (near *judgement, suits bool) {
 			suits = true
 			continue
 		}
-		if lifecycle.OutOfService(j.Host) {
+		if lifecycle.IsOutOfService(j.Host) {
 			n-- // an operator can return it to service at once
 		}
 		if near == nil || cmp.Or(cmp.Compare(n, least), j.Host.CreationTimestamp.Compare(near.Host.CreationTimestamp.Time), cmp.Compare(j.Host.Name, near.Host.Name)) < 0 {

@@ -43,7 +43,7 @@ func TestEnrolledHostWaitsForApproval(t *testing.T) {
 			infrav1.ReasonWaitingForApproval, "Set spec.bmc"},
 		"approved":   {approve, "enrolled/wanted", accept, infrav1.ReasonEnrolled, "inspects it next"},
 		"BMC silent": {func(_ *infrav1.IngotHost, o *Observation) { o.BMC = BMCUnreachable }, "enrolled/waits", Idle{}, infrav1.ReasonWaitingForApproval, "approve"},
-		"deleted":    {func(_ *infrav1.IngotHost, o *Observation) { o.Deleting = true }, "deleting/forget", Forget{}, "", ""},
+		"deleted":    {func(_ *infrav1.IngotHost, o *Observation) { o.Deleting = true }, "deleting/forget", RemoveFinalizer{}, "", ""},
 		"duplicate": {func(_ *infrav1.IngotHost, o *Observation) { o.DuplicateOf = "metal/other" }, "duplicate", Idle{}, infrav1.ReasonDuplicate,
 			"metal/other"},
 		"in the ledger, and labelled by a person": {func(h *infrav1.IngotHost, o *Observation) {

@@ -34,7 +34,7 @@ func (w *world) checkBootMethod(host *infrav1.IngotHost, _ Observation, d Decisi
 		case host.Spec.Claim != nil && host.Spec.Claim.State == infrav1.ClaimProvisioning && w.distrusted(host):
 			w.violate("an install is booted in a way that its cluster does not trust")
 		}
-	case Forget:
+	case RemoveFinalizer:
 		told := w.bmc == BMCOK && !w.powerUnknown && !w.wrongServer && !w.duplicate && host.Spec.BMC != nil
 		if host == w.host && w.media && told && !w.asked(host, infrav1.ForceReleaseAnnotation) {
 			w.violate("the object is let go with an image in the drive")

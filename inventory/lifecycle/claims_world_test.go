@@ -11,7 +11,7 @@ import (
 
 // claimHost is the machine's controller, by its rules (I1, I12).
 func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
-	if ok, _ := Claimable(w.host); !ok {
+	if ok, _ := IsClaimable(w.host); !ok {
 		return
 	}
 	if last := w.host.Spec.Record.LastClusterName; last != "" && last != cluster {

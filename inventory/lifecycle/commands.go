@@ -95,7 +95,7 @@ func dropCommands(in *input) Decision {
 		end = fmt.Sprintf(". And %d more.", more)
 	}
 	return Decision{
-		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonCommandDropped, Aside: true, Refuses: true,
+		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonCommandDropped, KeepsConditions: true, RefusesCommands: true,
 		Message: inventory.WithDetail(fmt.Sprintf("Removed annotation %s: %s. It was set by ", first.name, first.why), in.giver(first.name), end),
 		Detail:  strings.Join(all, ", "),
 	}
@@ -157,7 +157,7 @@ func approveInstances(in *input) Decision {
 		}
 		done.InstanceIDs = done.InstanceIDs[max(0, len(done.InstanceIDs)-inventory.MaxApprovedInstances):]
 	}
-	return Decision{Step: step, Event: "Normal", Reason: infrav1.ReasonCommandExecuted, Aside: true,
+	return Decision{Step: step, Event: "Normal", Reason: infrav1.ReasonCommandExecuted, KeepsConditions: true,
 		Message: "Ingot may overwrite the disks of the approved instances until an install or a cleaning succeeds."}
 }
 

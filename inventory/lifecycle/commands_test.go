@@ -111,8 +111,8 @@ func TestUnusableCommandsAreRemoved(t *testing.T) {
 			if diff := cmp.Diff(want, got.Step); diff != "" {
 				t.Errorf("step (-want +got):\n%s", diff)
 			}
-			if got.Reason != infrav1.ReasonCommandDropped || got.Event != "Warning" || !got.Aside {
-				t.Errorf("told as %s %s, aside %t", got.Event, got.Reason, got.Aside)
+			if got.Reason != infrav1.ReasonCommandDropped || got.Event != "Warning" || !got.KeepsConditions {
+				t.Errorf("told as %s %s, aside %t", got.Event, got.Reason, got.KeepsConditions)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestForceReleaseLeavesNoCommand(t *testing.T) {
 		for _, name := range save.RemoveAnnotations {
 			delete(s.host.Annotations, name)
 		}
-		if ok, why := Claimable(s.host); ok {
+		if ok, why := IsClaimable(s.host); ok {
 			t.Errorf("after %s the host may be claimed: %q", step.rule, why)
 		}
 	}
@@ -163,7 +163,7 @@ func TestForceReleaseLeavesNoCommand(t *testing.T) {
 // The next machine of a host is fenced, whatever was requested during the last release.
 func TestForceReleaseDoesNotAffectNextMachine(t *testing.T) {
 	s := commanded(infrav1.ForceReleaseAnnotation, func(s *scene) { s.host.Spec.Claim = fencedClaim() })
-	if ok, why := Claimable(newScene(func(s *scene) { s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())} }).host); ok || !strings.Contains(why, "command") {
+	if ok, why := IsClaimable(newScene(func(s *scene) { s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())} }).host); ok || !strings.Contains(why, "command") {
 		t.Errorf("a machine would inherit the force: %q", why)
 	}
 	save := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
@@ -326,7 +326,7 @@ func TestNeverOnCountsFromAcceptedBoot(t *testing.T) {
 				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(-time.Hour)}
 				s.obs.LastReset = day().Add(-policy.ResetInterval)
 				if tc.taken > 0 {
-					s.obs.BootTakenAt = day().Add(-tc.taken)
+					s.obs.BootAcceptedAt = day().Add(-tc.taken)
 				}
 			})
 			if got := Next(s.host, s.obs, policy); got.Rule != tc.want {

@@ -122,7 +122,7 @@ func (w *world) staleCommands(host *infrav1.IngotHost, obs Observation) []string
 // dropsCommands: the write takes idle commands away, and does nothing else.
 func dropsCommands(host *infrav1.IngotHost, d Decision) bool {
 	save, saves := d.Step.(SaveLedger)
-	return d.Aside && d.Refuses && onlyAnnotations(host, save, saves)
+	return d.KeepsConditions && d.RefusesCommands && onlyAnnotations(host, save, saves)
 }
 
 // checkCommands: what nobody means any more is taken away before anything else is done,
@@ -136,8 +136,8 @@ func (w *world) checkCommands(host *infrav1.IngotHost, obs Observation, d Decisi
 	// machine claims the host before.
 	forces := saves && host.Spec.Claim != nil && save.Ledger.Claim == nil &&
 		slices.Contains(save.RemoveAnnotations, infrav1.ForceReleaseAnnotation)
-	approves := saves && d.Aside && onlyAnnotations(host, save, saves) && slices.Equal(save.RemoveAnnotations, []string{infrav1.ApproveAnnotation}) && w.instancesApproved(host)
-	if host == w.host && saves && !d.Refuses {
+	approves := saves && d.KeepsConditions && onlyAnnotations(host, save, saves) && slices.Equal(save.RemoveAnnotations, []string{infrav1.ApproveAnnotation}) && w.instancesApproved(host)
+	if host == w.host && saves && !d.RefusesCommands {
 		for _, name := range save.RemoveAnnotations {
 			w.carries(name)
 		}
@@ -148,7 +148,7 @@ func (w *world) checkCommands(host *infrav1.IngotHost, obs Observation, d Decisi
 			w.violate("I8: the approval of an instance is lost")
 		}
 		return
-	case d.Aside && !drops:
+	case d.KeepsConditions && !drops:
 		w.violate("%s is told to be beside the host's life", d.Rule)
 	case drops && !slices.Equal(save.RemoveAnnotations, stale):
 		w.violate("commands %v are taken away, and %v lie in wait", save.RemoveAnnotations, stale)

@@ -84,7 +84,7 @@ func (in *input) credentialsValid() metav1.Condition {
 	switch {
 	case in.unmanaged():
 		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "The host has no BMC in spec.bmc.")
-	case in.obs.BMC == BMCOK, in.obs.BMC == BMCDisobeys:
+	case in.obs.BMC == BMCOK, in.obs.BMC == BMCIgnoresPower:
 		return inventory.TrueCondition(name, infrav1.ReasonCredentialsAccepted, "The BMC accepts the credentials.")
 	case in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCPasswordChange, in.obs.BMC == BMCCredentialsMissing:
 		return inventory.FalseCondition(name, bmcReason(in.obs.BMC), in.bmcMessage())
@@ -158,7 +158,7 @@ func (in *input) cleaned(decision Decision) metav1.Condition {
 		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("The disks hold data of cluster %s. No other cluster can claim the host before it is cleaned.", in.record.LastClusterName))
 	case in.record != nil && !in.record.SanitizedAt.IsZero() && len(in.record.UncleanedStorage) > 0:
 		return inventory.FalseCondition(name, infrav1.ReasonStorageWithoutDriver, inventory.WithDetail("Disks were not seen and not cleaned behind ",
-			inventory.DescribeControllers(in.record.UncleanedStorage), ". "+inventory.BlindRemedy+"."))
+			inventory.DescribeControllers(in.record.UncleanedStorage), ". "+inventory.UnseenStorageRemedy+"."))
 	case in.record != nil && !in.record.SanitizedAt.IsZero():
 		return inventory.TrueCondition(name, infrav1.ReasonCleaned, "The agent confirmed the cleaning at "+inventory.FormatTime(in.record.SanitizedAt.Time)+".")
 	default:
@@ -185,10 +185,10 @@ func (in *input) quarantineMessage() string {
 	return inventory.WithDetail("", in.record.Quarantine.Message, ".")
 }
 
-// Claimable reports whether a host in a cache may be claimed, or else why not, in a few words.
+// IsClaimable reports whether a host in a cache may be claimed, or else why not, in a few words.
 // An empty or outdated status makes a host not claimable until it was observed again (I3).
 // Select decides whether an uncleaned host suits a cluster (I12).
-func Claimable(host *infrav1.IngotHost) (bool, string) {
+func IsClaimable(host *infrav1.IngotHost) (bool, string) {
 	in := inputOf(host)
 	_, paused := host.Annotations[clusterv1.PausedAnnotation]
 	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
@@ -219,26 +219,26 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 	return true, ""
 }
 
-// OutOfService reports whether an operator or the quarantine keeps an unclaimed host from
+// IsOutOfService reports whether an operator or the quarantine keeps an unclaimed host from
 // machines. Unlike a busy host it does not become claimable without an operator.
-func OutOfService(host *infrav1.IngotHost) bool {
+func IsOutOfService(host *infrav1.IngotHost) bool {
 	in := inputOf(host)
 	_, paused := host.Annotations[clusterv1.PausedAnnotation]
 	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
 	return !in.claimed() && (in.unmanaged() || paused || moving || in.maintenance() || in.quarantined() || in.wantedOff())
 }
 
-// FreeBySpec reports whether a machine could have the host by its spec alone, without status.
-func FreeBySpec(host *infrav1.IngotHost) bool {
+// IsFreeBySpec reports whether a machine could have the host by its spec alone, without status.
+func IsFreeBySpec(host *infrav1.IngotHost) bool {
 	in := inputOf(host)
 	return in.usable() && in.idleHost() && !in.quarantined()
 }
 
-// Returning reports whether the cluster has released the host, so that another machine of the
+// IsReturning reports whether the cluster has released the host, so that another machine of the
 // cluster can have it once it is clean. Without that, a control plane that replaces its machines
 // one by one without a spare host would move to another failure domain. A host that the
 // remediation quarantines does not return.
-func Returning(host *infrav1.IngotHost, clusterName string) bool {
+func IsReturning(host *infrav1.IngotHost, clusterName string) bool {
 	in := inputOf(host)
 	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName && in.claim.Quarantine == nil
 }

@@ -49,7 +49,7 @@
 //     waits for an action that may have happened, and does not repeat it at once.
 //   - It clears softPowerOffTime when the host was seen off, and at each power-on.
 //   - If Decision.RecordContact is set, it saves Now as the agent's last contact.
-//   - It answers LookInside with a reading of settings and firmware and calls Next again. It
+//   - It answers ReadFirmware with a reading of settings and firmware and calls Next again. It
 //     drops the reading at each power action and each write of settings.
 //   - It writes SaveLedger with the resourceVersion of the host that was decided on.
 //

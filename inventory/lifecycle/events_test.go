@@ -191,7 +191,7 @@ func faultEvents() []event {
 
 func bmcProblems() []BMCProblem {
 	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCRateLimited, BMCSlow, BMCUnauthorized, BMCPasswordChange, BMCCertificateInvalid, BMCCertificateChanged,
-		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError, BMCDisobeys}
+		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError, BMCIgnoresPower}
 }
 
 // liveForLong reports whether a live system was started so long ago that the agent's last message

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// UpdateWays are the ways in which a BMC accepts firmware images.
+// UpdateMethods are the ways in which a BMC accepts firmware images.
 type UpdateWays struct {
 	// Fetch: it fetches them, by one of Protocols (upper case). Without Protocols, by any.
 	Fetch     bool

@@ -24,8 +24,8 @@ const (
 	HealthUnknown  Health = "Unknown"
 )
 
-// Ails reports whether the server is unhealthy.
-func (h Health) Ails() bool { return h == HealthWarning || h == HealthCritical }
+// IsUnhealthy reports whether the server is unhealthy.
+func (h Health) IsUnhealthy() bool { return h == HealthWarning || h == HealthCritical }
 
 // WorseThan compares two states. An unknown state equals HealthOK.
 func (h Health) WorseThan(other Health) bool { return h.rank() > other.rank() }
@@ -57,8 +57,8 @@ func HealthOf(host *infrav1.IngotHost) Health {
 	return ""
 }
 
-// Ailing returns 1 for a host in critical health, which is selected only if no other suits.
-func Ailing(host *infrav1.IngotHost) int {
+// IsCriticalRank returns 1 for a host in critical health, which is selected only if no other suits.
+func IsCriticalRank(host *infrav1.IngotHost) int {
 	if HealthOf(host) == HealthCritical {
 		return 1
 	}

@@ -41,7 +41,7 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 		if w.network || w.mac || obs.AddressRecorded || obs.AddressProblem != "" {
 			w.violate("an address is recorded without need or network")
 		}
-	case Forget:
+	case RemoveFinalizer:
 		agent := w.order() != nil && w.running == "agent" && !w.duplicate && host.Spec.BMC != nil
 		if !w.deleting || !w.asked(host, infrav1.ForceReleaseAnnotation) && (host.Spec.Claim != nil || agent && host == w.host) {
 			w.violate("I9: the object is let go, claim %v, agent on %v", host.Spec.Claim != nil, agent)
@@ -84,10 +84,10 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	_, idle := d.Step.(Idle)
 	_, wait := d.Step.(Wait)
 	save, saves := d.Step.(SaveLedger)
-	_, forgets := d.Step.(Forget)
-	_, looks := d.Step.(LookInside)
+	_, forgets := d.Step.(RemoveFinalizer)
+	_, looks := d.Step.(ReadFirmware)
 	_, ejects := d.Step.(EjectMedia)
-	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger) || d.Aside && onlyAnnotations(host, save, saves)
+	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger) || d.KeepsConditions && onlyAnnotations(host, save, saves)
 	force := w.asked(host, infrav1.ForceReleaseAnnotation)
 	releasing := host.Spec.Claim != nil && !held(host)
 	if w.deleting && !releasing && !passive && !ejects && !isForcedOff(d.Step) {
@@ -187,7 +187,7 @@ func (w *world) checkClaim(cluster string) {
 	r := w.host.Spec.Record
 	if w.host.Spec.Claim != nil || r == nil || r.InspectedAt.IsZero() || r.CleaningDue != "" || w.host.Spec.Order != nil ||
 		quarantine(w.host) != "" || inMaintenance(w.host) || w.host.Spec.Power == infrav1.PowerIntentOff ||
-		WishesOf(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationInForce || UpdateOf(w.host) != nil {
+		DesiredDigest(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationInForce || UpdateOf(w.host) != nil {
 		w.violate("I1: claimed though it is not free: %+v", w.host.Spec)
 	}
 	if w.disk != "" && w.disk != "old" && r.LastClusterName != cluster {

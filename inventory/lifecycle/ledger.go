@@ -97,7 +97,7 @@ func (l *Ledger) forgetCleaning() {
 // with a time in the future, which would make all others look outdated.
 func (in *input) save(ledger Ledger, annotations ...string) SaveLedger {
 	for _, name := range annotations {
-		if c, pending := inventory.PendingCommand(in.host, name); pending && !c.Ahead(in.obs.Now) {
+		if c, pending := inventory.PendingCommand(in.host, name); pending && !c.IsInFuture(in.obs.Now) {
 			inventory.RememberCommand(&ledger.Commands, in.host, c)
 		}
 	}
@@ -184,14 +184,14 @@ func noteLiveStopped(in *input) Decision {
 
 func (in *input) endLive(what string) Decision {
 	ledger := in.ledger()
-	result := LiveSilent(what, in.obs.Now)
+	result := LiveSystemFailed(what, in.obs.Now)
 	ledger.Order.Result = &result
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: result.Reason, Message: result.Message}
 }
 
-// LiveSilent returns the result of an order whose live system was started and did not work.
+// LiveSystemFailed returns the result of an order whose live system was started and did not work.
 // what completes the sentence "The live system ...".
-func LiveSilent(what string, now time.Time) infrav1.OrderResult {
+func LiveSystemFailed(what string, now time.Time) infrav1.OrderResult {
 	return infrav1.OrderResult{
 		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonLiveSystemSilent, At: metav1.Time{Time: now},
 		Message: "The live system " + what + ". Check on the console its NIC, address and kernel command line, and the bootstrap Secret of the Machine.",
@@ -333,7 +333,7 @@ func forgetFailures(in *input) Decision {
 }
 
 func refuseReboot(in *input) Decision {
-	return Decision{Step: in.save(in.ledger(), infrav1.RebootAnnotation), Event: "Warning", Reason: infrav1.ReasonNotApplicable, Refuses: true,
+	return Decision{Step: in.save(in.ledger(), infrav1.RebootAnnotation), Event: "Warning", Reason: infrav1.ReasonNotApplicable, RefusesCommands: true,
 		Message: "Ingot ignored the reboot command: only an installed host that is on can reboot."}
 }
 

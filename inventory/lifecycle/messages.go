@@ -69,7 +69,7 @@ var bmcTexts = map[BMCProblem]struct{ reason, news string }{
 	BMCCAMissing:            {infrav1.ReasonCAMissing, "No CA for the BMC"},
 	BMCUnsupported:          {infrav1.ReasonBMCUnsupported, "The BMC is not supported"},
 	BMCAddressNotAllowed:    {infrav1.ReasonBMCAddressNotAllowed, "BMC address not allowed"},
-	BMCDisobeys:             {infrav1.ReasonBMCDisobeys, "The BMC ignores power requests"},
+	BMCIgnoresPower:         {infrav1.ReasonBMCDisobeys, "The BMC ignores power requests"},
 	BMCNamespaceTerminating: {infrav1.ReasonNamespaceTerminating, "The namespace is being deleted"},
 	BMCError:                {infrav1.ReasonBMCError, "The BMC reports an error"},
 }
@@ -101,16 +101,16 @@ func (in *input) bmcRemedy() string {
 	case BMCBusy:
 		return retries + "If this lasts, close other sessions or reset it."
 	case BMCSlow:
-		return "Ingot reads the rest in a moment. If the number does not grow, close other sessions or reset the BMC."
+		return "Ingot reads the rest in a moment. If this lasts, close other sessions or reset the BMC."
 	case BMCCredentialsMissing:
 		return fmt.Sprintf("Create the Secret with the keys %s and %s", infrav1.SecretKeyUsername, infrav1.SecretKeyPassword) + in.orForce()
 	case BMCCAMissing:
 		return "Create the object of spec.bmc.caBundleRef with the key " + infrav1.CAKey + in.orForce()
 	case BMCUnsupported:
-		return retries + "Check that spec.bmc.address names the right System, and update the BMC."
+		return retries + "Check that spec.bmc.address names the right System, and update its firmware."
 	case BMCAddressNotAllowed:
 		return "Correct it, or add its network to --bmc-sources. A server in use keeps running."
-	case BMCDisobeys:
+	case BMCIgnoresPower:
 		return retries + "Check the server and its power supply, or reset the BMC."
 	default:
 		return retries + "If this lasts, check the BMC's log or reset it."

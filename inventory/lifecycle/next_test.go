@@ -243,7 +243,7 @@ func TestNext(t *testing.T) {
 			s.obs.LastReset = day().Add(-time.Minute)
 		}, "releasing/off-ask", PowerOff{Graceful: true}, infrav1.ReasonFencing},
 		{"released, and the BMC has refused for long", func(s *scene) {
-			s.host.Spec.Claim, s.obs.Power, s.obs.AskRefused = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn, true
+			s.host.Spec.Claim, s.obs.Power, s.obs.ShutdownRefused = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn, true
 			s.obs.LastReset = day().Add(-time.Minute)
 		}, "releasing/off-cut", PowerOff{}, infrav1.ReasonFencing},
 		{"wipe confirmed", func(s *scene) {
@@ -264,12 +264,12 @@ func TestNext(t *testing.T) {
 			s.obs.Deleting = true
 			notCleaned(s)
 			note(s, infrav1.ClearQuarantineAnnotation)
-		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
+		}, "deleting/forget", RemoveFinalizer{}, infrav1.ReasonDeleting},
 		{"deleted, its cleaning failed, and a person forces it", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
 			note(s, infrav1.ForceReleaseAnnotation)
-		}, "deleting/forced", Forget{}, infrav1.ReasonDeleting},
+		}, "deleting/forced", RemoveFinalizer{}, infrav1.ReasonDeleting},
 		{"deleted, and its installs failed", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
@@ -280,13 +280,13 @@ func TestNext(t *testing.T) {
 			s.obs.Deleting = true
 			notCleaned(s)
 			s.host.Spec.Record.Quarantine.Reason = infrav1.QuarantineInspectFailed
-		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
+		}, "deleting/forget", RemoveFinalizer{}, infrav1.ReasonDeleting},
 		{"deleted, and not fenced", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
 			s.host.Spec.Record.Quarantine.Reason = infrav1.QuarantineNotFenced
-		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
-		{"deleted", func(s *scene) { s.obs.Deleting = true }, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
+		}, "deleting/forget", RemoveFinalizer{}, infrav1.ReasonDeleting},
+		{"deleted", func(s *scene) { s.obs.Deleting = true }, "deleting/forget", RemoveFinalizer{}, infrav1.ReasonDeleting},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(tc.change)

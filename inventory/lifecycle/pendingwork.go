@@ -8,18 +8,18 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// WorkIsDue reports whether Ingot would act on the host's server or BMC without a new request:
+// HasPendingWork reports whether Ingot would act on the host's server or BMC without a new request:
 // continue an order, a power cycle or a firmware update; install, release, inspect, clean or
 // prepare the host; power it off after a forced release; or change the BMC's password. It
 // cannot detect drift of settings, which only a reading of the BMC shows.
-func WorkIsDue(host *infrav1.IngotHost) bool {
+func HasPendingWork(host *infrav1.IngotHost) bool {
 	claim, record := host.Spec.Claim, host.Spec.Record
 	_, rotating := inventory.PendingCommand(host, infrav1.RotateCredentialsAnnotation)
 	switch {
 	case host.Spec.Order != nil, UpdateOf(host) != nil, rotating:
 		return true
 	case claim != nil:
-		return claim.State != infrav1.ClaimProvisioned || CycleUnderWay(claim) || settingsDueInUse(host)
+		return claim.State != infrav1.ClaimProvisioned || IsPowerCycling(claim) || settingsDueInUse(host)
 	case record == nil:
 		return true
 	case record.Quarantine != nil:

@@ -120,7 +120,7 @@ func sayApproved(in *input) (string, string) {
 // Steps.
 
 func forget(*input) Decision {
-	return Decision{Step: Forget{}, Event: "Normal", Reason: infrav1.ReasonDeleting, Message: "Ingot removes the host object and leaves the server as it is."}
+	return Decision{Step: RemoveFinalizer{}, Event: "Normal", Reason: infrav1.ReasonDeleting, Message: "Ingot removes the host object and leaves the server as it is."}
 }
 
 func powerOn(*input) Decision {

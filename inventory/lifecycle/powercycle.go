@@ -43,7 +43,7 @@ func cycleRules() ruleTable {
 
 // cycling reports whether a power cycle is running and spec.power does not request off (I19).
 func (in *input) cycling() bool {
-	return CycleUnderWay(in.claim) && !in.wantedOff()
+	return IsPowerCycling(in.claim) && !in.wantedOff()
 }
 
 // untouched reports whether no operator works on the server. During maintenance a power cycle
@@ -127,8 +127,8 @@ func waitCycleDoubted(in *input) Decision {
 		Message: fmt.Sprintf("The BMC reports on, but Ingot changed the power a moment ago. It checks again at %s.", inventory.FormatTime(in.switchableAt()))}
 }
 
-// CycleUnderWay reports whether a power cycle of the claim's host is not complete.
-func CycleUnderWay(claim *infrav1.HostClaim) bool {
+// IsPowerCycling reports whether a power cycle of the claim's host is not complete.
+func IsPowerCycling(claim *infrav1.HostClaim) bool {
 	return claim != nil && claim.PowerCycle != nil && claim.PowerCycle.State != infrav1.PowerCycleDone
 }
 

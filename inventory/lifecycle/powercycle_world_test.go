@@ -20,7 +20,7 @@ func remedyEvents() []event {
 		{name: "remediation: asks again while the host comes on", weight: 6, fault: true, when: func(w *world) bool {
 			return inUse(w) && w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOff
 		}, do: (*world).askCycle},
-		{name: "person: works on it during a power cycle", weight: 3, fault: true, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
+		{name: "person: works on it during a power cycle", weight: 3, fault: true, when: func(w *world) bool { return inUse(w) && IsPowerCycling(w.claim()) }, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })
 		}},
 		{name: "remediation: asks, and a day passes", weight: 3, fault: true, when: inUse, do: func(w *world) {
@@ -43,7 +43,7 @@ func remedyEvents() []event {
 		}, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.PowerCycle.State = infrav1.PowerCycleOn })
 		}},
-		{name: "remediation: ends", weight: 1, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
+		{name: "remediation: ends", weight: 1, when: func(w *world) bool { return inUse(w) && IsPowerCycling(w.claim()) }, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.PowerCycle.State = infrav1.PowerCycleOn })
 		}},
 		{name: "remediation: hands over", weight: 1, fault: true, when: inUse, do: func(w *world) {

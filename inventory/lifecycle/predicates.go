@@ -36,7 +36,7 @@ func (in *input) refusedByTime(c inventory.Command) string {
 	if in.obs.Now.IsZero() {
 		return ""
 	}
-	return c.Refused(in.obs.Now, in.obs.ListeningSince)
+	return c.RefusedBecause(in.obs.Now, in.obs.ListeningSince)
 }
 func (in *input) forced() bool          { return in.commanded(infrav1.ForceReleaseAnnotation) }
 func (in *input) releaseDangling() bool { return in.commanded(infrav1.ReleaseDanglingAnnotation) }
@@ -187,7 +187,7 @@ func (in *input) agentActive() bool {
 // accepted. A boot that the BMC refused is not the host's failure. After a restart of the
 // manager the deadline starts again.
 func (in *input) neverOn() bool {
-	since := in.obs.BootTakenAt
+	since := in.obs.BootAcceptedAt
 	return !since.IsZero() && !in.obs.Now.Before(since.Add(in.policy.AgentDeadline))
 }
 
@@ -212,7 +212,7 @@ func (in *input) liveStopped() bool { return !in.ended() && in.liveStarted() }
 // moment ago. A live system is silent for minutes while it starts, so one wrong report must not
 // cause a reset, even if the controller reads it twice.
 func (in *input) offUnconfirmed() bool {
-	return in.host.Status.Power != infrav1.PowerStateOff || in.obs.OffUnsure
+	return in.host.Status.Power != infrav1.PowerStateOff || in.obs.OffUnconfirmed
 }
 
 // liveStopUnconfirmed reports both. One wrong report must not drop the order of a live system.
@@ -241,9 +241,9 @@ func (in *input) imageFailed() bool {
 	return false
 }
 
-// BlamesNoHost reports whether the host's order failed for a reason that Ingot does not count
+// IsNotHostFailure reports whether the host's order failed for a reason that Ingot does not count
 // against the host: its network or its image. The host must have a claim and an order.
-func BlamesNoHost(host *infrav1.IngotHost) bool {
+func IsNotHostFailure(host *infrav1.IngotHost) bool {
 	in := inputOf(host)
 	return in.networkFailed() || in.imageFailed()
 }
@@ -285,7 +285,7 @@ func (in *input) softAsked() bool   { return !in.obs.SoftOffAt.IsZero() }
 func (in *input) softPending() bool { return in.softAsked() && in.obs.Now.Before(in.cutAt()) }
 
 // softOver reports whether the shutdown took too long, or the BMC refused it for as long.
-func (in *input) softOver() bool { return in.softAsked() || in.obs.AskRefused }
+func (in *input) softOver() bool { return in.softAsked() || in.obs.ShutdownRefused }
 
 // offDoubted reports whether a report of off may be old: BMCs report the state before a power
 // action for some seconds (field notes: 15 s). After a shutdown request, off is new.

@@ -17,10 +17,10 @@ import (
 // This file has the desired and the present settings and firmware of a host, and the predicates
 // on them for rules_preparation.go.
 
-// LookInside reads the settings and firmware of LooksFor from the BMC and calls Next again. The
+// ReadFirmware reads the settings and firmware of RequiredReading from the BMC and calls Next again. The
 // reading is the part of the observation that is only made when a decision needs it. Next does
 // not request it twice.
-type LookInside struct{}
+type ReadFirmware struct{}
 
 // WriteSettings writes settings to the BMC for the next boot, and drops the reading. If Ledger
 // is set, the caller saves it first, with an optimistic lock.
@@ -42,7 +42,7 @@ type ResetBMC struct {
 	Ledger Ledger
 }
 
-func (LookInside) step()    {}
+func (ReadFirmware) step()  {}
 func (WriteSettings) step() {}
 func (StartUpdate) step()   {}
 func (ResetBMC) step()      {}
@@ -88,8 +88,8 @@ const (
 	UpdateRunning   UpdateProgress = "Running"
 	UpdateSucceeded UpdateProgress = "Succeeded"
 	UpdateFailed    UpdateProgress = "Failed"
-	// UpdateWaits: the task continues after a restart of the host or of the BMC.
-	UpdateWaits UpdateProgress = "WaitsForReset"
+	// UpdateWaitsForReset: the task continues after a restart of the host or of the BMC.
+	UpdateWaitsForReset UpdateProgress = "WaitsForReset"
 	// UpdatePushing: Ingot is sending the image to the BMC, and sends no other request.
 	UpdatePushing UpdateProgress = "Pushing"
 )
@@ -117,8 +117,8 @@ func UpdateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
 	return host.Spec.Record.Preparation.Update
 }
 
-// WishesOf returns a digest of the desired settings and firmware. Empty: there are none.
-func WishesOf(host *infrav1.IngotHost) string {
+// DesiredDigest returns a digest of the desired settings and firmware. Empty: there are none.
+func DesiredDigest(host *infrav1.IngotHost) string {
 	settings, firmware := settingsOf(host), host.Spec.Firmware
 	if len(settings) == 0 && len(firmware) == 0 {
 		return ""
@@ -131,10 +131,10 @@ func WishesOf(host *infrav1.IngotHost) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// LooksFor returns what a reading of the host must have: the desired settings, and the
+// RequiredReading returns what a reading of the host must have: the desired settings, and the
 // components with a desired version. Versions are only read without an order, because a
 // firmware inventory can take a hundred requests.
-func LooksFor(host *infrav1.IngotHost) (settings map[string]string, components []string) {
+func RequiredReading(host *infrav1.IngotHost) (settings map[string]string, components []string) {
 	claim := host.Spec.Claim
 	if host.Spec.Order == nil && (claim == nil || claim.State == infrav1.ClaimProvisioned) {
 		for _, wish := range host.Spec.Firmware {
@@ -149,23 +149,23 @@ func LooksFor(host *infrav1.IngotHost) (settings map[string]string, components [
 
 // ReadingKey identifies what a reading of the host must have. Empty: nothing.
 func ReadingKey(host *infrav1.IngotHost) string {
-	settings, components := LooksFor(host)
+	settings, components := RequiredReading(host)
 	if len(settings) == 0 && len(components) == 0 {
 		return ""
 	}
-	return WishesOf(host) + "/" + strings.Join(components, "/")
+	return DesiredDigest(host) + "/" + strings.Join(components, "/")
 }
 
 // MatchesComponent reports whether a firmware item of the BMC is the component: by the last
-// segment of its ID, by LastingComponent or by its name. Case does not matter.
+// segment of its ID, by StableComponentName or by its name. Case does not matter.
 func MatchesComponent(component, id, name string) bool {
-	return strings.EqualFold(component, lastSegment(id)) || strings.EqualFold(component, LastingComponent(id)) || strings.EqualFold(component, name)
+	return strings.EqualFold(component, lastSegment(id)) || strings.EqualFold(component, StableComponentName(id)) || strings.EqualFold(component, name)
 }
 
-// LastingComponent returns a name for a firmware item that survives updates: the last segment
+// StableComponentName returns a name for a firmware item that survives updates: the last segment
 // of its ID. Dell's IDs have the version in it (Installed-<number>-<version>__<device>), so
 // theirs is the device.
-func LastingComponent(id string) string {
+func StableComponentName(id string) string {
 	segment := lastSegment(id)
 	if before, device, ok := strings.Cut(segment, "__"); ok && device != "" && strings.Count(before, "-") >= 2 {
 		return device
@@ -179,13 +179,13 @@ func lastSegment(id string) string { return id[strings.LastIndex(id, "/")+1:] }
 
 func (in *input) hasFirmwareToRead() bool { return ReadingKey(in.host) != "" }
 func (in *input) updating() bool          { return UpdateOf(in.host) != nil }
-func (in *input) hasDesired() bool        { return WishesOf(in.host) != "" }
+func (in *input) hasDesired() bool        { return DesiredDigest(in.host) != "" }
 
 // preparation returns the record's preparation if it is for the present spec and has no
 // outcome. Otherwise it returns a new one, which counts the loss of settings that were in
 // force. Both have the running update.
 func (in *input) preparation() infrav1.HostPreparation {
-	fresh := infrav1.HostPreparation{Wishes: WishesOf(in.host)}
+	fresh := infrav1.HostPreparation{Wishes: DesiredDigest(in.host)}
 	if in.record == nil || in.record.Preparation == nil {
 		return fresh
 	}
@@ -208,7 +208,7 @@ func (in *input) outcome() infrav1.PreparationOutcome { return preparedOf(in.hos
 
 func preparedOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
 	record := host.Spec.Record
-	if record == nil || record.Preparation == nil || record.Preparation.Wishes != WishesOf(host) {
+	if record == nil || record.Preparation == nil || record.Preparation.Wishes != DesiredDigest(host) {
 		return ""
 	}
 	return record.Preparation.Outcome
@@ -224,7 +224,7 @@ func (in *input) unsettled() bool  { return !in.settled() }
 func (in *input) preparationDue() bool { return preparationDue(in.host) }
 
 func preparationDue(host *infrav1.IngotHost) bool {
-	return UpdateOf(host) != nil || WishesOf(host) != "" && preparedOf(host) == ""
+	return UpdateOf(host) != nil || DesiredDigest(host) != "" && preparedOf(host) == ""
 }
 
 // notPrepared reports whether the state of the firmware forbids a claim.
@@ -393,7 +393,7 @@ func (in *input) notBootedSince() bool {
 // bmcNotReset reports whether the task still waits for a restart and Ingot has not yet
 // restarted the BMC.
 func (in *input) bmcNotReset() bool {
-	return in.obs.Update.State == UpdateWaits && UpdateOf(in.host).BMCResetAt.IsZero()
+	return in.obs.Update.State == UpdateWaitsForReset && UpdateOf(in.host).BMCResetAt.IsZero()
 }
 
 // bmcRestarting reports whether Ingot restarted the BMC a moment ago.

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"time"
@@ -53,7 +54,7 @@ func (in *input) preparingReason() string {
 }
 
 func readFirmware(in *input) Decision {
-	return Decision{Step: LookInside{}, Reason: in.preparingReason(), Message: "Ingot reads settings and firmware from the BMC."}
+	return Decision{Step: ReadFirmware{}, Reason: in.preparingReason(), Message: "Ingot reads settings and firmware from the BMC."}
 }
 
 func writeSettings(in *input) Decision {
@@ -118,10 +119,9 @@ func giveUp(in *input) Decision {
 	} else {
 		message += fmt.Sprintf(" after %d attempts", in.preparation().Attempts)
 	}
-	if last := in.preparation().Message; last != "" {
-		message = last + "; " + message
-	}
-	return in.fail(reason, message)
+	decision := in.fail(reason, cmp.Or(in.preparation().Message, message))
+	decision.Detail = message
+	return decision
 }
 
 func (in *input) fail(reason, message string) Decision {
@@ -228,7 +228,7 @@ func (in *input) updateFailure() string {
 		return task.Message
 	case task.State == UpdateRunning:
 		return fmt.Sprintf("it is still running after %s: %s", in.policy.UpdateDeadline, task.Message)
-	case task.State == UpdateWaits:
+	case task.State == UpdateWaitsForReset:
 		return "it still waits for a restart after the host and the BMC restarted: " + task.Message
 	default:
 		return "the BMC reports another version after the boot"

@@ -48,7 +48,7 @@ func hasVersion(version string) func(*scene) {
 // preparing sets the record's preparation for the present wishes.
 func preparing(change func(*infrav1.HostPreparation)) func(*scene) {
 	return func(s *scene) {
-		s.host.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: WishesOf(s.host)}
+		s.host.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: DesiredDigest(s.host)}
 		change(s.host.Spec.Record.Preparation)
 	}
 }
@@ -113,10 +113,10 @@ func TestPrepare(t *testing.T) {
 		step   string // its type
 		reason string
 	}{
-		{"nothing was read yet", wishing(), "prepare/read", "LookInside", infrav1.ReasonPreparing},
-		{"read for other wishes", wishing(reads("b", "b"), func(s *scene) { s.host.Spec.BIOS.Settings["S"] = "c" }), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"nothing was read yet", wishing(), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
+		{"read for other wishes", wishing(reads("b", "b"), func(s *scene) { s.host.Spec.BIOS.Settings["S"] = "c" }), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
 		{"read a day ago", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }),
-			func(s *scene) { s.obs.Firmware.At = day().Add(-24 * time.Hour) }), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+			func(s *scene) { s.obs.Firmware.At = day().Add(-24 * time.Hour) }), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
 		{"all in force", wishing(reads("b", "b")), "prepare/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"all in force, and known to be", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })),
 			"start/available", "Idle", infrav1.ReasonAvailable},
@@ -141,7 +141,7 @@ func TestPrepare(t *testing.T) {
 		}), "prepare/refused-once", "Wait", infrav1.ReasonPreparing},
 		{"refused by one reading, a while ago", wishing(reads("a", "a"), refusing(0), func(s *scene) {
 			s.obs.Firmware.At, s.obs.Firmware.RefusedSince = day().Add(-5*time.Minute), day().Add(-5*time.Minute)
-		}), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		}), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
 		{"refused by two readings", wishing(reads("a", "a"), refusing(5*time.Minute)), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRefused},
 		{"given up, and refused anew", wishing(reads("a", "a"), refusing(0), func(s *scene) {
 			s.obs.Firmware.At, s.obs.Firmware.RefusedSince = day().Add(-5*time.Minute), day().Add(-5*time.Minute)
@@ -153,7 +153,7 @@ func TestPrepare(t *testing.T) {
 		}), "prepare/lost", "SaveLedger", infrav1.ReasonPreparing},
 
 		{"cannot be read", wishing(puts), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
-		{"cannot be read, and may be again", wishing(puts, func(s *scene) { s.obs.FirmwareRetryAt = day() }), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"cannot be read, and may be again", wishing(puts, func(s *scene) { s.obs.FirmwareRetryAt = day() }), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
 		{"cannot be read any more", wishing(puts, preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
 		{"cannot be written", wishing(reads("a", "a"), puts), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
 		{"cannot be read, not inspected yet", wishing(puts, func(s *scene) { s.host.Spec.Record = nil }), "start/order", "SaveLedger", infrav1.ReasonInspecting},
@@ -167,7 +167,7 @@ func TestPrepare(t *testing.T) {
 
 		{"in use: cannot be read", wishing(inUse, puts), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
 		{"in use: cannot be written", wishing(inUse, atReboot, reads("a", "a"), puts), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
-		{"in use: read", wishing(inUse), "provisioned/read", "LookInside", infrav1.ReasonProvisioned},
+		{"in use: read", wishing(inUse), "provisioned/read", "ReadFirmware", infrav1.ReasonProvisioned},
 		{"in use: boots", wishing(inUse, func(s *scene) { s.obs.LastReset = day().Add(-time.Minute) }), "provisioned/unread", "Wait", infrav1.ReasonProvisioned},
 		{"in use: drift", wishing(inUse, reads("a", "a")), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
 		{"in use: asked for", wishing(inUse, atReboot, reads("a", "a")), "provisioned/write", "WriteSettings", infrav1.ReasonProvisioned},
@@ -175,7 +175,7 @@ func TestPrepare(t *testing.T) {
 		{"in use: asked for three times", wishing(inUse, atReboot, reads("a", "a"), attempted(3)), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
 
 		{"an old version", wishing(hasVersion("1")), "prepare/update-start", "StartUpdate", infrav1.ReasonUpdatingFirmware},
-		{"an old version, read a minute ago", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.At = day().Add(-time.Minute) }), "prepare/look", "LookInside", infrav1.ReasonPreparing},
+		{"an old version, read a minute ago", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.At = day().Add(-time.Minute) }), "prepare/look", "ReadFirmware", infrav1.ReasonPreparing},
 		{"an old version on a claimed host", wishing(hasVersion("1"), inUse), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
 		{"an old version on a BMC that takes no images", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.Ways = UpdateWays{} }), "prepare/no-way", "SaveLedger", infrav1.ReasonFirmwareRefused},
 		{"an image is pushed", wishing(hasVersion("1"), pushed(time.Hour, UpdatePushing)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
@@ -196,19 +196,19 @@ func TestPrepare(t *testing.T) {
 		{"the BMC is gone in the middle of an update, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), deleted, func(s *scene) { s.obs.BMC = BMCUnreachable }),
 			"deleting/updating-bmc", "Wait", infrav1.ReasonBMCUnreachable},
 		{"the BMC has been gone since an update began, and the host is deleted", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown), deleted, func(s *scene) { s.obs.BMC = BMCUnreachable }),
-			"deleting/forget", "Forget", infrav1.ReasonDeleting},
-		{"an update runs for ever, and the host is deleted", wishing(hasVersion("1"), since(2*time.Hour, UpdateRunning), deleted), "deleting/forget", "Forget", infrav1.ReasonDeleting},
+			"deleting/forget", "RemoveFinalizer", infrav1.ReasonDeleting},
+		{"an update runs for ever, and the host is deleted", wishing(hasVersion("1"), since(2*time.Hour, UpdateRunning), deleted), "deleting/forget", "RemoveFinalizer", infrav1.ReasonDeleting},
 		{"an update runs, the host is deleted and a person forces it", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) {
 			s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())}
-		}), "deleting/forced", "Forget", infrav1.ReasonDeleting},
+		}), "deleting/forced", "RemoveFinalizer", infrav1.ReasonDeleting},
 		{"an update runs for ever", wishing(hasVersion("1"), inspectedSince, since(time.Hour, UpdateRunning)), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"nobody knows whether the BMC has it", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"it told nothing for long", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},
-		{"it waits for a boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},
-		{"it waits for a boot, and the host was asked to shut down just now", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), func(s *scene) {
+		{"it waits for a boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaitsForReset)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},
+		{"it waits for a boot, and the host was asked to shut down just now", wishing(hasVersion("1"), since(time.Minute, UpdateWaitsForReset), func(s *scene) {
 			s.obs.LastReset, s.obs.SoftOffAt = day().Add(-time.Second), day().Add(-time.Second)
 		}), "update/interval", "Wait", infrav1.ReasonWaiting},
-		{"it waits after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), inspectedSince), "update/reset-bmc", "ResetBMC", infrav1.ReasonUpdatingFirmware},
+		{"it waits after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaitsForReset), inspectedSince), "update/reset-bmc", "ResetBMC", infrav1.ReasonUpdatingFirmware},
 		{"it failed", wishing(hasVersion("1"), since(time.Minute, UpdateFailed)), "update/failed", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
@@ -360,10 +360,10 @@ func TestWishesOf(t *testing.T) {
 	base := wishing().host
 	other := base.DeepCopy()
 	other.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot
-	if WishesOf(base) != WishesOf(other) || len(WishesOf(base)) != 64 {
+	if DesiredDigest(base) != DesiredDigest(other) || len(DesiredDigest(base)) != 64 {
 		t.Error("the time to apply settings changes what is wanted")
 	}
-	seen := map[string]string{WishesOf(base): "the base"}
+	seen := map[string]string{DesiredDigest(base): "the base"}
 	for name, change := range map[string]func(*infrav1.IngotHost){
 		"a value": func(h *infrav1.IngotHost) { h.Spec.BIOS.Settings = map[string]string{"S": "c"} },
 		"a name":  func(h *infrav1.IngotHost) { h.Spec.BIOS.Settings = map[string]string{"T": "b"} },
@@ -378,7 +378,7 @@ func TestWishesOf(t *testing.T) {
 	} {
 		h := base.DeepCopy()
 		change(h)
-		digest := WishesOf(h)
+		digest := DesiredDigest(h)
 		if twin := seen[digest]; twin != "" {
 			t.Errorf("%s and %s are the same wish", name, twin)
 		}

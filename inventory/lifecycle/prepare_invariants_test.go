@@ -14,7 +14,7 @@ import (
 func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decision) {
 	w.checkSwitchDuringUpdate(host, obs, d)
 	switch step := d.Step.(type) {
-	case LookInside:
+	case ReadFirmware:
 		w.checkLook(host, obs, d)
 	case WriteSettings:
 		w.checkWrite(host, obs, step, d.Rule)
@@ -25,7 +25,7 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 		}
 	case ResetBMC:
 		update := UpdateOf(host)
-		if update == nil || obs.Update.State != UpdateWaits || !update.BMCResetAt.IsZero() || obs.Power != infrav1.PowerStateOff ||
+		if update == nil || obs.Update.State != UpdateWaitsForReset || !update.BMCResetAt.IsZero() || obs.Power != infrav1.PowerStateOff ||
 			!host.Spec.Record.InspectedAt.After(update.StartedAt.Time) {
 			w.violate("the BMC is restarted without need, or too early")
 		}
@@ -115,14 +115,14 @@ func (w *world) decides(host *infrav1.IngotHost, obs Observation, d Decision) bo
 
 // outcomeOf restates the outcome of the preparation for the present spec.
 func outcomeOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
-	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == WishesOf(host) {
+	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == DesiredDigest(host) {
 		return r.Preparation.Outcome
 	}
 	return ""
 }
 
 func attemptsOf(host *infrav1.IngotHost) int32 {
-	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == WishesOf(host) && r.Preparation.Outcome == "" {
+	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == DesiredDigest(host) && r.Preparation.Outcome == "" {
 		return r.Preparation.Attempts
 	}
 	return 0
@@ -278,10 +278,10 @@ func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 
 // checkPreparedAvailable verifies that no unprepared host is Available or claimed.
 func (w *world) checkPreparedAvailable(host *infrav1.IngotHost, obs Observation) {
-	if WishesOf(host) == "" && UpdateOf(host) == nil {
+	if DesiredDigest(host) == "" && UpdateOf(host) == nil {
 		return
 	}
-	if outcomeOf(host) != infrav1.PreparationInForce || UpdateOf(host) != nil || WishesOf(host) != "" && !wellRead(host, obs.Firmware) {
+	if outcomeOf(host) != infrav1.PreparationInForce || UpdateOf(host) != nil || DesiredDigest(host) != "" && !wellRead(host, obs.Firmware) {
 		w.violate("Available without the settings and firmware wanted: %+v", host.Spec.Record.Preparation)
 	}
 	if r := obs.Firmware; r != nil && obs.Now.Sub(r.At) >= walkPolicy().ReadingAge {
@@ -316,7 +316,7 @@ func (w *world) obeys() bool {
 func (w *world) restedPrepared(obeyed bool) string {
 	outcome := outcomeOf(w.host)
 	switch {
-	case WishesOf(w.host) == "":
+	case DesiredDigest(w.host) == "":
 		return mustBe(w.last.Reason == infrav1.ReasonAvailable && UpdateOf(w.host) == nil, "wants nothing and is not available: "+w.last.Rule)
 	case wishIsVain(w.host):
 		return mustBe(outcome == infrav1.PreparationFailed && w.last.Reason != infrav1.ReasonAvailable, "what cannot be had is not told: "+w.last.Rule)
@@ -334,7 +334,7 @@ func (w *world) restedPrepared(obeyed bool) string {
 
 // restedInUse returns what is wrong with the settings of a settled provisioned host.
 func (w *world) restedInUse(obeyed bool) string {
-	if WishesOf(w.host) != "" && wellRead(w.host, w.fw.reading) && outcomeOf(w.host) != infrav1.PreparationInForce {
+	if DesiredDigest(w.host) != "" && wellRead(w.host, w.fw.reading) && outcomeOf(w.host) != infrav1.PreparationInForce {
 		return "what is in force is not remembered: " + w.last.Rule
 	}
 	setting, wished := settingsOf(w.host)["S"]
@@ -352,7 +352,7 @@ func (w *world) pulseFirmware() []any {
 // firmwareState is the firmware's part of world.state.
 func (w *world) firmwareState() []any {
 	p := preparationOf(LedgerOf(w.host))
-	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.pushing != nil, WishesOf(w.host), p.Outcome, p.Attempts, p.Update != nil}
+	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.pushing != nil, DesiredDigest(w.host), p.Outcome, p.Attempts, p.Update != nil}
 }
 
 const halfHour = 30 * time.Minute

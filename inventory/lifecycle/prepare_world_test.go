@@ -81,7 +81,7 @@ func (w *world) startFirmware(seed uint64) {
 		w.write(func(h *infrav1.IngotHost) {
 			h.Spec.Power = infrav1.PowerIntentOn
 			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: WishesOf(h), Outcome: infrav1.PreparationInForce}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: DesiredDigest(h), Outcome: infrav1.PreparationInForce}
 		})
 		w.addressed = true
 	}
@@ -90,7 +90,7 @@ func (w *world) startFirmware(seed uint64) {
 		w.addressed = true
 		w.write(func(h *infrav1.IngotHost) {
 			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: WishesOf(h), Update: &infrav1.FirmwareUpdate{
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: DesiredDigest(h), Update: &infrav1.FirmwareUpdate{
 				Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, StartedAt: metav1.Time{Time: w.now.Add(time.Minute - walkPolicy().UpdateSilence)}}}
 		})
 	}
@@ -155,7 +155,7 @@ func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 		w.fw.told = "" // the BMC does not know the task
 		return
 	}
-	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaits, "failed": UpdateFailed, "done": UpdateSucceeded}
+	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaitsForReset, "failed": UpdateFailed, "done": UpdateSucceeded}
 	running := w.fw.task == "running"
 	if w.fw.busy && running && w.fw.asked == w.fw.id {
 		if w.fw.told != w.fw.id || !w.now.Before(update.StartedAt.Add(walkPolicy().UpdateDeadline)) {
@@ -178,7 +178,7 @@ func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
 	if r.Ways = (UpdateWays{Fetch: !w.fw.pushOnly, Push: true}); w.fw.noWay {
 		r.Ways = UpdateWays{}
 	}
-	settings, components := LooksFor(host)
+	settings, components := RequiredReading(host)
 	for name, wanted := range settings {
 		if name != "S" {
 			r.RefusedReason, r.Refused = infrav1.ReasonSettingsRefused, "no setting "+name

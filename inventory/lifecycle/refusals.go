@@ -74,9 +74,9 @@ func ForgetRefusal(host *infrav1.IngotHost) {
 	})
 }
 
-// Refuses returns 1 for a host that is selected only if no other suits: the image with these
+// RefusedImageRank returns 1 for a host that is selected only if no other suits: the image with these
 // checksums did not fit the chosen disks.
-func Refuses(host *infrav1.IngotHost, checksums []string, chosen []infrav1.HardwareDisk) int {
+func RefusedImageRank(host *infrav1.IngotHost, checksums []string, chosen []infrav1.HardwareDisk) int {
 	if host.Spec.Record == nil {
 		return 0
 	}

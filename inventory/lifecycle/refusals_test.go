@@ -75,11 +75,11 @@ func TestRememberRefusal(t *testing.T) {
 		{"no failure", done, image, disksOf("a"), 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if Refuses(tc.host, tc.checksums, tc.disks) != 0 {
+			if RefusedImageRank(tc.host, tc.checksums, tc.disks) != 0 {
 				t.Error("known before")
 			}
 			RememberRefusal(tc.host)
-			if got := Refuses(tc.host, tc.checksums, tc.disks); got != tc.want {
+			if got := RefusedImageRank(tc.host, tc.checksums, tc.disks); got != tc.want {
 				t.Errorf("%d, want %d: %+v", got, tc.want, tc.host.Spec.Record)
 			}
 			ForgetRefusal(tc.host) // it has taken it after all
@@ -121,7 +121,7 @@ func TestRefusalsEndWithInspection(t *testing.T) {
 			t.Fatal("nothing is saved")
 		}
 		save.Ledger.Apply(host)
-		return Refuses(host, []string{"x"}, disksOf("a"))
+		return RefusedImageRank(host, []string{"x"}, disksOf("a"))
 	}
 	got := []int{ended(concludeWipe, infrav1.OrderWipe), ended(concludeInspection, infrav1.OrderInspect)}
 	if diff := cmp.Diff([]int{1, 0}, got); diff != "" {

@@ -149,7 +149,7 @@ func (w *world) touched() bool {
 // nothingAsked: the host is provisioned, and no user asked for a change of its power.
 func nothingAsked(host *infrav1.IngotHost) bool {
 	c := host.Spec.Claim
-	return c != nil && c.State == infrav1.ClaimProvisioned && host.Spec.Power == "" && !asked(host, infrav1.RebootAnnotation) && !CycleUnderWay(c)
+	return c != nil && c.State == infrav1.ClaimProvisioned && host.Spec.Power == "" && !asked(host, infrav1.RebootAnnotation) && !IsPowerCycling(c)
 }
 
 // restRestored: after a restore the host comes to rest, whatever the ledger says, and a

@@ -6,9 +6,9 @@ package lifecycle
 // This file has the rules for BIOS settings and firmware. It branches by rules only, like
 // rules_host.go.
 
-// RuleLookBeforeUpdate names the rule that reads the firmware only to start an update. A
+// RuleReadBeforeUpdate names the rule that reads the firmware only to start an update. A
 // caller that defers the update can skip the reading.
-const RuleLookBeforeUpdate = "prepare/look"
+const RuleReadBeforeUpdate = "prepare/look"
 
 // updatingRules precede every rule that changes the power, because the BMC may be writing
 // firmware.
@@ -38,7 +38,7 @@ func prepareRules() ruleTable {
 				{Name: "prepare/spent", When: when{(*input).attemptsSpent}, Then: giveUp},
 				{Name: "prepare/interval", When: when{(*input).tooSoon}, Then: waitInterval},
 				{Name: "prepare/firmware", When: when{(*input).firmwareMissing}, Rules: ruleTable{
-					{Name: RuleLookBeforeUpdate, When: when{(*input).readingOld}, Then: readFirmware},
+					{Name: RuleReadBeforeUpdate, When: when{(*input).readingOld}, Then: readFirmware},
 					{Name: "prepare/no-way", When: when{(*input).noWay}, Then: giveUpNoWay},
 					{Name: "prepare/update-start", Then: startUpdate},
 				}},

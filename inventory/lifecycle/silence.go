@@ -15,9 +15,9 @@ import (
 // Ingot blames the network. One other host may be chance.
 const enoughSilent = 2
 
-// SilenceDue reports whether an agent has been silent for so long that SilentPeers matters, and
+// IsAgentSilent reports whether an agent has been silent for so long that CountSilentPeers matters, and
 // Ingot has listened for as long.
-func SilenceDue(host *infrav1.IngotHost, obs Observation, policy Policy) bool {
+func IsAgentSilent(host *infrav1.IngotHost, obs Observation, policy Policy) bool {
 	order, last := host.Spec.Order, obs.LastReset
 	for _, t := range []time.Time{obs.LastContact, obs.ListeningSince} {
 		if t.After(last) {
@@ -27,10 +27,10 @@ func SilenceDue(host *infrav1.IngotHost, obs Observation, policy Policy) bool {
 	return order != nil && order.Result == nil && !obs.Now.Before(last.Add(policy.AgentDeadline))
 }
 
-// SilentPeers counts the other hosts on the IngotNetwork that wait for a silent agent. It is 0
+// CountSilentPeers counts the other hosts on the IngotNetwork that wait for a silent agent. It is 0
 // if any agent on the network was heard within the agent's deadline (the last at lastHeard):
 // then the network works.
-func SilentPeers(host *infrav1.IngotHost, all []infrav1.IngotHost, lastHeard, now time.Time, policy Policy) int {
+func CountSilentPeers(host *infrav1.IngotHost, all []infrav1.IngotHost, lastHeard, now time.Time, policy Policy) int {
 	if lastHeard.After(now.Add(-policy.AgentDeadline)) {
 		return 0
 	}

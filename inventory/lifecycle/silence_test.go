@@ -71,7 +71,7 @@ func TestSilentPeers(t *testing.T) {
 				change(&peer)
 				all = append(all, peer)
 			}
-			if got := SilentPeers(&host, all, now.Add(-tc.heard), now, policy); got != tc.want {
+			if got := CountSilentPeers(&host, all, now.Add(-tc.heard), now, policy); got != tc.want {
 				t.Errorf("%d, want %d", got, tc.want)
 			}
 		})
@@ -94,7 +94,7 @@ func TestSilenceDue(t *testing.T) {
 		"a manager that has just started": {&infrav1.HostOrder{}, time.Hour, time.Hour, 14 * time.Minute, false},
 	} {
 		obs := Observation{Now: day(), ListeningSince: day().Add(-tc.listen), LastReset: day().Add(-tc.booted), LastContact: day().Add(-tc.contact)}
-		if got := SilenceDue(&infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Order: tc.order}}, obs, policy); got != tc.want {
+		if got := IsAgentSilent(&infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Order: tc.order}}, obs, policy); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

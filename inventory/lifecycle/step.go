@@ -52,18 +52,18 @@ type Restart struct {
 // off and its order is in the ledger.
 type BootAgent struct{}
 
-// Forget removes the finalizer of the IngotHost.
-type Forget struct{}
+// RemoveFinalizer removes the finalizer of the IngotHost.
+type RemoveFinalizer struct{}
 
-func (Idle) step()          {}
-func (Wait) step()          {}
-func (SaveLedger) step()    {}
-func (RecordAddress) step() {}
-func (PowerOn) step()       {}
-func (PowerOff) step()      {}
-func (Restart) step()       {}
-func (BootAgent) step()     {}
-func (Forget) step()        {}
+func (Idle) step()            {}
+func (Wait) step()            {}
+func (SaveLedger) step()      {}
+func (RecordAddress) step()   {}
+func (PowerOn) step()         {}
+func (PowerOff) step()        {}
+func (Restart) step()         {}
+func (BootAgent) step()       {}
+func (RemoveFinalizer) step() {}
 
 // Ledger is the persistent state of a host (I3).
 type Ledger struct {
@@ -120,8 +120,8 @@ const (
 	BMCError             BMCProblem = "Error"
 	// BMCNamespaceTerminating: Ingot cannot record the certificate of the first use.
 	BMCNamespaceTerminating BMCProblem = "NamespaceTerminating"
-	// BMCDisobeys: it answers, but does not carry out power actions.
-	BMCDisobeys BMCProblem = "Disobeys"
+	// BMCIgnoresPower: it answers, but does not carry out power actions.
+	BMCIgnoresPower BMCProblem = "Disobeys"
 )
 
 // MachineState is whether the IngotMachine of the claim exists.
@@ -162,18 +162,18 @@ type Observation struct {
 	// any more (Decision.ShutsDown): an old request must not cut the power today.
 	LastReset time.Time
 	SoftOffAt time.Time
-	// AskRefused: the BMC refused every shutdown request for as long as Policy.SoftPowerOff.
-	AskRefused bool
-	// BootTakenAt is since when the BMC accepts the boots of the present order. Zero: it
+	// ShutdownRefused: the BMC refused every shutdown request for as long as Policy.SoftPowerOff.
+	ShutdownRefused bool
+	// BootAcceptedAt is since when the BMC accepts the boots of the present order. Zero: it
 	// refused the last one, so that the host is off because of the BMC; or it is forgotten.
-	BootTakenAt time.Time
+	BootAcceptedAt time.Time
 	// OffProven: there is proof that the host is off; see OffProof.
 	OffProven bool
 	// SeenOn: the BMC has reported on since the host must be off; see OffProof.
 	SeenOn bool
-	// OffUnsure: a live system was started, and the BMC has not yet reported off for as long
+	// OffUnconfirmed: a live system was started, and the BMC has not yet reported off for as long
 	// as Policy.ResetInterval.
-	OffUnsure bool
+	OffUnconfirmed bool
 
 	// FactsMissing: no IngotHardware has the result of an inspection.
 	FactsMissing bool
@@ -193,13 +193,13 @@ type Observation struct {
 	// come from a backup. Zero: not known, and ignored.
 	LedgerSince time.Time
 	// NodeHeard is the last report of the kubelet whose Node has the claim's provider ID; see
-	// NodeMatters. Zero: none, or not read.
+	// NeedsNode. Zero: none, or not read.
 	NodeHeard time.Time
 	// UnpausedAt is when the host's last pause ended, or when it was first seen without one.
 	// Zero: not known, and ignored.
 	UnpausedAt time.Time
 
-	// SilentPeers is the result of the function of that name. It matters once SilenceDue.
+	// CountSilentPeers is the result of the function of that name. It matters once IsAgentSilent.
 	SilentPeers int
 
 	// DuplicateOf lists the other hosts that are the same server (I8), as inventory.ListHosts
@@ -315,8 +315,8 @@ type Decision struct {
 	// ShutsDown: the host is to go off after a shutdown of its system. After any other
 	// decision about a host that is on, the caller clears the times of shutdown requests.
 	ShutsDown bool
-	// Aside: the caller emits the event, but leaves the conditions as they are.
-	Aside bool
-	// Refuses: the step removes the annotations of commands without carrying them out.
-	Refuses bool
+	// KeepsConditions: the caller emits the event, but leaves the conditions as they are.
+	KeepsConditions bool
+	// RefusesCommands: the step removes the annotations of commands without carrying them out.
+	RefusesCommands bool
 }

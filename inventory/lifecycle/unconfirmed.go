@@ -83,8 +83,8 @@ func (in *input) installedByNode() bool {
 	return !in.obs.NodeHeard.IsZero() && !before(in.obs.NodeHeard, in.obs.LedgerSince)
 }
 
-// NodeMatters reports whether the caller has to look for the Node of the host's claim.
-func NodeMatters(host *infrav1.IngotHost, obs Observation) bool {
+// NeedsNode reports whether the caller has to look for the Node of the host's claim.
+func NeedsNode(host *infrav1.IngotHost, obs Observation) bool {
 	in := inputOf(host)
 	in.obs = obs
 	return in.claimed() && in.on() && in.unconfirmed()

@@ -148,7 +148,7 @@ func TestEvidenceConfirmsLedger(t *testing.T) {
 	}
 	host, obs := restoredHost(installing)
 	host.Spec.Claim.Attempt = 0 // the backup is of before the order
-	if !NodeMatters(host, obs) {
+	if !NeedsNode(host, obs) {
 		t.Error("the Node of a claim is not looked for")
 	}
 	obs.NodeHeard = obs.Now

@@ -343,7 +343,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return bad("a reboot is not heard")
 	case w.instancesApproved(h) && !w.duplicate:
 		return bad("an approval of instances is not taken up")
-	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned && CycleUnderWay(h.Spec.Claim) && !wantedOff && !worksOn(h):
+	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned && IsPowerCycling(h.Spec.Claim) && !wantedOff && !worksOn(h):
 		return bad("in the middle of a power cycle")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
 		r := h.Spec.Record

@@ -181,7 +181,7 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
-		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(), UnpausedAt: w.since, OffUnsure: w.lie,
+		BootServerUnknown: w.serverless, SilentPeers: w.silence, ShutdownRefused: w.refusedLong(), UnpausedAt: w.since, OffUnconfirmed: w.lie,
 	}
 	obs.LedgerSince = w.watched
 	if w.wrongServer {
@@ -211,7 +211,7 @@ func (w *world) decide(host *infrav1.IngotHost, obs *Observation) Decision {
 		defer func() { w.decided(host, *obs) }()
 	}
 	decision := nextBy(w.rules, host, *obs, walkPolicy())
-	if _, ok := decision.Step.(LookInside); !ok {
+	if _, ok := decision.Step.(ReadFirmware); !ok {
 		return decision
 	}
 	w.check(host, *obs, decision)
@@ -251,9 +251,9 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	obs := w.observe()
 	w.prove(host, &obs)
 	if order := host.Spec.Order; order != nil && order.ID == w.bootOf {
-		obs.BootTakenAt = w.bootAt
+		obs.BootAcceptedAt = w.bootAt
 	}
-	if NodeMatters(host, obs) {
+	if NeedsNode(host, obs) {
 		obs.NodeHeard = w.nodeHeard(host)
 	}
 	decision := w.decide(host, &obs)
@@ -269,7 +269,7 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	if crash {
 		w.managerEnds()
 	}
-	if !crash && !w.gone && host == w.host && !decision.Aside {
+	if !crash && !w.gone && host == w.host && !decision.KeepsConditions {
 		w.tell(obs, decision)
 	}
 }
@@ -346,7 +346,7 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 		if !crash && host == w.host {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Record = WithoutMedia(h).Record })
 		}
-	case Forget:
+	case RemoveFinalizer:
 		w.gone = true
 	default:
 		w.executeFirmware(host, decision.Step, crash)
@@ -462,7 +462,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 func (w *world) secondKey() {
 	if order := w.order(); !order.LiveStartedAt.IsZero() {
 		w.write(func(h *infrav1.IngotHost) {
-			result := LiveSilent("rebooted", w.now)
+			result := LiveSystemFailed("rebooted", w.now)
 			h.Spec.Order.Result = &result
 		})
 		return

@@ -190,7 +190,7 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 	}
 }
 
-// lead refuses two routes to one destination with the same metric. Resolve and SurplusIn check
+// lead refuses two routes to one destination with the same metric. Resolve and SurplusGatewaysIn check
 // the routes that come with addresses.
 func (c *checker) lead(path *field.Path, r infrav1.LinkRoute, who string) {
 	to := destination(r.To)

@@ -17,10 +17,10 @@ import (
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
-// ErrTaken means that another host, network or Cluster uses an address.
-var ErrTaken = errors.New("the address is in use")
+// ErrAddressInUse means that another host, network or Cluster uses an address.
+var ErrAddressInUse = errors.New("the address is in use")
 
-// free fails with ErrTaken if the link may not have one of its addresses. Addresses that are
+// free fails with ErrAddressInUse if the link may not have one of its addresses. Addresses that are
 // recorded for the host are its own. Addresses of pools and reservations were checked when they
 // were assigned, except for their present users. Only a control plane may have the endpoint of
 // its own Cluster, on any network.
@@ -28,21 +28,21 @@ func (l *link) free(from Sources, macs []string) error {
 	for i, want := range l.config.Addresses {
 		address := l.addresses[i].Addr()
 		if from.isOwnEndpoint(address) && (!from.ControlPlane || want.Source == infrav1.AddressPool) {
-			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of the machine's own Cluster, which may be written, reserved or recorded for a control plane alone", i, ErrTaken, address)
+			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of the machine's own Cluster, which may be written, reserved or recorded for a control plane alone", i, ErrAddressInUse, address)
 		}
 		if from.isRecorded(address) || !addressuse.OnAny(from.Networks, address) {
 			continue
 		}
 		if want.Source == infrav1.AddressStatic {
-			if name, use := Kept(from.Networks, address, macs...); use != addressuse.None {
-				return fmt.Errorf("addresses[%d]: %w: %s is %s of IngotNetwork %s", i, ErrTaken, address, use, name)
+			if name, use := KeptBy(from.Networks, address, macs...); use != addressuse.None {
+				return fmt.Errorf("addresses[%d]: %w: %s is %s of IngotNetwork %s", i, ErrAddressInUse, address, use, name)
 			}
 		}
 		if slices.ContainsFunc(from.Endpoints[address], func(cluster types.NamespacedName) bool { return cluster != from.IngotCluster }) {
-			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of another Cluster", i, ErrTaken, address)
+			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of another Cluster", i, ErrAddressInUse, address)
 		}
-		if others := from.Holders.Besides(address, from.Host.Key); len(others) > 0 {
-			return fmt.Errorf("addresses[%d]: %w: %s is that of another host, by record or by the claim of the system installed there", i, ErrTaken, address)
+		if others := from.Holders.OwnersExcept(address, from.Host.Key); len(others) > 0 {
+			return fmt.Errorf("addresses[%d]: %w: %s is that of another host, by record or by the claim of the system installed there", i, ErrAddressInUse, address)
 		}
 	}
 	return nil
@@ -56,10 +56,10 @@ func (s Sources) isRecorded(address netip.Addr) bool {
 	return s.Recorded != nil && s.Recorded.Address.Addr() == address || s.RecordedIPv6 != nil && s.RecordedIPv6.Address.Addr() == address
 }
 
-// Kept returns the network that keeps an address, and its use, if a machine may not have the
+// KeptBy returns the network that keeps an address, and its use, if a machine may not have the
 // address as a static one. A machine may be a DNS or NTP server, and may have what is reserved
 // for its interfaces.
-func Kept(networks map[string]infrav1.IngotNetworkSpec, address netip.Addr, macs ...string) (string, addressuse.Use) {
+func KeptBy(networks map[string]infrav1.IngotNetworkSpec, address netip.Addr, macs ...string) (string, addressuse.Use) {
 	for _, name := range slices.Sorted(maps.Keys(networks)) {
 		if use := addressuse.Of(networks[name], address, macs...); use != addressuse.None && use != addressuse.Server {
 			return name, use
@@ -145,24 +145,24 @@ func IsGivenBy(pool infrav1.AddressPoolReference, data *infrav1.NetworkData, add
 	})
 }
 
-// Written is a static address of networkData.
-type Written struct {
+// StaticAddress is a static address of networkData.
+type StaticAddress struct {
 	Path    *field.Path
 	Address netip.Prefix
 }
 
-// WrittenIn lists the addresses with source Static. path leads to the data.
-func WrittenIn(path *field.Path, data *infrav1.NetworkData) []Written {
+// StaticAddressesIn lists the addresses with source Static. path leads to the data.
+func StaticAddressesIn(path *field.Path, data *infrav1.NetworkData) []StaticAddress {
 	if data == nil {
 		return nil
 	}
-	var out []Written
+	var out []StaticAddress
 	at := paths(path, data)
 	for i, l := range linksOf(data) {
 		for j, want := range l.config.Addresses {
 			prefix, err := netip.ParsePrefix(want.Address)
 			if want.Source == infrav1.AddressStatic && err == nil {
-				out = append(out, Written{Path: at[i].Child("addresses").Index(j).Child("address"), Address: prefix})
+				out = append(out, StaticAddress{Path: at[i].Child("addresses").Index(j).Child("address"), Address: prefix})
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // host makes one that has an address, by record or by its claim.
-func holding(holders addressuse.Holders, name, recordedIP, claimed string) {
+func holding(holders addressuse.Owners, name, recordedIP, claimed string) {
 	hardware, host := &infrav1.IngotHardware{}, &infrav1.IngotHost{}
 	hardware.Namespace, hardware.Name, host.Namespace, host.Name = "dc1", name, "dc1", name
 	if recordedIP != "" {
@@ -34,7 +34,7 @@ func holding(holders addressuse.Holders, name, recordedIP, claimed string) {
 
 // An address in use is refused from any source. Networks that Ingot does not know are not checked.
 func TestAddressInUse(t *testing.T) {
-	holders := addressuse.Holders{}
+	holders := addressuse.Owners{}
 	holding(holders, "b01", "10.10.0.77", "10.10.0.78")
 	holding(holders, "b02", "", "10.30.7.2")
 	holding(holders, "b03", "", "192.0.2.7")
@@ -82,7 +82,7 @@ func TestAddressInUse(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ErrMisfit) || !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "uplink0: addresses[0]: ") || !strings.Contains(err.Error(), tc.want) {
+			if !errors.Is(err, ErrMisfit) || !errors.Is(err, ErrAddressInUse) || !strings.Contains(err.Error(), "uplink0: addresses[0]: ") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
@@ -128,7 +128,7 @@ func TestEndpoints(t *testing.T) {
 			for controlPlane, want := range map[bool]string{true: tc.plane, false: tc.other} {
 				given.ControlPlane = controlPlane
 				_, err := Resolve(&infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", tc.nic, addressed(tc.ask))}}, given)
-				if want == "" && err != nil || want != "" && (!errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), tc.address+" is the control plane's "+want)) {
+				if want == "" && err != nil || want != "" && (!errors.Is(err, ErrAddressInUse) || !strings.Contains(err.Error(), tc.address+" is the control plane's "+want)) {
 					t.Errorf("control plane %t: %v, want %q", controlPlane, err, want)
 				}
 			}
@@ -161,11 +161,11 @@ func TestCandidatesAndAssigned(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	written := WrittenIn(field.NewPath("spec"), data)
+	written := StaticAddressesIn(field.NewPath("spec"), data)
 	if len(written) != 2 || written[0].Path.String() != "spec.vlans[0].addresses[2].address" || written[1].Address.String() != "198.51.100.9/24" {
 		t.Errorf("%v", written)
 	}
-	if WrittenIn(field.NewPath("spec"), nil) != nil {
+	if StaticAddressesIn(field.NewPath("spec"), nil) != nil {
 		t.Error("something of nothing")
 	}
 }

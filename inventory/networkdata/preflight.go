@@ -9,8 +9,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Reserved is an address with source Reservation, for which an IngotNetwork needs an entry.
-type Reserved struct {
+// ReservedAddress is an address with source Reservation, for which an IngotNetwork needs an entry.
+type ReservedAddress struct {
 	// Path leads to the entry of addresses.
 	Path    *field.Path
 	Network string
@@ -25,17 +25,17 @@ const (
 	leadIPv6 = "::/0"
 )
 
-// ReservedIn lists the addresses with source Reservation. path leads to the data.
-func ReservedIn(path *field.Path, data *infrav1.NetworkData) []Reserved {
+// ReservedAddressesIn lists the addresses with source Reservation. path leads to the data.
+func ReservedAddressesIn(path *field.Path, data *infrav1.NetworkData) []ReservedAddress {
 	if data == nil {
 		return nil
 	}
-	var out []Reserved
+	var out []ReservedAddress
 	at := paths(path, data)
 	for i, l := range linksOf(data) {
 		for j, want := range l.config.Addresses {
 			if want.Source == infrav1.AddressReservation && want.NetworkRef != nil {
-				out = append(out, Reserved{Path: at[i].Child("addresses").Index(j), Network: want.NetworkRef.Name, Gateway: want.Gateway,
+				out = append(out, ReservedAddress{Path: at[i].Child("addresses").Index(j), Network: want.NetworkRef.Name, Gateway: want.Gateway,
 					leads: gatewayLeads(want.Gateway, leadIPv4, l.config)})
 			}
 		}
@@ -43,27 +43,27 @@ func ReservedIn(path *field.Path, data *infrav1.NetworkData) []Reserved {
 	return out
 }
 
-// Surplus is an address whose gateway would be one default route too many.
-type Surplus struct {
-	Reserved
+// SurplusGateway is an address whose gateway would be one default route too many.
+type SurplusGateway struct {
+	ReservedAddress
 	// Router is the gateway of the address. Other describes the other default route.
 	Router, Other string
 }
 
-// SurplusIn lists the gateways of reserved addresses that Resolve would refuse for every host
+// SurplusGatewaysIn lists the gateways of reserved addresses that Resolve would refuse for every host
 // with the present networks, because there is another such gateway or a written default route.
 // Addresses that are recorded or come from a pool are only known with the host. path leads to
 // the data.
-func SurplusIn(path *field.Path, data *infrav1.NetworkData, networks map[string]infrav1.IngotNetworkSpec) []Surplus {
-	var out []Surplus
+func SurplusGatewaysIn(path *field.Path, data *infrav1.NetworkData, networks map[string]infrav1.IngotNetworkSpec) []SurplusGateway {
+	var out []SurplusGateway
 	other := writtenLead(data)
-	for _, r := range ReservedIn(path, data) {
+	for _, r := range ReservedAddressesIn(path, data) {
 		router := networks[r.Network].Gateway
 		if router == "" || !r.leads {
 			continue
 		}
 		if other != "" {
-			out = append(out, Surplus{Reserved: r, Router: router, Other: other})
+			out = append(out, SurplusGateway{ReservedAddress: r, Router: router, Other: other})
 			continue
 		}
 		other = "the gateway of IngotNetwork " + r.Network

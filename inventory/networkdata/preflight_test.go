@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// SurplusIn lists exactly the gateways that Resolve refuses.
+// SurplusGatewaysIn lists exactly the gateways that Resolve refuses.
 func TestSurplusMatchesResolve(t *testing.T) {
 	known := map[string]infrav1.IngotNetworkSpec{
 		"storage": {Subnet: "10.30.0.0/16", Gateway: "10.30.0.1", Reservations: []infrav1.NetworkReservation{{MAC: portA, IP: "10.30.7.1"}}},
@@ -68,7 +68,7 @@ func TestSurplusMatchesResolve(t *testing.T) {
 				t.Fatalf("is refused anyway: %v", errs)
 			}
 			var got []string
-			for _, s := range SurplusIn(field.NewPath("net"), data, known) {
+			for _, s := range SurplusGatewaysIn(field.NewPath("net"), data, known) {
 				got = append(got, s.Path.String()+" "+s.Router+", "+s.Other)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -80,7 +80,7 @@ func TestSurplusMatchesResolve(t *testing.T) {
 			}
 		})
 	}
-	if got := SurplusIn(nil, nil, known); got != nil {
+	if got := SurplusGatewaysIn(nil, nil, known); got != nil {
 		t.Errorf("%v of nothing", got)
 	}
 }

@@ -67,8 +67,8 @@ func linksOf(data *infrav1.NetworkData) []link {
 	return links
 }
 
-// AsksDHCP reports for which address families a link uses DHCP.
-func AsksDHCP(data *infrav1.NetworkData) (ipv4, ipv6 bool) {
+// UsesDHCP reports for which address families a link uses DHCP.
+func UsesDHCP(data *infrav1.NetworkData) (ipv4, ipv6 bool) {
 	for _, l := range linksOf(data) {
 		ipv4 = ipv4 || l.config.DHCP == infrav1.DHCPFamilyIPv4 || l.config.DHCP == infrav1.DHCPFamilyDualStack
 		ipv6 = ipv6 || l.config.DHCP == infrav1.DHCPFamilyIPv6 || l.config.DHCP == infrav1.DHCPFamilyDualStack

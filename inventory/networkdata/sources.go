@@ -61,7 +61,7 @@ type Surroundings struct {
 	// Pools has the addresses of pools.
 	Pools map[Place]Given
 	// Holders are the hosts that have the addresses of Candidates.
-	Holders addressuse.Holders
+	Holders addressuse.Owners
 	// Endpoints are those of control planes, mostly virtual addresses that are not recorded.
 	// IngotCluster is the machine's own. ControlPlane: the machine is a control plane.
 	Endpoints    addressuse.Endpoints

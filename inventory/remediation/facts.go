@@ -42,8 +42,8 @@ func (in *input) machineDeleting() bool { return in.obs.Machine.Deleting }
 func (in *input) machineLives() bool {
 	return !in.obs.Machine.Missing && !in.obs.Machine.Deleting
 }
-func (in *input) handedOver() bool { return in.obs.Machine.HandedOver }
-func (in *input) askedFor() bool   { return in.obs.Machine.Marked }
+func (in *input) handedOver() bool { return in.obs.Machine.Delegated }
+func (in *input) askedFor() bool   { return in.obs.Machine.RemediationRequested }
 func (in *input) foreign() bool    { return in.obs.Machine.Foreign != "" }
 
 // worker reports whether the workload cluster's API does not depend on this Machine's Node.
@@ -51,7 +51,7 @@ func (in *input) worker() bool { return !in.obs.Machine.ControlPlane }
 
 // leftAlone reports whether an annotation pauses the remediation. The MachineHealthCheck ignores
 // such a Machine too, and would not end its remediation.
-func (in *input) leftAlone() bool { return in.obs.Machine.LeftAlone != "" }
+func (in *input) leftAlone() bool { return in.obs.Machine.PausedBy != "" }
 
 // healthy reports whether the Machine became healthy after the creation of the remediation. The
 // MachineHealthCheck creates the remediation first, and corrects an older condition after that.
@@ -98,7 +98,7 @@ func (in *input) nodeAwaited() bool {
 // MachineHealthCheck has not noticed.
 func (in *input) nodeBack() bool {
 	node, before := in.obs.Node, in.claim.PowerCycle.BootID
-	return node.Ready && !node.Ill && node.BootID != "" && before != "" && node.BootID != before
+	return node.Ready && !node.HasProblem && node.BootID != "" && before != "" && node.BootID != before
 }
 
 // The power cycle.
@@ -116,7 +116,7 @@ func (in *input) from(t time.Time) time.Time {
 	return t
 }
 
-func (in *input) cycling() bool { return lifecycle.CycleUnderWay(in.claim) }
+func (in *input) cycling() bool { return lifecycle.IsPowerCycling(in.claim) }
 
 // cycleCutting reports whether a power cycle waits for the host to be off.
 func (in *input) cycleCutting() bool {

@@ -40,7 +40,7 @@ func cutOffCases() []decideCase {
 		c.PowerCycle, reachable(o).LastTransitionTime = ran(), minutes(-60)
 		o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostProvisionedCondition, Status: metav1.ConditionTrue, LastTransitionTime: minutes(-30)})
 	}
-	over := HandOver{}
+	over := DelegateToOwner{}
 	return []decideCase{
 		{name: "cut off in the first boot", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "cut-off/wait", step: Wait{Until: minutes(1).Time}, says: "to join, then the owner"},
 		{name: "cut off in the first boot, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "cut-off/by-others", step: over, says: "No Node joined"},
@@ -103,7 +103,7 @@ func bootstrapCases() []decideCase {
 	first := func(now int) *infrav1.ClaimPowerCycle {
 		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
 	}
-	over := HandOver{}
+	over := DelegateToOwner{}
 	return []decideCase{
 		{name: "a failed bootstrap", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "bootstrap/wait", step: Wait{Until: minutes(1).Time}, says: "no sentinel file after cloud-init"},
 		{name: "a failed bootstrap, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "bootstrap/failed", step: over, says: "No Node joined"},

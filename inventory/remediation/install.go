@@ -38,7 +38,7 @@ func (in *input) installsFailed() bool {
 	if order == nil || order.Result == nil || in.tries() < cmp.Or(in.obs.MaxAttempts, lifecycle.DefaultPolicy().MaxAttempts) {
 		return false
 	}
-	return lifecycle.BlamesNoHost(host)
+	return lifecycle.IsNotHostFailure(host)
 }
 
 // installOverdue reports whether the install has had the remediation's timeout.

@@ -41,7 +41,7 @@ func installingCases() []decideCase {
 		o.Now = minutes(now).Time
 		told(o, infrav1.HostProvisionedCondition, status, "x", since)
 	}
-	over := HandOver{}
+	over := DelegateToOwner{}
 	return []decideCase{
 		{name: "installing", change: func(_ *r, o *o, c *c) { at(o, c, 60) }, rule: "installing/wait", step: Idle{}, says: "not installed yet"},
 		{name: "released, with a BMC that is dead", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 60); c.State = infrav1.ClaimReleasing }, rule: "no-host", step: Idle{}},

@@ -40,7 +40,7 @@ func clearQuarantineMark(in *input) Decision {
 }
 
 func removeFinalizer(*input) Decision {
-	return Decision{Step: LetGo{}, Reason: infrav1.ReasonDeleting, Message: "The remediation ends."}
+	return Decision{Step: RemoveFinalizer{}, Reason: infrav1.ReasonDeleting, Message: "The remediation ends."}
 }
 
 func sayMachineMissing(*input) Decision {
@@ -78,17 +78,17 @@ func sayPersonAtWork(in *input) Decision {
 	if in.obs.Host.Spec.Power == infrav1.PowerIntentOff {
 		what = "spec.power Off"
 	}
-	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+	return Decision{Step: Idle{}, IsPaused: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
 		Message: in.host() + " has " + what + ", so Ingot does nothing. Unset it to continue the remediation, or delete the Machine."}
 }
 
 func sayLeftAlone(in *input) Decision {
-	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
-		Message: fmt.Sprintf("The Machine has the annotation %s, so Ingot does nothing. Remove it to continue the remediation.", in.obs.Machine.LeftAlone)}
+	return Decision{Step: Idle{}, IsPaused: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+		Message: fmt.Sprintf("The Machine has the annotation %s, so Ingot does nothing. Remove it to continue the remediation.", in.obs.Machine.PausedBy)}
 }
 
 func sayHostPaused(in *input) Decision {
-	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+	return Decision{Step: Idle{}, IsPaused: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
 		Message: in.paused("does nothing. Remove it to continue the remediation.")}
 }
 
@@ -99,13 +99,13 @@ func (in *input) paused(then string) string {
 
 // sayEndHeld: the host controller does not power a paused host off either.
 func sayEndHeld(in *input) Decision {
-	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+	return Decision{Step: Idle{}, IsPaused: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
 		Message: in.paused("cancels its power cycle after the pause.")}
 }
 
 // sayUnreachable: the MachineHealthCheck does not see the Node either, so it may be healthy.
 func sayUnreachable(in *input) Decision {
-	return Decision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,
+	return Decision{Step: Idle{}, IsPaused: true, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,
 		Message: "The workload cluster does not answer, so the state of the Node is unknown. Until then Ingot does nothing to " + in.host() + "."}
 }
 
@@ -166,7 +166,7 @@ func askCycle(in *input) Decision {
 
 // delegateToOwner asks the Machine's owner to replace it. message is a sentence.
 func delegateToOwner(reason, message string) Decision {
-	return Decision{Step: HandOver{}, Event: "Warning", Reason: reason,
+	return Decision{Step: DelegateToOwner{}, Event: "Warning", Reason: reason,
 		Message: inventory.WithDetail("", message, ". Ingot asks the Machine's owner to replace it.")}
 }
 
@@ -259,7 +259,7 @@ func Restarted(obs Observation) metav1.Condition {
 	switch {
 	case known && cycle.BootID != obs.Node.BootID:
 		return inventory.TrueCondition(name, infrav1.ReasonBootIDChanged, fmt.Sprintf("The Node has a new boot ID since power cycle %d.", cycle.Count))
-	case lifecycle.CycleUnderWay(obs.Host.Spec.Claim):
+	case lifecycle.IsPowerCycling(obs.Host.Spec.Claim):
 		return inventory.FalseCondition(name, infrav1.ReasonPowerCycling, fmt.Sprintf("Power cycle %d is running.", cycle.Count))
 	case known && obs.Node.Ready && cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
 		return inventory.FalseCondition(name, infrav1.ReasonBootIDUnchanged, fmt.Sprintf("The BMC reports a power cycle of IngotHost %s, but the Node kept its boot ID. Check that spec.bmc.address is of this Node's server.", obs.Host.Name))

@@ -24,11 +24,11 @@ type Machine struct {
 	Deleting bool
 	// HealthySince is since when its condition HealthCheckSucceeded is True. Zero: it is not.
 	HealthySince time.Time
-	// HandedOver: its conditions HealthCheckSucceeded and OwnerRemediated are both False, so
+	// Delegated: its conditions HealthCheckSucceeded and OwnerRemediated are both False, so
 	// that its owner replaces it.
-	HandedOver bool
-	// Marked: it has the annotation remediate-machine, with which it never becomes healthy.
-	Marked bool
+	Delegated bool
+	// RemediationRequested: it has the annotation remediate-machine, with which it never becomes healthy.
+	RemediationRequested bool
 	// Foreign is the kind of its infrastructure. Empty: IngotMachine.
 	Foreign string
 	// Joined: it has, or had, a Node.
@@ -37,18 +37,18 @@ type Machine struct {
 	LeavesSentinel bool
 	// ControlPlane: the workload cluster's API may run on its Node.
 	ControlPlane bool
-	// LeftAlone is the annotation by which an operator pauses the remediation of the Machine
+	// PausedBy is the annotation by which an operator pauses the remediation of the Machine
 	// or its IngotMachine. Empty: none.
-	LeftAlone string
+	PausedBy string
 }
 
 // Node is the state of the Machine's Node in the workload cluster.
 type Node struct {
 	// BootID of the running system. Empty: the Node could not be read.
 	BootID string
-	// Ready: the Node's condition Ready is True. Ill: so is another condition, most of which
+	// Ready: the Node's condition Ready is True. HasProblem: so is another condition, most of which
 	// report a problem.
-	Ready, Ill bool
+	Ready, HasProblem bool
 	// Unreachable: the workload cluster does not answer.
 	Unreachable bool
 }
@@ -73,11 +73,11 @@ type Observation struct {
 // Step is the next action of a remediation.
 type Step interface{ step() }
 
-// HandOver asks the Machine's owner to replace it.
-type HandOver struct{}
+// DelegateToOwner asks the Machine's owner to replace it.
+type DelegateToOwner struct{}
 
-// LetGo removes the finalizer of the remediation.
-type LetGo struct{}
+// RemoveFinalizer removes the finalizer of the remediation.
+type RemoveFinalizer struct{}
 
 // SaveLedger writes the persistent state of the host with an optimistic lock on the version that
 // was decided on.
@@ -89,11 +89,11 @@ type Wait struct{ Until time.Time }
 // Idle does nothing until an object changes.
 type Idle struct{}
 
-func (HandOver) step()   {}
-func (LetGo) step()      {}
-func (SaveLedger) step() {}
-func (Wait) step()       {}
-func (Idle) step()       {}
+func (DelegateToOwner) step() {}
+func (RemoveFinalizer) step() {}
+func (SaveLedger) step()      {}
+func (Wait) step()            {}
+func (Idle) step()            {}
 
 // Decision is the result of Decide: the step and its explanation.
 type Decision struct {
@@ -103,8 +103,8 @@ type Decision struct {
 	// Reason and Message go into the Ready condition. Event is "", "Normal" or "Warning"; the
 	// caller emits it when Reason becomes the reason of that condition.
 	Reason, Message, Event string
-	// Held: the remediation is paused, and none of its deadlines runs.
-	Held bool
+	// IsPaused: the remediation is paused, and none of its deadlines runs.
+	IsPaused bool
 }
 
 // Decide decides the next step of a remediation. It is deterministic and changes nothing.

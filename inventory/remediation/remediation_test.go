@@ -145,7 +145,7 @@ func decideCases() []decideCase {
 		{name: "one of an earlier remediation is not done in this one's time either", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, -300, 0), minutes(10).Time
 			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
-		}, rule: "cycling/untried", step: HandOver{}, says: "within 10m0s"},
+		}, rule: "cycling/untried", step: DelegateToOwner{}, says: "within 10m0s"},
 		{name: "restarted", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},
@@ -209,8 +209,8 @@ func heldCases() []decideCase {
 	type c = infrav1.HostClaim
 	healthy := func(o *o) { o.Machine.HealthySince = minutes(1).Time }
 	deleted := func(o *o) { o.Machine.Deleting = true }
-	handed := func(o *o) { o.Machine.HandedOver = true }
-	alone := func(o *o) { o.Machine.LeftAlone = "paused of the Machine" }
+	handed := func(o *o) { o.Machine.Delegated = true }
+	alone := func(o *o) { o.Machine.PausedBy = "paused of the Machine" }
 	// tried and failed, and the deadline is over.
 	late := func(o *o, c *c) {
 		c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(30).Time
@@ -241,7 +241,7 @@ func heldCases() []decideCase {
 			o.Node, o.Machine.ControlPlane = Node{Unreachable: true}, true
 		}, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "the Node is back and nobody says so", change: func(_ *r, o *o, c *c) { back(o, c) }, rule: "back", step: Idle{}, says: "is it deleted or paused"},
-		{name: "back and ill otherwise", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ill = true }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
+		{name: "back and ill otherwise", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.HasProblem = true }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "back and not Ready", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ready = false }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "Ready and never gone", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.BootID = "boot-1" }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 	}
@@ -287,10 +287,10 @@ func handoverCases() []decideCase {
 	return []decideCase{
 		{name: "nothing helped", change: spent, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "nothing helped, the host is used again", change: func(r *r, o *o, c *c) { spent(r, o, c); r.Spec.FailedHost = infrav1.FailedHostReuse },
-			rule: "exhausted", step: HandOver{}, says: "after 2 power cycles"},
-		{name: "marked, not handed over", change: func(_ *r, _ *o, c *c) { c.Quarantine = mark }, rule: "condemned", step: HandOver{}, says: "stayed unhealthy"},
-		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "handed-over/wait", step: Idle{}, says: "stayed unhealthy"},
-		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.HandedOver = true }, rule: "handed-over/wait", step: Idle{}, says: "OwnerRemediated"},
+			rule: "exhausted", step: DelegateToOwner{}, says: "after 2 power cycles"},
+		{name: "marked, not handed over", change: func(_ *r, _ *o, c *c) { c.Quarantine = mark }, rule: "condemned", step: DelegateToOwner{}, says: "stayed unhealthy"},
+		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.Delegated = mark, true }, rule: "handed-over/wait", step: Idle{}, says: "stayed unhealthy"},
+		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.Delegated = true }, rule: "handed-over/wait", step: Idle{}, says: "OwnerRemediated"},
 		{name: "the BMC does not switch", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "PowerOnFailed", Message: "no supply"})
@@ -302,26 +302,26 @@ func handoverCases() []decideCase {
 		{name: "the BMC does not answer, and then", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = nil
-		}, rule: "cycling/untried", step: HandOver{}, says: "did not cycle its power"},
+		}, rule: "cycling/untried", step: DelegateToOwner{}, says: "did not cycle its power"},
 		{name: "the BMC refuses the password", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostCredentialsValidCondition, Status: metav1.ConditionFalse})
-		}, rule: "cycling/untried", step: HandOver{}},
+		}, rule: "cycling/untried", step: DelegateToOwner{}},
 		{name: "the BMC may be another server's", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonWrongServer, Message: "the BMC manages another server"})
-		}, rule: "cycling/untried", step: HandOver{}, says: "Ingot did not cycle"},
+		}, rule: "cycling/untried", step: DelegateToOwner{}, says: "Ingot did not cycle"},
 		{name: "the host is registered twice", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonDuplicate, Message: "the same server as n7"})
-		}, rule: "cycling/untried", step: HandOver{}, says: "the same server as n7"},
+		}, rule: "cycling/untried", step: DelegateToOwner{}, says: "the same server as n7"},
 		{name: "the BMC does not answer yet", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time
 			o.Host.Status.Conditions = nil
 		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
-		{name: "a person asked for it", change: func(_ *r, o *o, _ *c) { o.Machine.Marked = true }, rule: "asked", step: HandOver{}, says: "remediate-machine"},
-		{name: "a person asked for it, and it is left alone", change: func(_ *r, o *o, _ *c) { o.Machine.Marked, o.Machine.LeftAlone = true, "paused" }, rule: "left-alone/wait", step: Idle{}},
-		{name: "of another provider", change: func(_ *r, o *o, _ *c) { o.Machine.Foreign, o.Host = "MetalMachine", nil }, rule: "foreign", step: HandOver{}, says: "MetalMachine"},
+		{name: "a person asked for it", change: func(_ *r, o *o, _ *c) { o.Machine.RemediationRequested = true }, rule: "asked", step: DelegateToOwner{}, says: "remediate-machine"},
+		{name: "a person asked for it, and it is left alone", change: func(_ *r, o *o, _ *c) { o.Machine.RemediationRequested, o.Machine.PausedBy = true, "paused" }, rule: "left-alone/wait", step: Idle{}},
+		{name: "of another provider", change: func(_ *r, o *o, _ *c) { o.Machine.Foreign, o.Host = "MetalMachine", nil }, rule: "foreign", step: DelegateToOwner{}, says: "MetalMachine"},
 		{name: "the BMC does not switch on", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
@@ -334,18 +334,18 @@ func handoverCases() []decideCase {
 		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
 		{name: "and then", change: func(r *r, o *o, c *c) {
 			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
-		}, rule: "cycling/failed", step: HandOver{}},
-		{name: "no cycle wanted", change: func(r *r, _ *o, _ *c) { r.Spec.RetryLimit = new(int32(0)) }, rule: "none-wanted", step: HandOver{}, says: "retryLimit is 0"},
-		{name: "no BMC", change: func(_ *r, o *o, _ *c) { o.Host.Spec.BMC = nil }, rule: "unmanaged", step: HandOver{}, says: "no BMC"},
-		{name: "host lost", change: func(_ *r, o *o, _ *c) { o.Host, o.HostLost = nil, true }, rule: "host-lost", step: HandOver{}},
-		{name: "over", change: func(r *r, _ *o, _ *c) { deleted(r) }, rule: "deleting/let-go", step: LetGo{}},
-		{name: "over while nobody has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/let-go", step: LetGo{}},
+		}, rule: "cycling/failed", step: DelegateToOwner{}},
+		{name: "no cycle wanted", change: func(r *r, _ *o, _ *c) { r.Spec.RetryLimit = new(int32(0)) }, rule: "none-wanted", step: DelegateToOwner{}, says: "retryLimit is 0"},
+		{name: "no BMC", change: func(_ *r, o *o, _ *c) { o.Host.Spec.BMC = nil }, rule: "unmanaged", step: DelegateToOwner{}, says: "no BMC"},
+		{name: "host lost", change: func(_ *r, o *o, _ *c) { o.Host, o.HostLost = nil, true }, rule: "host-lost", step: DelegateToOwner{}},
+		{name: "over", change: func(r *r, _ *o, _ *c) { deleted(r) }, rule: "deleting/let-go", step: RemoveFinalizer{}},
+		{name: "over while nobody has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/let-go", step: RemoveFinalizer{}},
 		{name: "over before the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
 			rule: "deleting/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
 		{name: "over while the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },
-			rule: "deleting/let-go", step: LetGo{}},
-		{name: "over since it helped itself", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "deleting/pardon"},
-		{name: "over since the Machine goes", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Deleting = mark, true }, rule: "deleting/let-go", step: LetGo{}},
+			rule: "deleting/let-go", step: RemoveFinalizer{}},
+		{name: "over since it helped itself", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Delegated = mark, true }, rule: "deleting/pardon"},
+		{name: "over since the Machine goes", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Deleting = mark, true }, rule: "deleting/let-go", step: RemoveFinalizer{}},
 		{name: "over before the host is off, which is paused", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
@@ -354,22 +354,22 @@ func handoverCases() []decideCase {
 		{name: "over since it helped itself, and the host is paused", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
-			c.Quarantine, o.Machine.HandedOver = mark, true
+			c.Quarantine, o.Machine.Delegated = mark, true
 		}, rule: "deleting/host-paused", step: Idle{}},
 		{name: "over since the Machine goes, and the host is paused", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
 			c.Quarantine, o.Machine.Deleting = mark, true
-		}, rule: "deleting/let-go", step: LetGo{}},
+		}, rule: "deleting/let-go", step: RemoveFinalizer{}},
 		{name: "over while a paused host is released", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
 			c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
-		}, rule: "deleting/let-go", step: LetGo{}},
+		}, rule: "deleting/let-go", step: RemoveFinalizer{}},
 		{name: "over while the host is released", change: func(r *r, _ *o, c *c) {
 			deleted(r)
 			c.State, c.Quarantine, c.PowerCycle = infrav1.ClaimReleasing, mark, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
-		}, rule: "deleting/let-go", step: LetGo{}},
+		}, rule: "deleting/let-go", step: RemoveFinalizer{}},
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *Server) HostPort() string {
 }
 
 // startBMC starts the BMC for the server's machine.
-func (s *Server) startBMC(dc *DataCentre, cfg Config, id string) error {
+func (s *Server) startBMC(dc *Datacenter, cfg Config, id string) error {
 	tcp, udp, err := sockets(cfg.Address, s.Spec.Protocol)
 	if err != nil {
 		return err

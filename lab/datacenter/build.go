@@ -17,7 +17,7 @@ import (
 )
 
 // virtual creates a QEMU process on the switch.
-func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
+func (s *Server) virtual(dc *Datacenter, cfg Config, dir, id string) error {
 	socket := filepath.Join(dir, "net.sock")
 	if err := dc.Switch.ListenUnix(s.Spec.Name, socket); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 }
 
 // simulated creates a server in this process.
-func (s *Server) simulated(dc *DataCentre, _ Config, dir, id string) error {
+func (s *Server) simulated(dc *Datacenter, _ Config, dir, id string) error {
 	stack, err := network.NewStack(dc.Switch, network.StackConfig{Name: s.Spec.Name, MAC: s.MAC})
 	if err != nil {
 		return err

@@ -106,8 +106,8 @@ type Server struct {
 // Powered reports whether the server is on.
 func (s *Server) Powered() bool { return s.machine.Powered() }
 
-// DataCentre is a running datacenter.
-type DataCentre struct {
+// Datacenter is a running datacenter.
+type Datacenter struct {
 	Switch    *network.Switch
 	Authority *bmc.Authority
 	Servers   []*Server
@@ -121,7 +121,7 @@ const uplinkSocket = "uplink.sock"
 const defaultDisk = 10 << 30
 
 // Start creates the datacenter; all servers are off.
-func Start(cfg Config) (*DataCentre, error) {
+func Start(cfg Config) (*Datacenter, error) {
 	if !cfg.Address.IsValid() {
 		cfg.Address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
@@ -129,14 +129,14 @@ func Start(cfg Config) (*DataCentre, error) {
 	if err != nil {
 		return nil, err
 	}
-	dc := &DataCentre{Switch: network.NewSwitch(), Authority: authority, dir: cfg.Dir}
+	dc := &Datacenter{Switch: network.NewSwitch(), Authority: authority, dir: cfg.Dir}
 	if err := dc.start(cfg); err != nil {
 		return nil, errors.Join(err, dc.Close())
 	}
 	return dc, nil
 }
 
-func (dc *DataCentre) start(cfg Config) error {
+func (dc *Datacenter) start(cfg Config) error {
 	if err := os.MkdirAll(dc.dir, 0o700); err != nil {
 		return fmt.Errorf("datacenter: %w", err)
 	}
@@ -164,10 +164,10 @@ func (dc *DataCentre) start(cfg Config) error {
 
 // Uplink returns the path of the Unix socket through which another process joins the network
 // (network.Switch.DialUnix).
-func (dc *DataCentre) Uplink() string { return filepath.Join(dc.dir, uplinkSocket) }
+func (dc *Datacenter) Uplink() string { return filepath.Join(dc.dir, uplinkSocket) }
 
 // Server returns the server with a name, or nil.
-func (dc *DataCentre) Server(name string) *Server {
+func (dc *Datacenter) Server(name string) *Server {
 	if i := slices.IndexFunc(dc.Servers, func(s *Server) bool { return s.Spec.Name == name }); i >= 0 {
 		return dc.Servers[i]
 	}
@@ -175,7 +175,7 @@ func (dc *DataCentre) Server(name string) *Server {
 }
 
 // Close powers everything off.
-func (dc *DataCentre) Close() error {
+func (dc *Datacenter) Close() error {
 	var errs []error
 	for _, s := range dc.Servers {
 		errs = append(errs, s.close())
@@ -192,7 +192,7 @@ func (s *Server) close() error {
 }
 
 // newServer creates one server with its disk and its BMC.
-func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server, error) {
+func (dc *Datacenter) newServer(cfg Config, spec ServerSpec, index int) (*Server, error) {
 	s := &Server{
 		Spec: spec,
 		// 52:54:00 is QEMU's range of locally administered addresses.

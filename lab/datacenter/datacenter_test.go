@@ -26,7 +26,7 @@ import (
 )
 
 // start creates a datacenter of simulated servers. Unix sockets need a short path.
-func start(t *testing.T, specs ...datacenter.ServerSpec) *datacenter.DataCentre {
+func start(t *testing.T, specs ...datacenter.ServerSpec) *datacenter.Datacenter {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dc-")
 	if err != nil {

@@ -86,7 +86,7 @@ type Config struct {
 	Firmware Firmware
 	// NoPXE leaves UEFI only HTTP boot to boot from the network by.
 	NoPXE bool
-	// OnlyIPv6 has UEFI boot from the network by IPv6; otherwise it does not try that.
+	// IsIPv6Only has UEFI boot from the network by IPv6; otherwise it does not try that.
 	OnlyIPv6 bool
 	// MemoryMiB; 0 means 1024.
 	MemoryMiB int

@@ -133,10 +133,10 @@ const (
 	// EventLive is an event of a live system that installs itself.
 	EventLive   EventKind = "Live"
 	EventSystem EventKind = "System"
-	// EventDeaf is a press of the power button that the system ignores.
-	EventDeaf     EventKind = "Deaf"
-	EventBooted   EventKind = "Booted"
-	EventScrubbed EventKind = "Scrubbed"
+	// EventShutdownIgnored is a press of the power button that the system ignores.
+	EventShutdownIgnored EventKind = "Deaf"
+	EventBooted          EventKind = "Booted"
+	EventScrubbed        EventKind = "Scrubbed"
 	// EventUserData is an event of Config.System (System.Event).
 	EventUserData EventKind = "UserData"
 	EventFailed   EventKind = "Failed"

@@ -183,7 +183,7 @@ func TestIgnoreShutdown(t *testing.T) {
 	must(t, s.Power(t.Context(), bmc.On))
 	waitFor(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
 	must(t, s.Power(t.Context(), bmc.Shutdown))
-	waitFor(t, s, "the press of the button", func() bool { return s.count(EventDeaf) == 1 })
+	waitFor(t, s, "the press of the button", func() bool { return s.count(EventShutdownIgnored) == 1 })
 	if !s.Powered() {
 		t.Error("the system shut down")
 	}

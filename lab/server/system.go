@@ -88,7 +88,7 @@ func (s *Server) runSystem(ctx context.Context, l *uptime, d *Disk) (outcome, er
 			return powerOff, nil
 		case action := <-l.button:
 			if s.cfg.IgnoreShutdown {
-				s.event(EventDeaf, "ignores the power button: %s", action)
+				s.event(EventShutdownIgnored, "ignores the power button: %s", action)
 				continue
 			}
 			cancel()

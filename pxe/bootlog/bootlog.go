@@ -41,9 +41,9 @@ const (
 type Outcome string
 
 const (
-	RanAgent Outcome = "Agent"
-	// WentToDisk: the boot server sent the host to its disk.
-	WentToDisk Outcome = "Disk"
+	AgentStarted Outcome = "Agent"
+	// BootedFromDisk: the boot server sent the host to its disk.
+	BootedFromDisk Outcome = "Disk"
 	// Stopped: the host was to boot the agent and sent no further request.
 	Stopped Outcome = "Stopped"
 )
@@ -64,8 +64,8 @@ type Boot struct {
 	Port    string  `json:"port,omitempty"`
 	Marks   []Mark  `json:"marks"`
 	Outcome Outcome `json:"outcome"`
-	// Trouble is the last delivery that failed, with its cause.
-	Trouble string `json:"trouble,omitempty"`
+	// LastFailure is the last delivery that failed, with its cause.
+	LastFailure string `json:"trouble,omitempty"`
 }
 
 func (b Boot) Started() time.Time {
@@ -87,8 +87,8 @@ const (
 	maxText  = 256 // bytes
 )
 
-// Waits configures the tracker's times; 0 means the default.
-type Waits struct {
+// Timing configures the tracker's times; 0 means the default.
+type Timing struct {
 	Quiet, Interval time.Duration
 }
 
@@ -98,7 +98,7 @@ type Options struct {
 	// boots are only measured.
 	Deliver func(context.Context, []Boot) error
 	Server  string
-	Waits   Waits
+	Timing  Timing
 	Metrics *Metrics
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -129,7 +129,7 @@ type boot struct {
 
 // New returns a Tracker; call Run to deliver its boots.
 func New(o Options) *Tracker {
-	o.Waits.Quiet, o.Waits.Interval = cmp.Or(o.Waits.Quiet, DefaultQuiet), cmp.Or(o.Waits.Interval, DefaultInterval)
+	o.Timing.Quiet, o.Timing.Interval = cmp.Or(o.Timing.Quiet, DefaultQuiet), cmp.Or(o.Timing.Interval, DefaultInterval)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -153,7 +153,7 @@ func (t *Tracker) Observe(e pxe.BootEvent) {
 		b := t.find(e)
 		t.markStage(b, Script, e)
 		if b != nil && e.Detail == pxe.LocalDisk.String() {
-			t.end(b, WentToDisk)
+			t.end(b, BootedFromDisk)
 		}
 	case pxe.StageFile:
 		b := t.find(e)
@@ -164,7 +164,7 @@ func (t *Tracker) Observe(e pxe.BootEvent) {
 		t.markStage(b, stage, e)
 	case pxe.StageFailed:
 		if b := t.find(e); b != nil {
-			b.Trouble, b.last = text(e.Detail), e.At
+			b.LastFailure, b.last = text(e.Detail), e.At
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (t *Tracker) addressed(e pxe.BootEvent) {
 		// not to run the agent does not run it, whatever a packet claims.
 		if b != nil && e.Plan == pxe.Agent {
 			t.markStage(b, Agent, e)
-			t.end(b, RanAgent)
+			t.end(b, AgentStarted)
 		}
 		return
 	case b != nil && b.hasRestarted(e):
@@ -268,7 +268,7 @@ func (b *boot) silentOutcome() Outcome {
 	if b.plan == pxe.Agent {
 		return Stopped
 	}
-	return WentToDisk
+	return BootedFromDisk
 }
 
 // end finishes a boot and queues it for delivery.
@@ -301,7 +301,7 @@ func (t *Tracker) dropOldest() {
 }
 
 func (t *Tracker) Run(ctx context.Context) error {
-	tick := time.NewTicker(t.o.Waits.Interval)
+	tick := time.NewTicker(t.o.Timing.Interval)
 	defer tick.Stop()
 	for {
 		select {
@@ -319,7 +319,7 @@ func (t *Tracker) Flush(ctx context.Context) {
 	t.mu.Lock()
 	now := t.o.Now()
 	for _, b := range t.byMAC {
-		if now.Sub(b.last) >= t.o.Waits.Quiet {
+		if now.Sub(b.last) >= t.o.Timing.Quiet {
 			t.end(b, b.silentOutcome())
 		}
 	}

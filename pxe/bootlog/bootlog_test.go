@@ -61,7 +61,7 @@ func marks(pairs ...any) (out []Mark) {
 func TestBoots(t *testing.T) {
 	whole := []step{offer(0, "UEFI x64"), ack(4, "UEFI x64"), sent(6, pxe.StageLoader, "snponly.efi"), offer(8, "iPXE"), ack(9, "iPXE"),
 		script(10, pxe.Agent), sent(11, pxe.StageFile, "vmlinuz"), sent(12, pxe.StageFile, "initramfs"), byAgent(offer(20, "agent")), byAgent(ack(21, "agent"))}
-	wholeBoot := Boot{Firmware: "UEFI x64", Outcome: RanAgent,
+	wholeBoot := Boot{Firmware: "UEFI x64", Outcome: AgentStarted,
 		Marks: marks(0, DHCP, 6, Loader, 10, Script, 11, Kernel, 12, Initramfs, 20, Agent)}
 	later := func(steps []step, by int) (out []step) {
 		for _, s := range steps {
@@ -76,22 +76,22 @@ func TestBoots(t *testing.T) {
 	}{
 		"from firmware to agent": {whole, []Boot{wholeBoot}},
 		"a loader that is reported late": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(10, pxe.StageFile, "vmlinuz"), sent(10, pxe.StageLoader, "snponly.efi"), byAgent(offer(20, "agent"))},
-			[]Boot{{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(0, DHCP, 10, Loader, 10, Script, 10, Kernel, 20, Agent)}}},
+			[]Boot{{Firmware: "UEFI x64", Outcome: AgentStarted, Marks: marks(0, DHCP, 10, Loader, 10, Script, 10, Kernel, 20, Agent)}}},
 		"a loader by a script": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(11, pxe.StageLoader, "shim.efi"), byAgent(offer(20, "agent"))},
-			[]Boot{{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(0, DHCP, 10, Script, 11, Loader, 20, Agent)}}},
+			[]Boot{{Firmware: "UEFI x64", Outcome: AgentStarted, Marks: marks(0, DHCP, 10, Script, 11, Loader, 20, Agent)}}},
 		"a ROM that is iPXE": {[]step{offer(0, "iPXE"), ack(1, "iPXE"), script(2, pxe.Agent), sent(3, pxe.StageFile, "vmlinuz"), byAgent(offer(9, "agent"))},
-			[]Boot{{Firmware: "iPXE", Outcome: RanAgent, Marks: marks(0, DHCP, 2, Script, 3, Kernel, 9, Agent)}}},
+			[]Boot{{Firmware: "iPXE", Outcome: AgentStarted, Marks: marks(0, DHCP, 2, Script, 3, Kernel, 9, Agent)}}},
 		"two boots": {append(append([]step(nil), whole...), later(whole, 60)...), []Boot{wholeBoot,
-			{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(60, DHCP, 66, Loader, 70, Script, 71, Kernel, 72, Initramfs, 80, Agent)}}},
+			{Firmware: "UEFI x64", Outcome: AgentStarted, Marks: marks(60, DHCP, 66, Loader, 70, Script, 71, Kernel, 72, Initramfs, 80, Agent)}}},
 		"to its disk by script": {[]step{toDisk(offer(0, "iPXE")), toDisk(ack(1, "iPXE")), script(2, pxe.LocalDisk)},
-			[]Boot{{Firmware: "iPXE", Outcome: WentToDisk, Marks: marks(0, DHCP, 2, Script)}}},
+			[]Boot{{Firmware: "iPXE", Outcome: BootedFromDisk, Marks: marks(0, DHCP, 2, Script)}}},
 		"to its disk without a word": {[]step{toDisk(offer(0, "BIOS")), toDisk(ack(1, "BIOS"))},
-			[]Boot{{Firmware: "BIOS", Outcome: WentToDisk, Marks: marks(0, DHCP)}}},
+			[]Boot{{Firmware: "BIOS", Outcome: BootedFromDisk, Marks: marks(0, DHCP)}}},
 		"stops after the loader": {[]step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageLoader, "undionly.kpxe")},
 			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 2, Loader)}}},
 		"cannot get its loader, and starts over": {
 			[]step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageFailed, "TFTP \"x\x01\": gone"), sent(3, pxe.StageLoader, "x"), offer(30, "BIOS"), ack(31, "BIOS")},
-			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 3, Loader), Trouble: "TFTP \"x?\": gone"},
+			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 3, Loader), LastFailure: "TFTP \"x?\": gone"},
 				{Firmware: "BIOS", Outcome: Stopped, Marks: marks(30, DHCP)}}},
 		"by another replica":               {[]step{offer(0, "BIOS"), offer(8, "iPXE"), byAgent(offer(20, "agent"))}, nil},
 		"takes no offer":                   {[]step{offer(0, "BIOS"), offer(4, "BIOS")}, nil},
@@ -100,7 +100,7 @@ func TestBoots(t *testing.T) {
 		"an unknown machine":               {[]step{{0, pxe.BootEvent{MAC: hostMAC, Stage: pxe.StageAck, Firmware: "BIOS", Address: given}}, script(1, pxe.Agent)}, nil},
 		"files of another client":          {[]step{sent(0, pxe.StageLoader, "x"), sent(1, pxe.StageFile, "vmlinuz"), sent(2, pxe.StageFailed, "x")}, nil},
 		"with another server (mode Proxy)": {[]step{offer(0, "BIOS"), script(5, pxe.Agent), sent(6, pxe.StageFile, "vmlinuz"), byAgent(ack(9, "agent"))},
-			[]Boot{{Firmware: "BIOS", Outcome: RanAgent, Marks: marks(0, DHCP, 5, Script, 6, Kernel, 9, Agent)}}},
+			[]Boot{{Firmware: "BIOS", Outcome: AgentStarted, Marks: marks(0, DHCP, 5, Script, 6, Kernel, 9, Agent)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := begin

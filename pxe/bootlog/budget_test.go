@@ -76,7 +76,7 @@ func TestAgentNeedsItsPlan(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	tracker.Flush(t.Context())
-	if len(got) != 1 || got[0].Outcome != WentToDisk || len(got[0].Marks) != 1 {
+	if len(got) != 1 || got[0].Outcome != BootedFromDisk || len(got[0].Marks) != 1 {
 		t.Errorf("boots: %+v", got)
 	}
 }

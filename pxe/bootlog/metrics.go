@@ -37,7 +37,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	for _, stage := range []Stage{Loader, Script, Kernel, Initramfs, Agent} {
 		m.stages.WithLabelValues(string(stage))
 	}
-	for _, outcome := range []Outcome{RanAgent, WentToDisk, Stopped} {
+	for _, outcome := range []Outcome{AgentStarted, BootedFromDisk, Stopped} {
 		m.boots.WithLabelValues(string(outcome))
 	}
 	return m, nil

@@ -61,7 +61,7 @@ func TestBootsOfSimulatedServers(t *testing.T) {
 	sw := network.NewSwitch()
 	t.Cleanup(func() { _ = sw.Close() })
 	keeper := &kept{}
-	tracker := bootlog.New(bootlog.Options{Deliver: keeper.deliver, Server: "192.168.0.1", Waits: bootlog.Waits{Interval: 5 * time.Millisecond}})
+	tracker := bootlog.New(bootlog.Options{Deliver: keeper.deliver, Server: "192.168.0.1", Timing: bootlog.Timing{Interval: 5 * time.Millisecond}})
 	table := pxe.Table{}
 	agent := startBootServer(t, sw, guarded(table), tracker)
 	for i, tc := range []struct {
@@ -73,10 +73,10 @@ func TestBootsOfSimulatedServers(t *testing.T) {
 		first   string
 		stages  []bootlog.Stage
 	}{
-		{"bios", true, bmc.Legacy, agent, bootlog.RanAgent, "BIOS", []bootlog.Stage{bootlog.DHCP, bootlog.Loader, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent}},
-		{"uefi", true, bmc.UEFI, agent, bootlog.RanAgent, "UEFI x64", []bootlog.Stage{bootlog.DHCP, bootlog.Loader, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent}},
-		{"ipxe", false, bmc.UEFI, agent, bootlog.RanAgent, "iPXE", []bootlog.Stage{bootlog.DHCP, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent}},
-		{"disk", false, bmc.UEFI, pxe.Plan{Kind: pxe.LocalDisk}, bootlog.WentToDisk, "iPXE", []bootlog.Stage{bootlog.DHCP, bootlog.Script}},
+		{"bios", true, bmc.Legacy, agent, bootlog.AgentStarted, "BIOS", []bootlog.Stage{bootlog.DHCP, bootlog.Loader, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent}},
+		{"uefi", true, bmc.UEFI, agent, bootlog.AgentStarted, "UEFI x64", []bootlog.Stage{bootlog.DHCP, bootlog.Loader, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent}},
+		{"ipxe", false, bmc.UEFI, agent, bootlog.AgentStarted, "iPXE", []bootlog.Stage{bootlog.DHCP, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent}},
+		{"disk", false, bmc.UEFI, pxe.Plan{Kind: pxe.LocalDisk}, bootlog.BootedFromDisk, "iPXE", []bootlog.Stage{bootlog.DHCP, bootlog.Script}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			mac := net.HardwareAddr{0x52, 0x54, 0, 0xb0, 0, byte(i)}
@@ -101,7 +101,7 @@ func TestBootsOfSimulatedServers(t *testing.T) {
 					t.Errorf("%s is before %s", m.Stage, got.Marks[n-1].Stage)
 				}
 			}
-			if diff := cmp.Diff(tc.stages, stages); diff != "" || got.Outcome != tc.outcome || got.Firmware != tc.first || got.MAC != mac.String() || got.Trouble != "" {
+			if diff := cmp.Diff(tc.stages, stages); diff != "" || got.Outcome != tc.outcome || got.Firmware != tc.first || got.MAC != mac.String() || got.LastFailure != "" {
 				t.Errorf("%+v\nstages (-want +got):\n%s", got, diff)
 			}
 		})

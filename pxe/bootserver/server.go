@@ -51,9 +51,9 @@ type Config struct {
 	// Bindings are filled by DHCP and used by HTTP to check script requests on networks of
 	// mode Proxy. Nil means that the server makes its own.
 	Bindings *pxe.AddressBindings
-	// Discs and Disc serve CD images of hosts. Both may be nil.
-	Discs pxe.DiscDirectory
-	Disc  *media.Template
+	// MediaDirectory and Disc serve CD images of hosts. Both may be nil.
+	MediaDirectory pxe.MediaDirectory
+	MediaTemplate  *media.Template
 	// Images is the cache of OS images, which the server runs; nil means no images.
 	Images *httpd.ImageCache
 	// SinglePortTFTP sends all TFTP packets from port 69, for networks whose firewalls
@@ -121,7 +121,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Directory == nil || cfg.Files == nil {
 		return nil, errors.New("boot server needs a directory of hosts and one of files")
 	}
-	if (cfg.Discs == nil) != (cfg.Disc == nil) {
+	if (cfg.MediaDirectory == nil) != (cfg.MediaTemplate == nil) {
 		return nil, errors.New("boot server needs the directory of CD images and their template, or neither")
 	}
 	if cfg.HTTPPort == 0 {
@@ -222,7 +222,7 @@ func (s *Server) serveFiles(ctx context.Context, g *errgroup.Group, t tftp.Serve
 func (s *Server) handler(loaders *tftp.Dir, baseURL, autoexec string) *httpd.Handler {
 	return &httpd.Handler{
 		BaseURL: baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
-		Discs: s.cfg.Discs, Disc: s.cfg.Disc, Bindings: s.cfg.Bindings,
+		MediaDirectory: s.cfg.MediaDirectory, MediaTemplate: s.cfg.MediaTemplate, Bindings: s.cfg.Bindings,
 		Loaders: loaders.FS(), AutoExec: autoexec, Observer: s.cfg.Observer, Metrics: s.cfg.HTTPMetrics, Log: s.cfg.Log,
 	}
 }

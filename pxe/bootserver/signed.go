@@ -67,7 +67,7 @@ func (g *grubFiles) Open(client netip.Addr, name string) (*tftp.File, error) {
 	name = tftp.Clean(name)
 	if mac, ok := script.ParseScriptGRUB(name); ok {
 		host, known := g.directory.Lookup(mac)
-		if !known || host.Loader != pxe.SignedLoader || host.Plan.Loaded() == pxe.Agent && !host.Speaks(client, g.bindings.At(client)) {
+		if !known || host.Loader != pxe.SignedLoader || host.Plan.NetworkBootKind() == pxe.Agent && !host.MayUseAddress(client, g.bindings.At(client)) {
 			return nil, fmt.Errorf("boot script for %s at %s: %w", mac, client, fs.ErrNotExist)
 		}
 		return g.script(host)
@@ -87,7 +87,7 @@ func (g *grubFiles) script(host pxe.Host) (*tftp.File, error) {
 		return nil, fmt.Errorf("boot script: %w", err)
 	}
 	opened := tftp.InMemory([]byte(text))
-	opened.Stage, opened.Detail = pxe.StageScript, host.Plan.Loaded().String()
+	opened.Stage, opened.Detail = pxe.StageScript, host.Plan.NetworkBootKind().String()
 	return opened, nil
 }
 

@@ -69,7 +69,7 @@ func TestTokenFollowsTheExchange(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("token given: %t, want %t", got, tc.want)
 			}
-			if shown := host.Speaks(netip.MustParseAddr(tc.client), d.Bindings.At(netip.MustParseAddr(tc.client))); shown != tc.want {
+			if shown := host.MayUseAddress(netip.MustParseAddr(tc.client), d.Bindings.At(netip.MustParseAddr(tc.client))); shown != tc.want {
 				t.Errorf("the boot script goes to %s: %t, want %t", tc.client, shown, tc.want)
 			}
 		})

@@ -102,7 +102,7 @@ func TestNoReflection(t *testing.T) {
 	host := testHost(pxe.Agent)
 	host.Relays = []netip.Addr{netip.MustParseAddr("10.255.0.7")}
 	allowed := func(to netip.Addr) bool {
-		return to == limitedBroadcast || host.On().Contains(to) || to == host.Relays[0]
+		return to == limitedBroadcast || host.IPv4Subnet().Contains(to) || to == host.Relays[0]
 	}
 	victims := []string{"203.0.113.9", "10.0.0.1", "192.0.3.1", "255.255.255.254", "127.0.0.1", "224.0.0.1"}
 	for _, victim := range victims {
@@ -222,7 +222,7 @@ func TestFindingIsLoggedAgainAfterQuiet(t *testing.T) {
 		logs int
 	}{{0, 1}, {time.Second, 1}, {dhcpserver.Quiet - 2*time.Second, 1}, {time.Second, 2}} {
 		d.now = d.now.Add(step.wait)
-		if got := d.ask(relayed); got != string(pxe.StageMisplaced) {
+		if got := d.ask(relayed); got != string(pxe.StageWrongNetwork) {
 			t.Fatalf("step %d: got %q", i, got)
 		}
 		if got := bytes.Count(d.log.Bytes(), []byte("another network")); got != step.logs {

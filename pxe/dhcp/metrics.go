@@ -48,7 +48,7 @@ func (o outcome) String() string {
 	return [outcomes]string{"malformed", "unknown", "silent", "offer", "ack", "nak", "failed"}[o]
 }
 
-var findings = []pxe.Stage{pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed}
+var findings = []pxe.Stage{pxe.StageConflict, pxe.StageWrongNetwork, pxe.StageOtherServer, pxe.StageFailed}
 
 // NewMetrics registers the metrics, or reuses those of an earlier server of the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {

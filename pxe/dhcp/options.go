@@ -150,9 +150,9 @@ func (ex *exchange) addAgentOptions(r *dhcpv4.DHCPv4) {
 	boot := ex.host.Plan.Agent
 	client := addressOf(ex.req.ClientIPAddr)
 	switch {
-	case boot.Way == pxe.ByDisc:
+	case boot.Method == pxe.BootVirtualMedia:
 		boot.Token = "" // such an agent only needs the address of another replica
-	case ex.host.Mode == pxe.Proxy && !ex.host.Speaks(client, ex.bindings.At(client)):
+	case ex.host.Mode == pxe.Proxy && !ex.host.MayUseAddress(client, ex.bindings.At(client)):
 		boot.Token = "" // any network neighbor can send packets with the host's MAC address
 	}
 	for _, o := range [...]struct {

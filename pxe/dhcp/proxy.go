@@ -52,8 +52,8 @@ func (ex *exchange) sendBootFile(kind dhcpv4.MessageType, stage pxe.Stage) Answe
 func (ex *exchange) acceptedAddress() netip.Addr {
 	address := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
 	unset := !ex.from.IsValid() || ex.from.IsUnspecified()
-	relayed := ex.relay.address.IsValid() && (ex.from == ex.relay.address || !ex.host.On().Contains(ex.from))
-	if !ex.host.On().Contains(address) || !unset && !relayed {
+	relayed := ex.relay.address.IsValid() && (ex.from == ex.relay.address || !ex.host.IPv4Subnet().Contains(ex.from))
+	if !ex.host.IPv4Subnet().Contains(address) || !unset && !relayed {
 		return netip.Addr{}
 	}
 	return address
@@ -79,7 +79,7 @@ func ReplyBINL(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 		return ex.silent(why), nil
 	}
 	if !isInNetwork(ex.host, q.From.Addr()) {
-		return ex.silent(fmt.Sprintf("requested a boot file from %s, which is not in network %s (%s)", q.From.Addr(), ex.host.Network, ex.host.On())), nil
+		return ex.silent(fmt.Sprintf("requested a boot file from %s, which is not in network %s (%s)", q.From.Addr(), ex.host.Network, ex.host.IPv4Subnet())), nil
 	}
 	r := ex.reply(dhcpv4.MessageTypeAck)
 	r.ClientIPAddr = ex.req.ClientIPAddr

@@ -128,7 +128,7 @@ func Label(id []byte) string {
 // another subnet would be useless to the client. Without a relay the client is on the interface's
 // segment. That is certainly wrong only if another interface has the host's subnet.
 func wrongNetwork(host pxe.Host, r relay, link Link) string {
-	own := host.On()
+	own := host.IPv4Subnet()
 	if r.address.IsValid() {
 		switch {
 		case !isInNetwork(host, r.address):
@@ -147,7 +147,7 @@ func wrongNetwork(host pxe.Host, r relay, link Link) string {
 
 // isInNetwork reports whether an address is in the host's network or belongs to one of its relays.
 func isInNetwork(host pxe.Host, address netip.Addr) bool {
-	return host.On().Contains(address) || slices.Contains(host.Relays, address)
+	return host.IPv4Subnet().Contains(address) || slices.Contains(host.Relays, address)
 }
 
 // addressOf returns the IPv4 address in a field or option, or the zero Addr.

@@ -70,7 +70,7 @@ func TestRelays(t *testing.T) {
 				t.Errorf("port %q, want %q", got, tc.port)
 			}
 			if tc.to == "" {
-				if a.Packet != nil || a.Event.Stage != pxe.StageMisplaced {
+				if a.Packet != nil || a.Event.Stage != pxe.StageWrongNetwork {
 					t.Errorf("answered %s, event %s", a.To, a.Event.Stage)
 				}
 				return
@@ -152,8 +152,8 @@ func TestInterfaces(t *testing.T) {
 		{"its own", Link{Subnets: prefixes("192.0.2.0/24"), OtherSubnets: prefixes("198.51.100.0/24")}, discover, pxe.StageOffer},
 		{"its own, with another subnet", Link{Subnets: prefixes("198.51.100.0/24", "192.0.2.0/25")}, discover, pxe.StageOffer},
 		{"one without an address of its subnet", Link{Subnets: prefixes("198.51.100.0/24")}, discover, pxe.StageOffer},
-		{"the wrong one", Link{Name: "eth1", Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")}, discover, pxe.StageMisplaced},
-		{"the wrong one, without an address", Link{OtherSubnets: prefixes("192.0.2.0/24")}, discover, pxe.StageMisplaced},
+		{"the wrong one", Link{Name: "eth1", Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")}, discover, pxe.StageWrongNetwork},
+		{"the wrong one, without an address", Link{OtherSubnets: prefixes("192.0.2.0/24")}, discover, pxe.StageWrongNetwork},
 		{"renewal through a router", Link{Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")},
 			message(dhcpv4.MessageTypeRequest, ciaddr(right)), pxe.StageAck},
 		{"release", Link{Subnets: prefixes("198.51.100.0/24"), OtherSubnets: prefixes("192.0.2.0/24")},
@@ -164,7 +164,7 @@ func TestInterfaces(t *testing.T) {
 			if err != nil || a.Event.Stage != tc.want {
 				t.Errorf("event %q (%s), %v, want %q", a.Event.Stage, a.Event.Detail, err, tc.want)
 			}
-			if a.Event.Stage == pxe.StageMisplaced && a.Packet != nil {
+			if a.Event.Stage == pxe.StageWrongNetwork && a.Packet != nil {
 				t.Error("answered on a network where the address is of no use")
 			}
 		})

@@ -59,7 +59,7 @@ func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 	if err := ex.gather(id, dir, q); err != nil {
 		return Answer{}, err
 	}
-	if !ex.known || ex.host.OnlyIPv6() {
+	if !ex.known || ex.host.IsIPv6Only() {
 		return ex.noAnswer(), nil
 	}
 	// A renewing client has an address and bypasses relays.
@@ -67,7 +67,7 @@ func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 		if ex.host.Plan.Kind == pxe.None || !requestsAddress(ex.kind) {
 			return ex.noAnswer(), nil
 		}
-		return ex.event(pxe.StageMisplaced, why), nil
+		return ex.event(pxe.StageWrongNetwork, why), nil
 	}
 	if ex.host.Mode == pxe.Proxy {
 		return ex.proxy(), nil
@@ -241,8 +241,8 @@ func (ex *exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 // send packets with the host's MAC address. Other addresses get the network's parameters at most.
 func (ex *exchange) inform() Answer {
 	client := addressOf(ex.req.ClientIPAddr)
-	if !client.IsValid() || !ex.host.On().Contains(client) {
-		return ex.silent(fmt.Sprintf("DHCPINFORM from %s, which is not in %s", ex.req.ClientIPAddr, ex.host.On()))
+	if !client.IsValid() || !ex.host.IPv4Subnet().Contains(client) {
+		return ex.silent(fmt.Sprintf("DHCPINFORM from %s, which is not in %s", ex.req.ClientIPAddr, ex.host.IPv4Subnet()))
 	}
 	own := ex.host.Mode == pxe.Proxy || client == ex.host.Address.Addr()
 	if !own && ex.firmware != plain {

@@ -95,10 +95,10 @@ func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
 // mayBootAgent reports whether firmware may get the agent: by any way if the BMC sets none, else
 // only by the BMC's way.
 func mayBootAgent(fw firmware, boot pxe.AgentBoot) bool {
-	switch boot.Way {
-	case pxe.ByNetwork:
+	switch boot.Method {
+	case pxe.BootNetwork:
 		return true
-	case pxe.ByHTTP:
+	case pxe.BootHTTP:
 		return fw == httpX64 && boot.Unified != (pxe.File{})
 	}
 	return false
@@ -116,7 +116,7 @@ func (id Identity) resolve(t bootAction, fw firmware, host pxe.Host) boot {
 	case fromDiskHTTP:
 		return boot{answer: true, file: id.BaseURL + "/" + BootFromDisk}
 	case loadTFTP, loadHTTP:
-		if host.Plan.Agent.Way == pxe.ByHTTP {
+		if host.Plan.Agent.Method == pxe.BootHTTP {
 			return boot{answer: true, file: id.BaseURL + pxe.UnifiedPath(host.MAC)}
 		}
 		name := id.Loaders.loader(fw, host.Loader)

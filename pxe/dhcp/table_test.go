@@ -165,14 +165,14 @@ func TestBootMethods(t *testing.T) {
 			disk := cellOf(testIdentity.bootFor(fw, host))
 			host.Plan.Kind = pxe.Agent
 			network := cellOf(testIdentity.bootFor(fw, host))
-			for _, way := range []pxe.Way{pxe.ByDisc, pxe.ByHTTP} {
+			for _, way := range []pxe.BootMethod{pxe.BootVirtualMedia, pxe.BootHTTP} {
 				for _, file := range []pxe.File{{}, unified} {
-					host.Plan.Agent.Way, host.Plan.Agent.Unified = way, file
+					host.Plan.Agent.Method, host.Plan.Agent.Unified = way, file
 					want := disk
 					switch {
 					case fw == agent:
 						want = network // its own exchange
-					case fw == httpX64 && way == pxe.ByHTTP && file == unified:
+					case fw == httpX64 && way == pxe.BootHTTP && file == unified:
 						want = "http://192.0.2.1:8880/boot/52:54:00:12:34:56/agent.efi"
 					}
 					if got := cellOf(testIdentity.bootFor(fw, host)); got != want {
@@ -187,10 +187,10 @@ func TestBootMethods(t *testing.T) {
 // An agent from a CD image gets the manager's address but no token, even if the directory has one.
 func TestAgentFromCDGetsNoToken(t *testing.T) {
 	asked := option(55, agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionToken, agentapi.OptionFiles)
-	for way, want := range map[pxe.Way]bool{pxe.ByNetwork: true, pxe.ByHTTP: true, pxe.ByDisc: false} {
+	for way, want := range map[pxe.BootMethod]bool{pxe.BootNetwork: true, pxe.BootHTTP: true, pxe.BootVirtualMedia: false} {
 		t.Run(way.String(), func(t *testing.T) {
 			host := testHost(pxe.Agent)
-			host.Plan.Agent.Way = way
+			host.Plan.Agent.Method = way
 			for _, in := range []*dhcpv4.DHCPv4{
 				message(dhcpv4.MessageTypeDiscover, class(agentapi.VendorClass), asked),
 				message(dhcpv4.MessageTypeInform, class(agentapi.VendorClass), asked, ciaddr(right)),

@@ -15,7 +15,7 @@ import (
 // discover asks the directory what an unknown client gets. Clients other than network boot
 // firmware and the agent get silence.
 func (ex *exchange) discover(dir pxe.Directory) bool {
-	discoverer, ok := dir.(pxe.Discoverer)
+	discoverer, ok := dir.(pxe.DiscoveryHandler)
 	if !ok || !requestsAddress(ex.kind) && ex.kind != dhcpv4.MessageTypeDecline {
 		return false
 	}
@@ -27,8 +27,8 @@ func (ex *exchange) discover(dir pxe.Directory) bool {
 	if ex.isOffSegment() {
 		return false
 	}
-	s := pxe.Stranger{
-		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, Here: ex.link.Subnets,
+	s := pxe.UnknownClient{
+		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, LocalSubnets: ex.link.Subnets,
 		Server: ex.id.Address, Agent: ex.firmware == agent,
 	}
 	switch ex.kind {
@@ -37,12 +37,12 @@ func (ex *exchange) discover(dir pxe.Directory) bool {
 		if ex.from.IsValid() && !ex.from.IsUnspecified() && ex.from != ex.relay.address {
 			return false
 		}
-		s.Declines = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
+		s.DeclinedAddress = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
 	case dhcpv4.MessageTypeRequest:
-		if s.Takes = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)); !s.Takes.IsValid() {
-			s.Takes = addressOf(ex.req.ClientIPAddr)
+		if s.RequestedAddress = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)); !s.RequestedAddress.IsValid() {
+			s.RequestedAddress = addressOf(ex.req.ClientIPAddr)
 		}
-		s.Elsewhere = !ex.isForThisServer()
+		s.AcceptsOtherServer = !ex.isForThisServer()
 	}
 	ex.host, ex.known = discoverer.Discover(s)
 	return ex.known

@@ -18,10 +18,10 @@ import (
 // lodging is a Directory without hosts that records requests and gives no addresses.
 type lodging struct {
 	pxe.Table
-	asked []pxe.Stranger
+	asked []pxe.UnknownClient
 }
 
-func (l *lodging) Discover(s pxe.Stranger) (pxe.Host, bool) {
+func (l *lodging) Discover(s pxe.UnknownClient) (pxe.Host, bool) {
 	l.asked = append(l.asked, s)
 	return pxe.Host{}, false
 }
@@ -37,27 +37,27 @@ func TestUnknownClients(t *testing.T) {
 		name string
 		in   *dhcpv4.DHCPv4
 		from string
-		want []pxe.Stranger
+		want []pxe.UnknownClient
 	}{
-		{"firmware looks for an address", message(dhcpv4.MessageTypeDiscover, rom), "0.0.0.0:68", []pxe.Stranger{{MAC: nic, Here: here, Server: mine}}},
+		{"firmware looks for an address", message(dhcpv4.MessageTypeDiscover, rom), "0.0.0.0:68", []pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine}}},
 		{"takes ours", message(dhcpv4.MessageTypeRequest, rom, serverID(ours), requested(right)), "0.0.0.0:68",
-			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Takes: addr(right)}}},
+			[]pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, RequestedAddress: addr(right)}}},
 		{"takes another's", message(dhcpv4.MessageTypeRequest, rom, serverID(theirs), requested(right)), "0.0.0.0:68",
-			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Takes: addr(right), Elsewhere: true}}},
+			[]pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, RequestedAddress: addr(right), AcceptsOtherServer: true}}},
 		{"by a relay", message(dhcpv4.MessageTypeDiscover, rom, giaddr("203.0.113.9"), info("5:0xc00002fe")), "203.0.113.9:67",
-			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("203.0.113.9"), Link: addr("192.0.2.254")}}},
+			[]pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, Relay: addr("203.0.113.9"), Link: addr("192.0.2.254")}}},
 		{"declines", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right)), "0.0.0.0:68",
-			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Declines: addr(right)}}},
+			[]pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, DeclinedAddress: addr(right)}}},
 		{"declines behind a relay", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right), giaddr("192.0.2.254")), "192.0.2.254:67",
-			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254"), Declines: addr(right)}}},
-		{"looks from an address of the segment", message(dhcpv4.MessageTypeDiscover, rom), "192.0.2.17:68", []pxe.Stranger{{MAC: nic, Here: here, Server: mine}}},
+			[]pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254"), DeclinedAddress: addr(right)}}},
+		{"looks from an address of the segment", message(dhcpv4.MessageTypeDiscover, rom), "192.0.2.17:68", []pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine}}},
 		{"looks, from afar", message(dhcpv4.MessageTypeDiscover, rom), "203.0.113.9:40000", nil},
 		{"takes ours, from afar", message(dhcpv4.MessageTypeRequest, rom, serverID(ours), requested(right)), "203.0.113.9:40000", nil},
 		{"takes another's, from afar", message(dhcpv4.MessageTypeRequest, rom, serverID(theirs), requested(right)), "203.0.113.9:40000", nil},
 		{"the agent, from afar", message(dhcpv4.MessageTypeDiscover, class("IngotAgent")), "203.0.113.9:40000", nil},
-		{"the agent", message(dhcpv4.MessageTypeDiscover, class("IngotAgent")), "0.0.0.0:68", []pxe.Stranger{{MAC: nic, Here: here, Server: mine, Agent: true}}},
+		{"the agent", message(dhcpv4.MessageTypeDiscover, class("IngotAgent")), "0.0.0.0:68", []pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, Agent: true}}},
 		{"by a relay's uplink", message(dhcpv4.MessageTypeDiscover, rom, giaddr("192.0.2.254")), "203.0.113.9:67",
-			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254")}}},
+			[]pxe.UnknownClient{{MAC: nic, LocalSubnets: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254")}}},
 		{"declines from afar", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right)), "203.0.113.9:68", nil},
 		{"a system looks for an address", message(dhcpv4.MessageTypeDiscover), "0.0.0.0:68", nil},
 		{"firmware gives it back", message(dhcpv4.MessageTypeRelease, rom, ciaddr(right)), "192.0.2.17:68", nil},

@@ -29,7 +29,7 @@ func TestAgentOptions(t *testing.T) {
 		"made, IPv6 alone":            {change: []func(*pxe.Host){stateless}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
 		"made, with IPv4":             {change: []func(*pxe.Host){stateless, ipv4}, class: agent(), asks: true},
 		"made, with another server's": {change: []func(*pxe.Host){stateless, ipv4, func(h *pxe.Host) { h.Mode = pxe.Proxy }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
-		"it came by a CD":             {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByDisc }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"},
+		"it came by a CD":             {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.Method = pxe.BootVirtualMedia }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"},
 		"no IPv6 listener":            {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.ServerIPv6 = "" }}, class: agent(), asks: true},
 		"nothing is to be done":       {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Kind = pxe.LocalDisk }}, class: agent(), asks: true},
 		"it does not ask":             {class: agent()},

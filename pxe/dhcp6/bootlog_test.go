@@ -27,11 +27,11 @@ func TestBootLog(t *testing.T) {
 		loads bool
 		want  bootlog.Boot
 	}{
-		"UEFI": {pxe.Agent, []change{uefi(), ipxe()}, true, bootlog.Boot{Firmware: "UEFI x64", Outcome: bootlog.RanAgent,
+		"UEFI": {pxe.Agent, []change{uefi(), ipxe()}, true, bootlog.Boot{Firmware: "UEFI x64", Outcome: bootlog.AgentStarted,
 			Marks: marks(bootlog.DHCP, bootlog.Loader, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent)}},
-		"iPXE": {pxe.Agent, []change{ipxe()}, false, bootlog.Boot{Firmware: "iPXE", Outcome: bootlog.RanAgent,
+		"iPXE": {pxe.Agent, []change{ipxe()}, false, bootlog.Boot{Firmware: "iPXE", Outcome: bootlog.AgentStarted,
 			Marks: marks(bootlog.DHCP, bootlog.Script, bootlog.Kernel, bootlog.Initramfs, bootlog.Agent)}},
-		"to the disk": {pxe.LocalDisk, []change{ipxe()}, false, bootlog.Boot{Firmware: "iPXE", Outcome: bootlog.WentToDisk,
+		"to the disk": {pxe.LocalDisk, []change{ipxe()}, false, bootlog.Boot{Firmware: "iPXE", Outcome: bootlog.BootedFromDisk,
 			Marks: marks(bootlog.DHCP, bootlog.Script)}},
 		"a system": {pxe.LocalDisk, []change{with()}, false, bootlog.Boot{}},
 	} {
@@ -56,7 +56,7 @@ func TestBootLog(t *testing.T) {
 				}
 			}
 			if name != "a system" {
-				tracker.Observe(pxe.BootEvent{MAC: hostMAC, Client: address, Stage: pxe.StageScript, Detail: host.Plan.Loaded().String(), At: clock()})
+				tracker.Observe(pxe.BootEvent{MAC: hostMAC, Client: address, Stage: pxe.StageScript, Detail: host.Plan.NetworkBootKind().String(), At: clock()})
 			}
 			if tc.plan == pxe.Agent {
 				for _, file := range []string{"vmlinuz", "initramfs"} {

@@ -77,7 +77,7 @@ func (ex exchange) addAgentOptions(r *dhcpv6.Message) {
 	if server == "" || server != boot.ServerIPv6 {
 		return
 	}
-	if boot.Way == pxe.ByDisc || !ex.req.mayGetToken(ex.host) {
+	if boot.Method == pxe.BootVirtualMedia || !ex.req.mayGetToken(ex.host) {
 		boot.Token = ""
 	}
 	vendor := &dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise}

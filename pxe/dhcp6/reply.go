@@ -69,7 +69,7 @@ func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 		return ex.silent("plan is None"), nil
 	}
 	if why := req.wrongNetwork(ex.host, q.Link); why != "" {
-		return ex.event(pxe.StageMisplaced, why), nil
+		return ex.event(pxe.StageWrongNetwork, why), nil
 	}
 	if q.Unicast && len(req.relays) == 0 {
 		return ex.refuseUnicast(), nil

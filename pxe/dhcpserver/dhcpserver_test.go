@@ -90,7 +90,7 @@ func TestMemory(t *testing.T) {
 		{pxe.StageConflict, first, netip.Addr{}, 0, 1},
 		{pxe.StageConflict, first, netip.Addr{}, Quiet - 1, 1},
 		{pxe.StageConflict, second, netip.Addr{}, 0, 2},
-		{pxe.StageMisplaced, first, netip.Addr{}, 0, 3},
+		{pxe.StageWrongNetwork, first, netip.Addr{}, 0, 3},
 		{pxe.StageOtherServer, first, address, 0, 4},
 		{pxe.StageOtherServer, second, address, 0, 4},
 		{pxe.StageConflict, first, netip.Addr{}, 1, 5},

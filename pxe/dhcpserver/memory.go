@@ -75,7 +75,7 @@ func warning(stage pxe.Stage) string {
 	switch stage {
 	case pxe.StageConflict:
 		return "Another machine uses the address of a host"
-	case pxe.StageMisplaced:
+	case pxe.StageWrongNetwork:
 		return "A host sent a DHCP request from another network than its own"
 	case pxe.StageOtherServer:
 		return "Another DHCP server answers a host"

@@ -35,10 +35,10 @@ type Handler struct {
 	Directory pxe.Directory
 	// Files are the kernels and initramfs images. Required.
 	Files *pxe.Files
-	// Discs finds the host of a CD image request, and Disc is the template of the image;
+	// MediaDirectory finds the host of a CD image request, and Disc is the template of the image;
 	// nil means no images.
-	Discs pxe.DiscDirectory
-	Disc  *media.Template
+	MediaDirectory pxe.MediaDirectory
+	MediaTemplate  *media.Template
 	// Images is the cache; nil means no OS images.
 	Images *ImageCache
 	// Loaders are served at the root, regular files only, for UEFI HTTP boot. It should be
@@ -88,7 +88,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		default:
 			h.unified(w, r, mac)
 		}
-	case len(part) == 3 && part[0] == "media" && part[2] == "agent.iso" && h.Discs != nil:
+	case len(part) == 3 && part[0] == "media" && part[2] == "agent.iso" && h.MediaDirectory != nil:
 		h.virtualMedia(w, r, part[1])
 	case len(part) == 3 && part[0] == "files":
 		h.file(w, r, pxe.File{SHA256: part[1], Name: part[2]})
@@ -124,7 +124,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, mac net.Hardwar
 		http.Error(w, "unknown host", http.StatusNotFound)
 		return
 	}
-	if from := client(r); host.Plan.Loaded() == pxe.Agent && !host.Speaks(from, h.Bindings.At(from)) {
+	if from := client(r); host.Plan.NetworkBootKind() == pxe.Agent && !host.MayUseAddress(from, h.Bindings.At(from)) {
 		h.observe(r, mac, pxe.StageSilent, fmt.Sprintf("boot script requested from %s, which is not a known address of the host", from))
 		http.Error(w, "unknown address of the host", http.StatusNotFound)
 		return
@@ -140,7 +140,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, mac net.Hardwar
 		return
 	}
 	if r.Method == http.MethodGet {
-		h.observe(r, mac, pxe.StageScript, host.Plan.Loaded().String())
+		h.observe(r, mac, pxe.StageScript, host.Plan.NetworkBootKind().String())
 	}
 	h.text(w, r, text)
 }
@@ -150,12 +150,12 @@ func (h *Handler) lookup(r *http.Request, mac net.HardwareAddr) (pxe.Host, bool)
 	if host, ok := h.Directory.Lookup(mac); ok {
 		return host, true
 	}
-	discoverer, ok := h.Directory.(pxe.Discoverer)
+	discoverer, ok := h.Directory.(pxe.DiscoveryHandler)
 	from := client(r)
 	if !ok || !from.IsValid() {
 		return pxe.Host{}, false
 	}
-	return discoverer.Discover(pxe.Stranger{MAC: mac, Client: from})
+	return discoverer.Discover(pxe.UnknownClient{MAC: mac, Client: from})
 }
 
 func (h *Handler) text(w http.ResponseWriter, r *http.Request, text string) {

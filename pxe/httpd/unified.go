@@ -18,7 +18,7 @@ import (
 // firmware tries its next boot device.
 func (h *Handler) unified(w http.ResponseWriter, r *http.Request, mac net.HardwareAddr) {
 	host, ok := h.Directory.Lookup(mac)
-	if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Way != pxe.ByHTTP || host.Plan.Agent.Unified == (pxe.File{}) {
+	if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Method != pxe.BootHTTP || host.Plan.Agent.Unified == (pxe.File{}) {
 		http.Error(w, "nothing to boot", http.StatusNotFound)
 		return
 	}
@@ -38,7 +38,7 @@ func (h *Handler) unified(w http.ResponseWriter, r *http.Request, mac net.Hardwa
 // request: the server's self-test may outlast a token, and the part with the token is read
 // right before the boot. There is no ETag, so that no client combines parts of two images.
 func (h *Handler) virtualMedia(w http.ResponseWriter, r *http.Request, mediaToken string) {
-	host, ok := h.Discs.Disc(mediaToken)
+	host, ok := h.MediaDirectory.HostByToken(mediaToken)
 	if !ok {
 		http.Error(w, "no such image", http.StatusNotFound)
 		return
@@ -46,7 +46,7 @@ func (h *Handler) virtualMedia(w http.ResponseWriter, r *http.Request, mediaToke
 	text, err := script.Arguments(host, h.BaseURL)
 	var src io.ReadSeeker
 	if err == nil {
-		src, err = h.Disc.Image([]byte(text))
+		src, err = h.MediaTemplate.Image([]byte(text))
 	}
 	if err != nil {
 		h.observe(r, host.MAC, pxe.StageFailed, "CD image: "+err.Error())

@@ -26,7 +26,7 @@ type discs struct {
 	asks int
 }
 
-func (d *discs) Disc(ticket string) (pxe.Host, bool) {
+func (d *discs) HostByToken(ticket string) (pxe.Host, bool) {
 	if ticket != "the-ticket" {
 		return pxe.Host{}, false
 	}
@@ -51,14 +51,14 @@ func withUnified(t *testing.T) (*httpd.Handler, *events, *discs) {
 	}
 	table := h.Directory.(pxe.Table)
 	host := table[agentMAC]
-	host.Plan.Agent.Way, host.Plan.Agent.Unified = pxe.ByHTTP, file
+	host.Plan.Agent.Method, host.Plan.Agent.Unified = pxe.BootHTTP, file
 	table[agentMAC] = host
 	template, err := media.New(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &discs{host: host}
-	h.Discs, h.Disc = d, template
+	h.MediaDirectory, h.MediaTemplate = d, template
 	return h, ev, d
 }
 
@@ -103,12 +103,12 @@ func TestUnified(t *testing.T) {
 // If the BMC sets the boot method, boot loaders get neither agent nor token. The unified image is
 // only for hosts that boot by HTTP.
 func TestBootMethods(t *testing.T) {
-	for way, wantImage := range map[pxe.Way]int{pxe.ByDisc: 404, pxe.ByHTTP: 200} {
+	for way, wantImage := range map[pxe.BootMethod]int{pxe.BootVirtualMedia: 404, pxe.BootHTTP: 200} {
 		t.Run(way.String(), func(t *testing.T) {
 			h, ev, _ := withUnified(t)
 			table := h.Directory.(pxe.Table)
 			host := table[agentMAC]
-			host.Plan.Agent.Way = way
+			host.Plan.Agent.Method = way
 			table[agentMAC] = host
 			r := do(t, h, http.MethodGet, "/boot/"+agentMAC+"/script.ipxe")
 			if text := body(t, r); r.StatusCode != 200 || !strings.Contains(text, "sanboot") || strings.Contains(text, "ingot.") {
@@ -126,10 +126,10 @@ func TestBootMethods(t *testing.T) {
 
 func TestVirtualMedia(t *testing.T) {
 	h, ev, d := withUnified(t)
-	r := do(t, h, http.MethodGet, pxe.DiscPath("the-ticket"))
+	r := do(t, h, http.MethodGet, pxe.MediaPath("the-ticket"))
 	whole := body(t, r)
-	if r.StatusCode != 200 || int64(len(whole)) != h.Disc.Size() || r.Header.Get("Cache-Control") != "no-store" {
-		t.Fatalf("status %d, %d bytes of %d, %v", r.StatusCode, len(whole), h.Disc.Size(), r.Header)
+	if r.StatusCode != 200 || int64(len(whole)) != h.MediaTemplate.Size() || r.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("status %d, %d bytes of %d, %v", r.StatusCode, len(whole), h.MediaTemplate.Size(), r.Header)
 	}
 	if r.Header.Get("ETag") != "" || r.Header.Get("Last-Modified") != "" {
 		t.Errorf("a generated image has a validator: %v", r.Header)
@@ -140,18 +140,18 @@ func TestVirtualMedia(t *testing.T) {
 		t.Fatalf("the host's file is at %d", at)
 	}
 	t.Run("a range", func(t *testing.T) {
-		r := do(t, h, http.MethodGet, pxe.DiscPath("the-ticket"), "Range", "bytes="+strconv.Itoa(at)+"-"+strconv.Itoa(at+2047))
+		r := do(t, h, http.MethodGet, pxe.MediaPath("the-ticket"), "Range", "bytes="+strconv.Itoa(at)+"-"+strconv.Itoa(at+2047))
 		if got := body(t, r); r.StatusCode != 206 || len(got) != 2048 || !strings.Contains(got, "ingot.token=token-2\n") {
 			t.Errorf("status %d, %d bytes", r.StatusCode, len(got))
 		}
 	})
 	t.Run("its size", func(t *testing.T) {
-		if r := do(t, h, http.MethodHead, pxe.DiscPath("the-ticket")); r.StatusCode != 200 || r.ContentLength != h.Disc.Size() {
+		if r := do(t, h, http.MethodHead, pxe.MediaPath("the-ticket")); r.StatusCode != 200 || r.ContentLength != h.MediaTemplate.Size() {
 			t.Errorf("status %d, %d bytes", r.StatusCode, r.ContentLength)
 		}
 	})
 	t.Run("another ticket", func(t *testing.T) {
-		if r := do(t, h, http.MethodGet, pxe.DiscPath("another")); r.StatusCode != 404 {
+		if r := do(t, h, http.MethodGet, pxe.MediaPath("another")); r.StatusCode != 404 {
 			t.Errorf("status %d", r.StatusCode)
 		}
 	})
@@ -160,14 +160,14 @@ func TestVirtualMedia(t *testing.T) {
 	}
 	t.Run("unsafe values are not shown", func(t *testing.T) {
 		d.host.Plan.Agent.Server = "two words"
-		r := do(t, h, http.MethodGet, pxe.DiscPath("the-ticket"))
+		r := do(t, h, http.MethodGet, pxe.MediaPath("the-ticket"))
 		if text := body(t, r); r.StatusCode != 500 || strings.Contains(text, "token-") {
 			t.Errorf("status %d: %s", r.StatusCode, text)
 		}
 	})
 	t.Run("none are served", func(t *testing.T) {
-		h.Discs = nil
-		if r := do(t, h, http.MethodGet, pxe.DiscPath("the-ticket")); r.StatusCode != 404 {
+		h.MediaDirectory = nil
+		if r := do(t, h, http.MethodGet, pxe.MediaPath("the-ticket")); r.StatusCode != 404 {
 			t.Errorf("status %d", r.StatusCode)
 		}
 	})

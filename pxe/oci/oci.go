@@ -25,8 +25,8 @@ const Scheme = "oci"
 var (
 	// ErrReference is returned for a URL without the digest of a manifest.
 	ErrReference = errors.New("not oci://registry/repository@sha256:<digest of the manifest>")
-	// ErrArtefact is returned for an artifact that is not one file.
-	ErrArtefact = errors.New("the artifact is not one image file")
+	// ErrArtifact is returned for an artifact that is not one file.
+	ErrArtifact = errors.New("the artifact is not one image file")
 )
 
 const (
@@ -119,9 +119,9 @@ func layerOf(ctx context.Context, client *http.Client, ref name.Digest) (v1.Hash
 	case err != nil:
 		return v1.Hash{}, err
 	case len(content) > maxManifest:
-		return v1.Hash{}, fmt.Errorf("%w: its manifest is larger than %d MiB", ErrArtefact, maxManifest>>20)
+		return v1.Hash{}, fmt.Errorf("%w: its manifest is larger than %d MiB", ErrArtifact, maxManifest>>20)
 	case got != want:
-		return v1.Hash{}, fmt.Errorf("%w: the registry sent a manifest with digest %s", ErrArtefact, got)
+		return v1.Hash{}, fmt.Errorf("%w: the registry sent a manifest with digest %s", ErrArtifact, got)
 	}
 	return oneLayer(content)
 }
@@ -129,17 +129,17 @@ func layerOf(ctx context.Context, client *http.Client, ref name.Digest) (v1.Hash
 func oneLayer(content []byte) (v1.Hash, error) {
 	manifest, err := v1.ParseManifest(bytes.NewReader(content))
 	if err != nil {
-		return v1.Hash{}, fmt.Errorf("%w: its manifest cannot be read", ErrArtefact)
+		return v1.Hash{}, fmt.Errorf("%w: its manifest cannot be read", ErrArtifact)
 	}
 	if manifest.MediaType.IsIndex() {
-		return v1.Hash{}, fmt.Errorf("%w: the digest names an index; use the digest of the manifest for one platform", ErrArtefact)
+		return v1.Hash{}, fmt.Errorf("%w: the digest names an index; use the digest of the manifest for one platform", ErrArtifact)
 	}
 	if len(manifest.Layers) != 1 {
-		return v1.Hash{}, fmt.Errorf("%w: it has %d layers; push only the image file, as with oras push", ErrArtefact, len(manifest.Layers))
+		return v1.Hash{}, fmt.Errorf("%w: it has %d layers; push only the image file, as with oras push", ErrArtifact, len(manifest.Layers))
 	}
 	layer := manifest.Layers[0].Digest
 	if layer.Algorithm != "sha256" {
-		return v1.Hash{}, fmt.Errorf("%w: its layer has an unsupported digest algorithm %.20q", ErrArtefact, layer.Algorithm)
+		return v1.Hash{}, fmt.Errorf("%w: its layer has an unsupported digest algorithm %.20q", ErrArtifact, layer.Algorithm)
 	}
 	return layer, nil
 }

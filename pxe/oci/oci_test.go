@@ -137,12 +137,12 @@ func TestRefused(t *testing.T) {
 		err      error
 		says     string
 	}{
-		{"two layers", registry{manifest: manifest(layer, layer)}, oci.ErrArtefact, "2 layers"},
-		{"no layer", registry{manifest: manifest()}, oci.ErrArtefact, "0 layers"},
-		{"an index", registry{manifest: index}, oci.ErrArtefact, "one platform"},
-		{"another manifest", registry{manifest: manifest(layer), sends: manifest(layer, layer)}, oci.ErrArtefact, "sent a manifest with digest"},
-		{"no manifest", registry{manifest: []byte("no JSON")}, oci.ErrArtefact, "cannot be read"},
-		{"a huge manifest", registry{manifest: bytes.Repeat([]byte(" "), 5<<20)}, oci.ErrArtefact, "4 MiB"},
+		{"two layers", registry{manifest: manifest(layer, layer)}, oci.ErrArtifact, "2 layers"},
+		{"no layer", registry{manifest: manifest()}, oci.ErrArtifact, "0 layers"},
+		{"an index", registry{manifest: index}, oci.ErrArtifact, "one platform"},
+		{"another manifest", registry{manifest: manifest(layer), sends: manifest(layer, layer)}, oci.ErrArtifact, "sent a manifest with digest"},
+		{"no manifest", registry{manifest: []byte("no JSON")}, oci.ErrArtifact, "cannot be read"},
+		{"a huge manifest", registry{manifest: bytes.Repeat([]byte(" "), 5<<20)}, oci.ErrArtifact, "4 MiB"},
 		{"not there", registry{manifest: manifest(layer), status: 404}, nil, "status 404"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

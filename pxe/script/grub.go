@@ -86,7 +86,7 @@ reboot
 
 // RenderGRUB is like Render, but for GRUB, which with Secure Boot starts only signed kernels.
 func RenderGRUB(host pxe.Host, base string) (string, error) {
-	switch host.Plan.Loaded() {
+	switch host.Plan.NetworkBootKind() {
 	case pxe.LocalDisk:
 		return localDiskGRUB(), nil
 	case pxe.Agent:

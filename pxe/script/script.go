@@ -26,7 +26,7 @@ var ErrNoScript = errors.New("plan has no boot script")
 //
 // Errors wrap ErrNoScript (plan None) or ErrUnsafe. They never contain the token.
 func Render(host pxe.Host, base string) (string, error) {
-	switch host.Plan.Loaded() {
+	switch host.Plan.NetworkBootKind() {
 	case pxe.LocalDisk:
 		return LocalDisk(), nil
 	case pxe.Agent:

@@ -65,10 +65,10 @@ func TestGolden(t *testing.T) {
 		}},
 		{"local-disk", func() (string, error) { return Render(pxe.Host{Plan: pxe.Plan{Kind: pxe.LocalDisk}}, base) }},
 		{"local-disk", func() (string, error) {
-			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByDisc }), base)
+			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Method = pxe.BootVirtualMedia }), base)
 		}},
 		{"local-disk", func() (string, error) {
-			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByHTTP }), base)
+			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Method = pxe.BootHTTP }), base)
 		}},
 		{"agent-ipv6", func() (string, error) {
 			return Render(agentHost(func(h *pxe.Host) {

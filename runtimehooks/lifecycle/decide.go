@@ -159,7 +159,7 @@ func (u Upgrade) missingSurgeHost(step Step) (message string, err error) {
 			return r.Namespace == own.Namespace && r.Name == own.Name
 		})
 	}
-	plan, err := allocation.PlanPromise(allocation.PromiseRequest{
+	plan, err := allocation.PlanReservation(allocation.PlanRequest{
 		Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster, Surge: true, Demand: Demand([]Group{group}, u.Images),
 	}, snapshot)
 	if err != nil || plan.Satisfied {
@@ -172,7 +172,7 @@ func (u Upgrade) missingSurgeHost(step Step) (message string, err error) {
 func (u Upgrade) reservation() *infrav1.IngotReservation {
 	for i := range u.Snapshot.Reservations {
 		r := &u.Snapshot.Reservations[i]
-		if r.Namespace == u.Namespace && r.Name == u.ClusterName && allocation.Stands(r, u.Snapshot.Now) {
+		if r.Namespace == u.Namespace && r.Name == u.ClusterName && allocation.IsInForce(r, u.Snapshot.Now) {
 			return r
 		}
 	}
@@ -183,7 +183,7 @@ func (u Upgrade) reservation() *infrav1.IngotReservation {
 // contains as many hosts as the Cluster has, so that released hosts return to it. The larger ones add
 // one host for each surging group, and the hosts that were reserved before but are not used yet. The
 // smallest needs no free host.
-func (u Upgrade) ReservationRequests() []allocation.PromiseRequest {
+func (u Upgrade) ReservationRequests() []allocation.PlanRequest {
 	surges, reserved := map[string]int{}, map[string]int{}
 	for _, step := range u.Steps {
 		if step.Surge {
@@ -196,7 +196,7 @@ func (u Upgrade) ReservationRequests() []allocation.PromiseRequest {
 		}
 	}
 	has := u.machineCounts()
-	var out []allocation.PromiseRequest
+	var out []allocation.PlanRequest
 	for _, surge := range []bool{true, false} {
 		for _, before := range []bool{true, false} {
 			groups := slices.Clone(u.Groups)
@@ -211,7 +211,7 @@ func (u Upgrade) ReservationRequests() []allocation.PromiseRequest {
 					g.Count += surges[g.Name]
 				}
 			}
-			out = append(out, allocation.PromiseRequest{Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster,
+			out = append(out, allocation.PlanRequest{Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster,
 				Purpose: infrav1.ReservationUpgrade, Demand: Demand(groups, u.Images)})
 		}
 	}
@@ -220,7 +220,7 @@ func (u Upgrade) ReservationRequests() []allocation.PromiseRequest {
 
 // machineCounts returns, for each group of the Cluster, the number of machines with a host.
 func (u Upgrade) machineCounts() []int {
-	return allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Snapshot.Machines)
+	return allocation.CountSelected(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Snapshot.Machines)
 }
 
 // maxNamed limits how many hosts a message names.

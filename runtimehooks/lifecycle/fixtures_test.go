@@ -149,26 +149,26 @@ func rollout(controlPlane, workers int) []client.Object {
 type planner struct {
 	client client.Client
 	err    error
-	asked  []allocation.PromiseRequest
+	asked  []allocation.PlanRequest
 	// finished lists the Clusters with a completed upgrade.
 	finished []types.NamespacedName
 }
 
-func (p *planner) Finish(_ context.Context, _ types.UID, cluster types.NamespacedName) error {
+func (p *planner) EndUpgrade(_ context.Context, _ types.UID, cluster types.NamespacedName) error {
 	p.finished = append(p.finished, cluster)
 	return p.err
 }
 
-func (p *planner) Promise(ctx context.Context, _ types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
+func (p *planner) Reserve(ctx context.Context, _ types.UID, request allocation.PlanRequest) (allocation.ReservationPlan, error) {
 	p.asked = append(p.asked, request)
 	if p.err != nil {
-		return allocation.PromisePlan{}, p.err
+		return allocation.ReservationPlan{}, p.err
 	}
 	snapshot, err := p.Snapshot(ctx, request.Namespace)
 	if err != nil {
-		return allocation.PromisePlan{}, err
+		return allocation.ReservationPlan{}, err
 	}
-	return allocation.PlanPromise(request, snapshot)
+	return allocation.PlanReservation(request, snapshot)
 }
 
 // Snapshot lists the inventory.

@@ -25,11 +25,11 @@ import (
 
 // Planner reserves hosts.
 type Planner interface {
-	// Promise reserves all requested hosts for the Cluster with the UID, or none: then the plan
+	// Reserve reserves all requested hosts for the Cluster with the UID, or none: then the plan
 	// describes the missing hosts. It is idempotent.
-	Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error)
-	// Finish removes the reservation of a completed upgrade.
-	Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error
+	Reserve(ctx context.Context, uid types.UID, request allocation.PlanRequest) (allocation.ReservationPlan, error)
+	// EndUpgrade removes the reservation of a completed upgrade.
+	EndUpgrade(ctx context.Context, uid types.UID, cluster types.NamespacedName) error
 }
 
 // Options configures the handlers.
@@ -95,7 +95,7 @@ func (o Options) decideCreate(ctx context.Context, cluster *clusterv1.Cluster) (
 	if missing := missingImages(images, want.Groups, []string{cluster.Spec.Topology.Version}); len(missing) > 0 {
 		return holdFor(missing), nil
 	}
-	plan, err := o.Planner.Promise(ctx, cluster.UID, allocation.PromiseRequest{
+	plan, err := o.Planner.Reserve(ctx, cluster.UID, allocation.PlanRequest{
 		Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: want.Cluster, Demand: Demand(want.Groups, images),
 	})
 	switch {
@@ -145,7 +145,7 @@ func (o Options) decideUpgrade(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	// Reserve as much as possible.
 	for _, request := range upgrade.ReservationRequests() {
-		plan, err := o.Planner.Promise(ctx, cluster.UID, request)
+		plan, err := o.Planner.Reserve(ctx, cluster.UID, request)
 		switch {
 		case o.Contended != nil && errors.Is(err, o.Contended):
 			return Verdict{Hold: true, Message: contended}, nil
@@ -240,7 +240,7 @@ func (o Options) afterClusterUpgrade(ctx context.Context, request *runtimehooksv
 	var err error
 	if isIngotCluster(&request.Cluster) {
 		// The response cannot request a retry (L08), but Cluster API retries after a failure.
-		err = o.Planner.Finish(ctx, request.Cluster.UID, client.ObjectKeyFromObject(&request.Cluster))
+		err = o.Planner.EndUpgrade(ctx, request.Cluster.UID, client.ObjectKeyFromObject(&request.Cluster))
 	}
 	if err == nil {
 		o.record(ctx, &request.Cluster, infrav1.ReasonClusterUpgraded, "The cluster runs Kubernetes "+request.KubernetesVersion+".")

@@ -130,7 +130,7 @@ func TestDemandOfATopology(t *testing.T) {
 	small.RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(400))}
 	big.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}
 	big.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "lan0", NIC: infrav1.NICSelector{Position: new(int32(2))}}}}
-	want := allocation.PromiseRequest{
+	want := allocation.PlanRequest{
 		Namespace: namespace, ClusterName: "c1",
 		Cluster: infrav1.IngotClusterSpec{FailureDomainLabel: "row", ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}}},
 		Demand: allocation.Demand{Groups: []allocation.DemandGroup{
@@ -140,7 +140,7 @@ func TestDemandOfATopology(t *testing.T) {
 			{Name: "scaled", Count: 4, Template: big, Architecture: "amd64"},
 		}},
 	}
-	if diff := cmp.Diff([]allocation.PromiseRequest{want}, s.planner.asked); diff != "" {
+	if diff := cmp.Diff([]allocation.PlanRequest{want}, s.planner.asked); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }

@@ -67,7 +67,7 @@ func TestUpgradeReservation(t *testing.T) {
 			var answer runtimehooksv1.BeforeClusterUpgradeResponse
 			s.beforeClusterUpgrade(t.Context(), &runtimehooksv1.BeforeClusterUpgradeRequest{Cluster: *c, ToKubernetesVersion: "v1.37.0"}, &answer)
 			holds(t, &answer, tc.held)
-			counts := func(r allocation.PromiseRequest) []int {
+			counts := func(r allocation.PlanRequest) []int {
 				out := []int{}
 				for _, g := range r.Demand.Groups {
 					if g.Count > 0 {

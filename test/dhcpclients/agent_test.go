@@ -37,7 +37,7 @@ func alone(h *pxe.Host) {
 func start(ctx context.Context, t *testing.T, r *segment.Room, ask bool) (config *ipv6.Config, err error) {
 	t.Helper()
 	err = r.Do(func() (err error) {
-		config, err = ipv6.Configure(ctx, "eth0", ipv6.Options{Ask: ask, Log: t.Logf})
+		config, err = ipv6.Configure(ctx, "eth0", ipv6.Options{NeedBootOptions: ask, Log: t.Logf})
 		return err
 	})
 	return config, err
@@ -76,7 +76,7 @@ func TestAgentByIPv6(t *testing.T) {
 			if diff := cmp.Diff(netip.MustParseAddr(tc.address), config.Address, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(tc.told, config.Told); diff != "" {
+			if diff := cmp.Diff(tc.told, config.BootOptions); diff != "" {
 				t.Error(diff)
 			}
 			if !has(t, client, tc.address) || !hasRoute(t, client, "2001:db8::/64") {
@@ -149,13 +149,13 @@ func TestAgentIgnoresRoutersElsewhere(t *testing.T) {
 	prefix := netip.MustParsePrefix("2001:db8::/64")
 	another := net.HardwareAddr{2, 0, 0, 0, 0, 0x99}
 	_, lan, client := pair6(t, knownHost(stateless, ordered, alone))
-	if err := client.Do(func() error { return ipv6.Ignore("none") }); err != nil {
+	if err := client.Do(func() error { return ipv6.IgnoreRouterAdvertisements("none") }); err != nil {
 		t.Errorf("an interface that has no IPv6: %v", err)
 	}
 	join(t, lan, client, "eth1", "", another)
 	set(t, client, "eth0/accept_ra", "1")
 	set(t, client, "eth1/accept_ra", "1")
-	if err := client.Do(func() error { return ipv6.Ignore("eth1") }); err != nil {
+	if err := client.Do(func() error { return ipv6.IgnoreRouterAdvertisements("eth1") }); err != nil {
 		t.Fatal(err)
 	}
 	here := room6(t)

@@ -80,7 +80,7 @@ func TestRelayOfTheWrongNetwork(t *testing.T) {
 	run(t, router, "dhcrelay", "-4", "-d", "-a", "-i", "eth0", "-i", "eth1", serverIP)
 	path, _ := script(t)
 	udhcpc(t, client, path)
-	e := srv.wait(t, "that the host is misplaced", at(pxe.StageMisplaced))
+	e := srv.wait(t, "that the host is misplaced", at(pxe.StageWrongNetwork))
 	if e.Port.Relay.String() != "198.51.100.254" {
 		t.Errorf("event %+v", e)
 	}

@@ -169,7 +169,7 @@ func TestTwoInterfaces(t *testing.T) {
 	}
 	path, _ := script(t)
 	udhcpc(t, lost, path)
-	e := srv.wait(t, "that a host is misplaced", at(pxe.StageMisplaced))
+	e := srv.wait(t, "that a host is misplaced", at(pxe.StageWrongNetwork))
 	if e.MAC.String() != macLost.String() || e.Port.Interface != "eth1" {
 		t.Errorf("event %+v", e)
 	}

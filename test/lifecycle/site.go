@@ -64,7 +64,7 @@ type SiteOptions struct {
 // A Site is a namespace with a data centre: servers with BMCs on one network.
 type Site struct {
 	Namespace  string
-	DataCentre *datacenter.DataCentre
+	DataCentre *datacenter.Datacenter
 	Client     client.WithWatch
 	History    *History
 	// Images serves the operating system, and can hold it back.

@@ -31,7 +31,7 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// A Stranger speaks the agent API with a key of its own, from some place on the
+// A UnknownClient speaks the agent API with a key of its own, from some place on the
 // servers' network, with a token that it has got hold of.
 type Stranger struct {
 	client *http.Client

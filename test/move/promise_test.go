@@ -82,7 +82,7 @@ func (s *story) promiseHolds() {
 		s.t.Fatalf("more hosts than there are: %+v, %v", more, err)
 	}
 	one := int32(more.Missing[0].Free) - (promisedHosts - 1) + 1 // more than is left
-	plan, err := book.Promise(s.t.Context(), "a-uid", allocation.RequestOf(promiseTo("rival", one)))
+	plan, err := book.Reserve(s.t.Context(), "a-uid", allocation.RequestOf(promiseTo("rival", one)))
 	if err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 || !strings.Contains(plan.Message, "promised to other Clusters") {
 		s.t.Errorf("another Cluster hears %+v, %v", plan, err)
 	}

@@ -75,7 +75,7 @@ type disarmedDirectory struct {
 func (d disarmedDirectory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	host, ok := d.Table.Lookup(mac)
 	if !slices.Contains(d.record.stages(), "Loader grubx64.efi") {
-		host.Plan = pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Way: pxe.ByNetwork}}
+		host.Plan = pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Method: pxe.BootNetwork}}
 	}
 	return host, ok
 }

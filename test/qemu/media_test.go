@@ -30,7 +30,7 @@ type oneDisc struct {
 	host   pxe.Host
 }
 
-func (d oneDisc) Disc(ticket string) (pxe.Host, bool) { return d.host, ticket == d.ticket }
+func (d oneDisc) HostByToken(ticket string) (pxe.Host, bool) { return d.host, ticket == d.ticket }
 
 // emulatedBMC is a BMC with virtual media and the driver's connection to it.
 func emulatedBMC(t *testing.T) (*labbmc.BMC, *labbmc.Bench, bmc.Conn) {
@@ -104,9 +104,9 @@ func mediaBoot(t *testing.T, image []byte, token string, cfg qemu.Config) (*segm
 	disc := oneDisc{ticket: "the-ticket-of-this-boot", host: unifiedHost(t, &files, image, token)}
 	// What is on the network does not boot the server: it knows no MAC address.
 	stranger := newHost(pxe.Plan{Kind: pxe.LocalDisk})
-	seg := startSegment(t, stranger, &files, nil, func(c *bootserver.Config) { c.Discs, c.Disc = disc, template })
+	seg := startSegment(t, stranger, &files, nil, func(c *bootserver.Config) { c.MediaDirectory, c.MediaTemplate = disc, template })
 	lab, bench, conn := emulatedBMC(t)
-	if _, err := conn.InsertMedia(t.Context(), bmc.MediaCD, seg.server.BaseURL()+pxe.DiscPath(disc.ticket)); err != nil {
+	if _, err := conn.InsertMedia(t.Context(), bmc.MediaCD, seg.server.BaseURL()+pxe.MediaPath(disc.ticket)); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootCD, Mode: bmc.ModeUEFI}); err != nil {

@@ -58,7 +58,7 @@ func unifiedHost(t *testing.T, files *pxe.Files, image []byte, token string) pxe
 		t.Fatal(err)
 	}
 	return newHost(pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
-		Way: pxe.ByHTTP, Unified: file, Kernel: file, Server: "192.0.2.1:8843",
+		Method: pxe.BootHTTP, Unified: file, Kernel: file, Server: "192.0.2.1:8843",
 		Pin: "sha256/" + strings.Repeat("A", 43), Token: agentapi.Sensitive(token),
 	}})
 }

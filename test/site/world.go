@@ -69,7 +69,7 @@ type Virtual struct {
 
 // A World is racks of servers that are off, and what runs on them later.
 type World struct {
-	DataCentre *datacenter.DataCentre
+	DataCentre *datacenter.Datacenter
 	Workload   *workload.Plane
 	// Password of every BMC (user datacenter.Username).
 	Password string

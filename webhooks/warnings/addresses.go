@@ -19,7 +19,7 @@ import (
 // addresses warns about addresses in networkData that no host can get with the current
 // IngotNetworks. path is the path of networkData.
 func (c Checker) addresses(ctx context.Context, path *field.Path, data *v1beta2.NetworkData) []string {
-	written, reserved := networkdata.WrittenIn(path, data), networkdata.ReservedIn(path, data)
+	written, reserved := networkdata.StaticAddressesIn(path, data), networkdata.ReservedAddressesIn(path, data)
 	if len(written)+len(reserved) == 0 {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (c Checker) addresses(ctx context.Context, path *field.Path, data *v1beta2.
 	if err != nil {
 		return nil // only a warning is lost
 	}
-	return slices.Concat(addressConflicts(written, networks), missingNetworks(reserved, networks), surplusGateways(networkdata.SurplusIn(path, data, networks)))
+	return slices.Concat(addressConflicts(written, networks), missingNetworks(reserved, networks), surplusGateways(networkdata.SurplusGatewaysIn(path, data, networks)))
 }
 
 const noHostUntil = "its machines get no host until then"
@@ -35,10 +35,10 @@ const noHostUntil = "its machines get no host until then"
 // addressConflicts warns about static addresses that an IngotNetwork uses otherwise. It accepts
 // reserved addresses, because the reservation may be for the same interface, which is unknown
 // before the machine has a host.
-func addressConflicts(written []networkdata.Written, networks map[string]v1beta2.IngotNetworkSpec) []string {
+func addressConflicts(written []networkdata.StaticAddress, networks map[string]v1beta2.IngotNetworkSpec) []string {
 	var warnings []string
 	for _, w := range written {
-		name, use := networkdata.Kept(networks, w.Address.Addr())
+		name, use := networkdata.KeptBy(networks, w.Address.Addr())
 		if use == addressuse.None || use == addressuse.Reserved {
 			continue
 		}
@@ -49,7 +49,7 @@ func addressConflicts(written []networkdata.Written, networks map[string]v1beta2
 
 // missingNetworks warns about reservations on networks that do not exist. It does not check the
 // reservations of existing networks, which may be added later.
-func missingNetworks(reserved []networkdata.Reserved, networks map[string]v1beta2.IngotNetworkSpec) []string {
+func missingNetworks(reserved []networkdata.ReservedAddress, networks map[string]v1beta2.IngotNetworkSpec) []string {
 	var warnings []string
 	for _, r := range reserved {
 		if _, exists := networks[r.Network]; !exists {
@@ -61,7 +61,7 @@ func missingNetworks(reserved []networkdata.Reserved, networks map[string]v1beta
 }
 
 // surplusGateways warns about gateways that would be a second default route.
-func surplusGateways(all []networkdata.Surplus) []string {
+func surplusGateways(all []networkdata.SurplusGateway) []string {
 	var warnings []string
 	for _, s := range all {
 		is := "unset"

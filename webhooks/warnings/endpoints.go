@@ -38,7 +38,7 @@ func (c Checker) Endpoint(ctx context.Context, namespace string, path *field.Pat
 	for i := range networks.Items {
 		network := &networks.Items[i]
 		switch use := addressuse.Of(network.Spec, address); use {
-		case addressuse.Ranged, addressuse.Lent:
+		case addressuse.InRange, addressuse.InDiscoveryRange:
 			out = append(out, fmt.Sprintf("%s: %q is %s of IngotNetwork %s; use another address, or make that range smaller. Ingot no longer assigns this address to hosts",
 				path, host, use, network.Name))
 		case addressuse.Reserved:
@@ -47,8 +47,8 @@ func (c Checker) Endpoint(ctx context.Context, namespace string, path *field.Pat
 		}
 	}
 	slices.Sort(out) // for a stable message
-	held, err := index.HoldersOf(ctx, c.Reader, address)
-	if others := held.Besides(address, client.ObjectKey{}); err == nil && len(others) > 0 {
+	held, err := index.OwnersOf(ctx, c.Reader, address)
+	if others := held.OwnersExcept(address, client.ObjectKey{}); err == nil && len(others) > 0 {
 		out = append(out, fmt.Sprintf("%s: %q is already an address of %s; use another address, "+
 			"or delete that IngotHost and register it again, unless it is the only control plane or a load balancer",
 			path, host, inventory.ListHosts(namespace, others)))
@@ -85,11 +85,11 @@ const reservations = "spec.reservations"
 // fieldWith returns the field of a network that assigns or reserves an address, or "".
 func fieldWith(network v1beta2.IngotNetworkSpec, address netip.Addr) string {
 	switch use := addressuse.Of(network, address); {
-	case use == addressuse.Ranged && address.Is4():
+	case use == addressuse.InRange && address.Is4():
 		return "spec.range"
-	case use == addressuse.Ranged:
+	case use == addressuse.InRange:
 		return "spec.ipv6.range"
-	case use == addressuse.Lent:
+	case use == addressuse.InDiscoveryRange:
 		return "spec.discover.range"
 	case use == addressuse.Reserved:
 		return reservations
@@ -99,7 +99,7 @@ func fieldWith(network v1beta2.IngotNetworkSpec, address netip.Addr) string {
 
 // holders returns a sentence about those addresses that hosts already have, or "".
 func (c Checker) holders(ctx context.Context, addresses []netip.Addr) string {
-	held, err := index.HoldersOf(ctx, c.Reader, addresses...)
+	held, err := index.OwnersOf(ctx, c.Reader, addresses...)
 	if err != nil || len(held) == 0 {
 		return ""
 	}

@@ -110,7 +110,7 @@ func (c Checker) best(ctx context.Context, in scope, want requirements) (bestHar
 	}
 	var best bestHardware
 	for _, candidate := range all {
-		if inventory.Inspected(candidate.Hardware) {
+		if inventory.IsInspected(candidate.Hardware) {
 			best.add(candidate, want)
 		}
 	}

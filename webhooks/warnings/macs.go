@@ -82,7 +82,7 @@ func (c Checker) owner(ctx context.Context, namespace, mac string) (*v1beta2.Ing
 	}
 	facts := &v1beta2.IngotHardware{}
 	err = c.Reader.Get(ctx, client.ObjectKeyFromObject(&hosts.Items[0]), facts, client.UnsafeDisableDeepCopy)
-	return &hosts.Items[0], err == nil && inventory.Inspected(facts), client.IgnoreNotFound(err)
+	return &hosts.Items[0], err == nil && inventory.IsInspected(facts), client.IgnoreNotFound(err)
 }
 
 // allInspected counts the hosts of a namespace, and reports whether all of them are inspected.
@@ -91,5 +91,5 @@ func (c Checker) allInspected(ctx context.Context, namespace string) (int, bool)
 	if err != nil {
 		return 0, false
 	}
-	return len(all), !slices.ContainsFunc(all, func(c allocation.Candidate) bool { return !inventory.Inspected(c.Hardware) })
+	return len(all), !slices.ContainsFunc(all, func(c allocation.Candidate) bool { return !inventory.IsInspected(c.Hardware) })
 }

@@ -26,7 +26,7 @@ func (c Checker) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) 
 	defer cancel()
 	hardware := &v1beta2.IngotHardware{}
 	err := c.Reader.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy)
-	if err != nil || !inventory.Inspected(hardware) {
+	if err != nil || !inventory.IsInspected(hardware) {
 		return nil
 	}
 	_, err = inventory.SelectRootDisk(hardware.Spec.Disks, hints)

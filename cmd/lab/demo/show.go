@@ -37,7 +37,7 @@ type show struct {
 	started time.Time
 
 	plane       *controlplane.ControlPlane
-	dc          *datacenter.DataCentre
+	dc          *datacenter.Datacenter
 	ingot       *management.Ingot
 	manager     *process.Process
 	managerArgs []string

@@ -225,12 +225,12 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if err != nil {
 		return nil, err
 	}
-	var discs pxe.DiscDirectory
+	var discs pxe.MediaDirectory
 	if agent.hasUKI {
 		discs = dir
 	}
 	server, err := bootserver.New(bootserver.Config{
-		Discs: discs, Disc: agent.uki.disc,
+		MediaDirectory: discs, MediaTemplate: agent.uki.disc,
 		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: agent.signed,
 		Directory: dir, Files: agent.registry, Bindings: bindings, Images: images, SinglePortTFTP: o.TFTPSinglePort, MaxConnsPerClient: o.BootClientConnections,
 		Observer: observers(bootLog(log), obs.tracker), DHCPMetrics: obs.metrics.dhcp, TFTPMetrics: obs.metrics.tftp, HTTPMetrics: obs.metrics.http,

@@ -53,12 +53,12 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		return err
 	}
 	poolOptions := o.BMC
-	poolOptions.Observer, poolOptions.Mark = observer, id.sessionMark()
+	poolOptions.Observer, poolOptions.SessionLabel = observer, id.sessionMark()
 	// A session outlives the longest time between two polls, which is 4.5 intervals.
 	poolOptions.IdleTimeout = max(poolOptions.IdleTimeout, 5*o.PowerPoll)
 	// Most workers must remain available when BMCs hang. The minimum is two, because failed BMCs get
 	// half of the slots.
-	poolOptions.Patience.Slow = min(poolOptions.Patience.Slow, max(2, o.HostConcurrency/4))
+	poolOptions.SlowCalls.Limit = min(poolOptions.SlowCalls.Limit, max(2, o.HostConcurrency/4))
 	pool := bmc.NewPool(NewDialer().Dial, poolOptions)
 	err = mgr.Add(everywhere(func(ctx context.Context) error { // close the BMC sessions when the manager stops
 		<-ctx.Done()
@@ -134,7 +134,7 @@ func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
 	return &host.Reconciler{
 		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Timing: o.Timing, NewID: uuid.NewString,
 		WatchFilterValue: o.WatchFilter, Fingerprint: fingerprint(o.BMC.Sources), Images: images,
-		Boot: host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return bootconfig.Ticket(id.keys, h) }},
+		Boot: host.BootServer{URL: o.bootURL(), MediaToken: func(h *infrav1.IngotHost) string { return bootconfig.MediaToken(id.keys, h) }},
 	}, nil
 }
 

@@ -36,13 +36,13 @@ type HookOptions struct {
 	KeyName  string
 	// ClientCA is a file name in CertDir. If it is empty, clients need no certificate.
 	ClientCA string
-	// PromiseExpiry is the lifetime of a reservation for a Cluster that is not created.
-	PromiseExpiry time.Duration
+	// ReservationExpiry is the lifetime of a reservation for a Cluster that is not created.
+	ReservationExpiry time.Duration
 }
 
 func defaultHookOptions() HookOptions {
 	return HookOptions{Port: runtimehooks.DefaultPort, CertDir: "/tmp/runtime-hooks/serving-certs", CertName: "tls.crt", KeyName: "tls.key",
-		PromiseExpiry: reservation.DefaultExpiry}
+		ReservationExpiry: reservation.DefaultExpiry}
 }
 
 func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
@@ -52,7 +52,7 @@ func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&h.CertName, "hooks-cert-name", h.CertName, "File name of the certificate in --hooks-cert-dir.")
 	fs.StringVar(&h.KeyName, "hooks-key-name", h.KeyName, "File name of the private key in --hooks-cert-dir.")
 	fs.StringVar(&h.ClientCA, "hooks-client-ca-name", h.ClientCA, "File name in --hooks-cert-dir of the CA certificates for clients (mTLS). If empty, clients need no certificate.")
-	fs.DurationVar(&h.PromiseExpiry, "hooks-promise-expiry", h.PromiseExpiry, "Time after which the reservation of hosts for a Cluster that is not created expires; at least 1m.")
+	fs.DurationVar(&h.ReservationExpiry, "hooks-promise-expiry", h.ReservationExpiry, "Time after which the reservation of hosts for a Cluster that is not created expires; at least 1m.")
 }
 
 func (h *HookOptions) validate() error {
@@ -60,8 +60,8 @@ func (h *HookOptions) validate() error {
 	if h.Port < 1 || h.Port >= ports {
 		return fmt.Errorf("--hooks-port: %d must be from 1 to 65535", h.Port)
 	}
-	if h.PromiseExpiry < time.Minute {
-		return fmt.Errorf("--hooks-promise-expiry: %s must be at least 1m", h.PromiseExpiry)
+	if h.ReservationExpiry < time.Minute {
+		return fmt.Errorf("--hooks-promise-expiry: %s must be at least 1m", h.ReservationExpiry)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	if err := hosts.Watch(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	planner := &reservation.Planner{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry,
+	planner := &reservation.Planner{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.ReservationExpiry,
 		Hosts: hosts, WatchFilterValue: o.WatchFilter}
 	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshot: planner.Snapshot}
 	handlers := lifecycle.Handlers(lifecycle.Options{

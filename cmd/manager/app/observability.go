@@ -59,7 +59,7 @@ func newTracker(mgr manager.Manager, o *Options, id *identity, forwarder *passth
 	}
 	log := mgr.GetLogger().WithName("boot")
 	return pxebootlog.New(pxebootlog.Options{
-		Server: o.BootAddress, Waits: o.BootWaits, Metrics: metrics,
+		Server: o.BootAddress, Timing: o.BootWaits, Metrics: metrics,
 		Deliver: func(ctx context.Context, boots []pxebootlog.Boot) error {
 			err := deliver(ctx, boots)
 			if err != nil && ctx.Err() == nil {

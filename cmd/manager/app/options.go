@@ -96,7 +96,7 @@ type Options struct {
 	// them.
 	BMC       bmc.PoolOptions
 	Watches   bmc.WatchOptions
-	BootWaits bootlog.Waits
+	BootWaits bootlog.Timing
 	Timing    timing.Timing
 
 	Hooks HookOptions
@@ -123,7 +123,7 @@ func DefaultOptions() *Options {
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: lifecycle.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(),
-		BootWaits: bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
+		BootWaits: bootlog.Timing{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
 		Timing:    timing.Default(),
 		Hooks:     defaultHookOptions(),
 		Logs:      logs,

@@ -31,7 +31,7 @@ func (o *Options) Shorten(factor int) ([]Wait, error) {
 		return nil, fmt.Errorf("shorten the durations: the factor %d is not between 1 and %d", factor, MaxShorten)
 	}
 	waits := shorten(reflect.ValueOf(o).Elem(), "", factor)
-	o.BMC.Pace.Rate *= float64(factor)
+	o.BMC.RateLimit.Rate *= float64(factor)
 	return waits, nil
 }
 

@@ -44,11 +44,11 @@ func TestShorten(t *testing.T) {
 			t.Error("the lease duration was shortened")
 		}
 	}
-	if o.Policy.AgentDeadline != 90*time.Second || o.BMC.Rest.Max != bmc.DefaultRestMax/10 || o.Timing.PowerSettle != timing.Default().PowerSettle/10 {
+	if o.Policy.AgentDeadline != 90*time.Second || o.BMC.Pause.Max != bmc.DefaultPauseMax/10 || o.Timing.PowerSettle != timing.Default().PowerSettle/10 {
 		t.Errorf("options: %+v %+v %+v", o.Policy, o.BMC, o.Timing)
 	}
-	if o.BMC.Pace.Rate != 10*bmc.DefaultPaceRate || o.BMC.Pace.Burst != bmc.DefaultPaceBurst {
-		t.Errorf("pace: %+v", o.BMC.Pace)
+	if o.BMC.RateLimit.Rate != 10*bmc.DefaultRequestRate || o.BMC.RateLimit.Burst != bmc.DefaultRequestBurst {
+		t.Errorf("pace: %+v", o.BMC.RateLimit)
 	}
 	if diff := cmp.Diff(before.LeaderElectLease, o.LeaderElectLease); diff != "" {
 		t.Errorf("lease:\n%s", diff)

@@ -20,8 +20,8 @@ import (
 
 // sessionMark returns the mark of this process's BMC sessions. Owner identifies the installation by
 // its pin, and Life the process.
-func (id *identity) sessionMark() bmc.Mark {
-	mark := bmc.Mark{Life: uuid.NewString()}
+func (id *identity) sessionMark() bmc.SessionLabel {
+	mark := bmc.SessionLabel{Process: uuid.NewString()}
 	if len(id.pins) > 0 {
 		_, mark.Owner, _ = strings.Cut(string(id.pins[0]), "/")
 	}
@@ -34,7 +34,7 @@ func watchBMCs(mgr manager.Manager, o *Options, pool *bmc.Pool, hosts *host.Reco
 		return nil
 	}
 	options := o.Watches
-	options.Notify = hosts.Heard
+	options.Notify = hosts.HandleBMCEvent
 	watches := bmc.NewWatches(pool, options)
 	if err := watchMetrics(metrics.Registry, watches.Counts); err != nil {
 		return err

@@ -42,11 +42,11 @@ func TestWatchMetrics(t *testing.T) {
 func TestSessionMark(t *testing.T) {
 	id := &identity{pins: []token.Pin{token.PinOf([]byte("key")), token.PinOf([]byte("next"))}}
 	one, two := id.sessionMark(), id.sessionMark()
-	if one.Owner != two.Owner || one.Owner == "" || !one.Earlier(two.String()) || one.Earlier(one.String()) {
+	if one.Owner != two.Owner || one.Owner == "" || !one.IsEarlierProcess(two.String()) || one.IsEarlierProcess(one.String()) {
 		t.Errorf("marks %q and %q", one, two)
 	}
 	other := (&identity{pins: []token.Pin{token.PinOf([]byte("other"))}}).sessionMark()
-	if one.Earlier(other.String()) || strings.Contains(one.Owner, "/") {
+	if one.IsEarlierProcess(other.String()) || strings.Contains(one.Owner, "/") {
 		t.Errorf("marks %q and %q", one, other)
 	}
 	if none := (&identity{}).sessionMark(); none.String() != "" {

@@ -52,7 +52,7 @@ func Run(ctx context.Context, args []string, dial bmc.Dialer, s Streams) (err er
 		return err
 	}
 	// A single client needs no limits on slow calls and failed logins.
-	pool := bmc.NewPool(dial, bmc.PoolOptions{CallTimeout: c.timeout, Patience: bmc.PatienceOptions{Slow: -1}, Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
+	pool := bmc.NewPool(dial, bmc.PoolOptions{CallTimeout: c.timeout, SlowCalls: bmc.SlowCallOptions{Limit: -1}, Pause: bmc.PauseOptions{After: -1, LockAfter: -1}})
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()

@@ -86,7 +86,7 @@ func (p Pools) create(ctx context.Context, a ask) (Answer, error) {
 		return Answer{}, fmt.Errorf("create claim %s: %w", a.key(), err)
 	}
 	answer := waiting(claim)
-	answer.Made = true
+	answer.Created = true
 	return answer, nil
 }
 

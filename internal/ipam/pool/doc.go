@@ -11,7 +11,7 @@
 // If the contract's CRDs are not installed, nothing is watched, and a Problem says so.
 //
 //	answer, err := pool.Pools{Client: c}.Claim(ctx, host, network)
-//	given, answer, err := pool.Pools{Client: c}.ClaimForMachine(ctx, pool.ForMachine{…}, place)
-//	answer, err := pool.Pools{Client: c}.KeepForMachine(ctx, pool.ForMachine{…}, place, has)
+//	given, answer, err := pool.Pools{Client: c}.ClaimForMachine(ctx, pool.MachineRequest{…}, place)
+//	answer, err := pool.Pools{Client: c}.KeepForMachine(ctx, pool.MachineRequest{…}, place, has)
 //	if answer.Problem != "" { … }
 package pool

@@ -33,8 +33,8 @@ func MachineClaimName(machine string, place networkdata.Place) string {
 	return bounded(fmt.Sprintf("%s-%s-%d-%08x", machine, place.Link, place.Index, sum.Sum32()))
 }
 
-// ForMachine is a machine that needs the addresses of its networkData.
-type ForMachine struct {
+// MachineRequest is a machine that needs the addresses of its networkData.
+type MachineRequest struct {
 	Machine *infrav1.IngotMachine
 	// Cluster is the name of its Cluster.
 	Cluster string
@@ -47,7 +47,7 @@ type ForMachine struct {
 	IngotCluster types.NamespacedName
 }
 
-func (m ForMachine) ask(place networkdata.PoolPlace) ask {
+func (m MachineRequest) ask(place networkdata.PoolPlace) ask {
 	return ask{owner: m.Machine, kind: "IngotMachine", name: MachineClaimName(m.Machine.Name, place.Place), pool: place.Pool,
 		cluster: m.Cluster, filter: m.Machine.Labels[clusterv1.WatchLabel],
 		absent: "networkData of " + m.Machine.Name + " names a pool", field: "poolRef in networkData"}
@@ -57,7 +57,7 @@ func (m ForMachine) ask(place networkdata.PoolPlace) ask {
 // and creates the claim if needed. The IngotMachine owns the claim: it moves and is deleted with the
 // machine, after its host was confirmed off (I7). It returns errors of the API server only; other
 // failures are a Problem.
-func (p Pools) ClaimForMachine(ctx context.Context, m ForMachine, place networkdata.PoolPlace) (networkdata.Given, Answer, error) {
+func (p Pools) ClaimForMachine(ctx context.Context, m MachineRequest, place networkdata.PoolPlace) (networkdata.Given, Answer, error) {
 	claim, answer, err := p.claimOf(ctx, m, place)
 	switch {
 	case claim == nil:
@@ -70,7 +70,7 @@ func (p Pools) ClaimForMachine(ctx context.Context, m ForMachine, place networkd
 
 // KeepForMachine makes sure that the claim still holds an address that a system has, and creates a
 // deleted claim again. A Problem says why the pool may assign the address to others.
-func (p Pools) KeepForMachine(ctx context.Context, m ForMachine, place networkdata.PoolPlace, has netip.Addr) (Answer, error) {
+func (p Pools) KeepForMachine(ctx context.Context, m MachineRequest, place networkdata.PoolPlace, has netip.Addr) (Answer, error) {
 	claim, answer, err := p.claimOf(ctx, m, place)
 	switch {
 	case claim == nil:
@@ -95,7 +95,7 @@ func (p Pools) KeepForMachine(ctx context.Context, m ForMachine, place networkda
 }
 
 // claimOf returns the machine's claim, or nil if there is none yet or it belongs to another owner.
-func (p Pools) claimOf(ctx context.Context, m ForMachine, place networkdata.PoolPlace) (*ipamv1.IPAddressClaim, Answer, error) {
+func (p Pools) claimOf(ctx context.Context, m MachineRequest, place networkdata.PoolPlace) (*ipamv1.IPAddressClaim, Answer, error) {
 	a := m.ask(place)
 	claim, answer, err := p.find(ctx, a)
 	switch {
@@ -115,7 +115,7 @@ func (p Pools) claimOf(ctx context.Context, m ForMachine, place networkdata.Pool
 func none(answer Answer) (networkdata.Given, Answer, error) { return networkdata.Given{}, answer, nil }
 
 // readForMachine reads and checks the address.
-func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim) (networkdata.Given, Answer, error) {
+func (p Pools) readForMachine(ctx context.Context, m MachineRequest, claim *ipamv1.IPAddressClaim) (networkdata.Given, Answer, error) {
 	given, answer, err := p.given(ctx, claim)
 	if given == nil {
 		return networkdata.Given{}, answer, err
@@ -144,7 +144,7 @@ func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.I
 // isFree rejects addresses that IngotNetworks keep or that hosts have there, and control plane endpoints
 // there. Outside of the IngotNetworks it rejects the endpoint of the machine's own Cluster, and
 // addresses that another system has from the same pool.
-func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) (Answer, error) {
+func (p Pools) isFree(ctx context.Context, m MachineRequest, claim *ipamv1.IPAddressClaim, address netip.Addr) (Answer, error) {
 	known, clusters := addressuse.OnAny(m.Networks, address), m.Endpoints[address]
 	if slices.Contains(clusters, m.IngotCluster) || known && len(clusters) > 0 {
 		return isEndpoint(claim, address, inventory.ListClusters(m.Machine.Namespace, clusters)), nil
@@ -161,11 +161,11 @@ func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddress
 			return isKeptByNetwork(claim, address, name), nil
 		}
 	}
-	held, err := index.HoldersOf(ctx, p.Client, address)
+	held, err := index.OwnersOf(ctx, p.Client, address)
 	if err != nil {
 		return Answer{}, err
 	}
-	others := held.Besides(address, client.ObjectKey{})
+	others := held.OwnersExcept(address, client.ObjectKey{})
 	if len(others) == 0 {
 		return Answer{}, nil
 	}

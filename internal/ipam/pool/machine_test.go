@@ -30,7 +30,7 @@ var place = networkdata.PoolPlace{Place: networkdata.Place{Link: "bond0.120", In
 func testMachineClaim(t *testing.T, s *site) {
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: s.host.Namespace, Name: "m1", UID: "u1",
 		Labels: map[string]string{clusterv1.WatchLabel: "mine"}}}
-	asking := pool.ForMachine{Machine: machine, Cluster: "c1", Networks: map[string]infrav1.IngotNetworkSpec{s.network.Name: s.network.Spec}}
+	asking := pool.MachineRequest{Machine: machine, Cluster: "c1", Networks: map[string]infrav1.IngotNetworkSpec{s.network.Name: s.network.Spec}}
 	ask := func() (networkdata.Given, pool.Answer) {
 		t.Helper()
 		given, answer, err := s.pools.ClaimForMachine(t.Context(), asking, place)
@@ -56,10 +56,10 @@ func testMachineClaim(t *testing.T, s *site) {
 	s.want(answer, infrav1.ReasonWaitingForAddress, "has not answered yet")
 	asked := claim()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "c1", clusterv1.WatchLabel: "mine"}
-	if diff := cmp.Diff(labels, asked.Labels); diff != "" || !answer.Made || !metav1.IsControlledBy(asked, machine) || asked.Spec.ClusterName != "c1" || asked.Spec.PoolRef.Name != "nodes" {
-		t.Errorf("claim %+v, owners %+v, made %t\n%s", asked.Spec, asked.OwnerReferences, answer.Made, diff)
+	if diff := cmp.Diff(labels, asked.Labels); diff != "" || !answer.Created || !metav1.IsControlledBy(asked, machine) || asked.Spec.ClusterName != "c1" || asked.Spec.PoolRef.Name != "nodes" {
+		t.Errorf("claim %+v, owners %+v, made %t\n%s", asked.Spec, asked.OwnerReferences, answer.Created, diff)
 	}
-	if _, answer = ask(); answer.Made || claim().UID != asked.UID {
+	if _, answer = ask(); answer.Created || claim().UID != asked.UID {
 		t.Error("the claim was made twice")
 	}
 	for _, tc := range []struct {
@@ -159,10 +159,10 @@ func testMachineClaim(t *testing.T, s *site) {
 	held = claim()
 	held.Finalizers = nil
 	must(t, s.Update(t.Context(), held))
-	if answer := keep("10.20.3.7"); !answer.Made || answer.Reason != infrav1.ReasonWaitingForAddress {
+	if answer := keep("10.20.3.7"); !answer.Created || answer.Reason != infrav1.ReasonWaitingForAddress {
 		t.Errorf("%+v", answer)
 	}
-	if _, answer = ask(); answer.Made {
+	if _, answer = ask(); answer.Created {
 		t.Error("it was made twice")
 	}
 }
@@ -202,7 +202,7 @@ func testStillHad(t *testing.T, s *site) {
 	ask := func(namespace, machine, address string, from infrav1.AddressPoolReference) pool.Answer {
 		t.Helper()
 		asks++
-		m := pool.ForMachine{Machine: &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: machine, UID: "u"}}, Cluster: "c1"}
+		m := pool.MachineRequest{Machine: &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: machine, UID: "u"}}, Cluster: "c1"}
 		at := networkdata.PoolPlace{Place: networkdata.Place{Link: "nic0", Index: asks}, Pool: from} // a claim of its own
 		_, _, err := s.pools.ClaimForMachine(t.Context(), m, at)
 		must(t, err)

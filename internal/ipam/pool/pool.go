@@ -45,8 +45,8 @@ type Answer struct {
 	Address netip.Addr
 	// Reason is a condition reason, and Problem a message with a remedy.
 	Reason, Problem string
-	// Made: the claim was missing, and was created.
-	Made bool
+	// Created: the claim was missing, and was created.
+	Created bool
 	// Unanswered is the creation time of the claim, on this cluster, of an address in use that its
 	// pool has not answered; else zero.
 	Unanswered time.Time
@@ -129,12 +129,12 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	case addressuse.Of(network.Spec, address, host.Spec.BootMACAddress) != addressuse.None:
 		return isKeptByNetwork(claim, address, network.Name), nil
 	}
-	held, err := index.HoldersOf(ctx, p.Client, address)
+	held, err := index.OwnersOf(ctx, p.Client, address)
 	if err != nil {
 		return Answer{}, err
 	}
 	self := client.ObjectKeyFromObject(host)
-	if others := held.Besides(address, self); len(others) > 0 {
+	if others := held.OwnersExcept(address, self); len(others) > 0 {
 		return isTaken(claim, address, inventory.ListHosts(host.Namespace, others)), nil
 	}
 	// An address that the host has already is its own: a Cluster may have been created later, with

@@ -119,7 +119,7 @@ func TestPools(t *testing.T) {
 func testClaim(t *testing.T, s *site) {
 	answer := s.claim()
 	s.want(answer, infrav1.ReasonWaitingForAddress, "has not answered yet")
-	if !answer.Made {
+	if !answer.Created {
 		t.Error("it is not said that the claim was made")
 	}
 	claim := s.theClaim()
@@ -130,7 +130,7 @@ func testClaim(t *testing.T, s *site) {
 	s.want(s.claim(), infrav1.ReasonWaitingForAddress, claim.Name)
 	s.provide("10.10.0.20")
 	for range 2 {
-		if answer := s.claim(); answer.Address.String() != "10.10.0.20" || answer.Problem != "" || answer.Made {
+		if answer := s.claim(); answer.Address.String() != "10.10.0.20" || answer.Problem != "" || answer.Created {
 			t.Errorf("%+v", answer)
 		}
 	}
@@ -166,7 +166,7 @@ func testDeleted(t *testing.T, s *site) {
 	claim = s.theClaim()
 	claim.Finalizers = nil
 	must(t, s.Update(t.Context(), claim))
-	if answer := s.claim(); !answer.Made {
+	if answer := s.claim(); !answer.Created {
 		t.Errorf("%+v", answer)
 	}
 	s.provide("10.10.0.21")
@@ -287,7 +287,7 @@ func testAnotherPool(t *testing.T, s *site) {
 	s.provide("10.10.0.20")
 	s.network.Spec.AddressPoolRef.Name = "rack-b"
 	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "another pool")
-	if answer := s.claim(); !answer.Made || s.theClaim().Spec.PoolRef.Name != "rack-b" {
+	if answer := s.claim(); !answer.Created || s.theClaim().Spec.PoolRef.Name != "rack-b" {
 		t.Errorf("%+v, %+v", answer, s.theClaim().Spec)
 	}
 }
@@ -315,7 +315,7 @@ func testKept(t *testing.T, s *site) {
 	}
 	s.host.Spec.Claim, s.host.Spec.Order = nil, nil
 	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "another pool")
-	if answer := s.claim(); !answer.Made || s.theClaim().Spec.PoolRef.Name != "rack-c" {
+	if answer := s.claim(); !answer.Created || s.theClaim().Spec.PoolRef.Name != "rack-c" {
 		t.Errorf("%+v, %+v", answer, s.theClaim().Spec)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // and may still run. Their own claims may be gone before the hosts are off: an IngotMachine that is
 // deleted in the foreground loses its claims at once, whatever its finalizers, and an operator may
 // delete any claim.
-func (p Pools) running(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) ([]types.NamespacedName, error) {
+func (p Pools) running(ctx context.Context, m MachineRequest, claim *ipamv1.IPAddressClaim, address netip.Addr) ([]types.NamespacedName, error) {
 	hosts := &infrav1.IngotHostList{}
 	if err := p.Client.List(ctx, hosts, client.MatchingFields{index.HostByClaimAddress: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list hosts whose systems have %s: %w", address, err)

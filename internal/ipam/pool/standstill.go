@@ -44,10 +44,10 @@ func (p Pools) OfHosts(ctx context.Context, namespace string) (HostClaims, error
 	return found, nil
 }
 
-// StandStill makes providers ignore the claim, on either cluster of a move. Some honor the annotation;
+// PauseClaim makes providers ignore the claim, on either cluster of a move. Some honor the annotation;
 // others, in their periodic reconciles, only a paused Cluster that the claim names: cluster is one, or
 // empty. It returns false after a conflict.
-func (p Pools) StandStill(ctx context.Context, claim *ipamv1.IPAddressClaim, cluster string) (bool, error) {
+func (p Pools) PauseClaim(ctx context.Context, claim *ipamv1.IPAddressClaim, cluster string) (bool, error) {
 	if _, stands := claim.Annotations[infrav1.MovePausedAnnotation]; stands {
 		return true, nil
 	}
@@ -65,8 +65,8 @@ func (p Pools) StandStill(ctx context.Context, claim *ipamv1.IPAddressClaim, clu
 	return p.patch(ctx, claim, next)
 }
 
-// GoOn reverts StandStill. It returns false after a conflict.
-func (p Pools) GoOn(ctx context.Context, claim *ipamv1.IPAddressClaim) (bool, error) {
+// ResumeClaim reverts PauseClaim. It returns false after a conflict.
+func (p Pools) ResumeClaim(ctx context.Context, claim *ipamv1.IPAddressClaim) (bool, error) {
 	cluster, stands := claim.Annotations[infrav1.MovePausedAnnotation]
 	if !stands {
 		return true, nil
