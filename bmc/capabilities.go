@@ -153,7 +153,7 @@ type SettingError struct {
 }
 
 func (e *SettingError) Error() string {
-	return fmt.Sprintf("setting %s=%q: %s", e.Name, e.Value, e.Reason)
+	return fmt.Sprintf("%s=%q: %s", e.Name, e.Value, e.Reason)
 }
 
 // FirmwareItem is one entry of the firmware inventory.

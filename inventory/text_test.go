@@ -96,7 +96,7 @@ func TestWithDetail(t *testing.T) {
 	if utf8.RuneCountInString(got) != MaxText || !strings.HasPrefix(got, "Cannot reach the BMC: BMC 10.0.0.1: ") || !strings.HasSuffix(got, "no route to host.") {
 		t.Errorf("%d characters, want %d and both ends of the detail: %s", utf8.RuneCountInString(got), MaxText, got)
 	}
-	if got := WithDetail(strings.Repeat("b", 150), long, strings.Repeat("a", 60)); !strings.Contains(got, "bBMC 10.0.0…hosta") {
+	if got := WithDetail(strings.Repeat("b", 150), long, strings.Repeat("a", 60)); !strings.Contains(got, "bBMC 10.0.0… hosta") {
 		t.Errorf("without room the detail is %s", got)
 	}
 }

@@ -70,7 +70,7 @@ var serverMutants3 = []goMutant{
 var runMutants1 = []goMutant{
 	mutates("M55", addressesFile, "Type: clusterv1.MachineInternalIP, Address: ip}", "Type: clusterv1.MachineInternalIP, Address: ip[:0] + \"127.0.0.1\"}"),
 	mutates("M56", statusFile, "s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain", "s.machine.Status.FailureDomain = s.host.Name"),
-	mutates("C19", "inventory/allocation/failuredomains.go", "		controlPlane := serves[name]\n", "		controlPlane := serves[name] || !slices.ContainsFunc(names, func(name string) bool { return serves[name] })\n"),
+	mutates("C19", "inventory/allocation/failuredomains.go", "		controlPlane := serves[name]\n", "		controlPlane := serves[name] || !slices.ContainsFunc(slices.Collect(maps.Keys(serves)), func(name string) bool { return serves[name] })\n"),
 	mutates("M29", selectFile, "		return r.retryLater(), nil\n	}\n	if out, err := r.checkBootstrapData", "		s.fail(selection.Message)\n		return r.retryLater(), nil\n	}\n	if out, err := r.checkBootstrapData"),
 	mutates("M43", "controllers/image/image_controller.go", "if isPaused, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil || isPaused {", "if _, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil {"),
 	mutates("M41", "controllers/reservation/reservation_controller.go", "if r.WatchFilterValue != \"\" && !labels.HasWatchLabel(selected", "if r.WatchFilterValue == \"never\" && !labels.HasWatchLabel(selected"),
