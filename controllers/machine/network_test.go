@@ -253,9 +253,9 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	reserve("h2")
 	s.machine("second", reserved)
 	s.settle("second")
-	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "by record or by the claim of the system installed there")
-	for address, says := range map[string]string{"192.0.2.252/24": "by record or by the claim", "192.0.2.254/24": "of a router or relay", "192.0.2.120/24": "in the range",
-		"192.0.2.201/24": "192.0.2.201 is the control plane's endpoint of another Cluster",
+	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "by the claim of the system installed there")
+	for address, says := range map[string]string{"192.0.2.252/24": "by the claim of the system", "192.0.2.254/24": "or of no interface, of IngotNetwork", "192.0.2.120/24": "given to hosts of IngotNetwork",
+		"192.0.2.201/24": "control plane's endpoint of another Cluster",
 		"192.0.2.202/24": "for a control plane alone", "192.0.2.203/24": "for a control plane alone"} {
 		name := strings.NewReplacer(".", "-", "/", "-").Replace("static-" + address)
 		s.machine(name, onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: address}))

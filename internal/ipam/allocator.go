@@ -94,7 +94,7 @@ func (a *Allocator) putBack(ctx context.Context, v View) error {
 func (a *Allocator) Record(ctx context.Context, v View) (Problem, error) {
 	problem, err := a.record(ctx, v)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return Problem{Reason: infrav1.ReasonNamespaceTerminating, Message: "the namespace is being deleted, and nothing can be created in it; to release the host, annotate it with " +
+		return Problem{Reason: infrav1.ReasonNamespaceTerminating, Message: "the namespace is being deleted; to release the host, annotate it with " +
 			inventory.CommandText(infrav1.ForceReleaseAnnotation)}, nil
 	}
 	return problem, err

@@ -180,7 +180,7 @@ func (a *abuse) secondKey() {
 	check(a.t, a.stranger.Steal(a.t.Context(), a.bootServer(), a.site.Server(a.name).MAC.String()))
 	cuts := len(a.powers())
 	a.refused(a.stranger, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, agentapi.ReasonKeyConflict)
-	a.event(infrav1.ReasonAgentKeyConflict, id)
+	a.event(infrav1.ReasonAgentKeyConflict, "Two agents used the same token")
 	a.site.Await(a.t, "power off", func(context.Context) (string, error) {
 		for _, action := range a.powers()[cuts:] {
 			if action == "Reset ForceOff" {
