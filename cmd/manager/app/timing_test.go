@@ -30,7 +30,7 @@ func TestShorten(t *testing.T) {
 	}
 	for _, name := range []string{
 		"SyncPeriod", "PowerPoll", "MoveRest", "Policy.SoftPowerOff", "Policy.AgentDeadline", "Policy.ResetInterval", "Policy.RetryMax",
-		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Rest.Base", "BMC.Rest.Max",
+		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Pause.Base", "BMC.Pause.Max",
 		"Timing.BMCCalls", "Timing.BMCBackoffFirst", "Timing.BMCBackoffMax", "Timing.PowerSettle", "Timing.FirmwarePush",
 		"Timing.Placement", "Timing.Conflict", "Timing.PoolAnswer", "BootWaits.Quiet", "BootWaits.Interval", "Timing.ReservationCheck", "Timing.ReservationPaused", "Timing.ImageCheck", "Timing.ImageRetry",
 		"Timing.RemediationCheck", "Timing.RemediationIdle", "Timing.NodeCheck", "Timing.LabelDispute",
