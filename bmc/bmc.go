@@ -157,7 +157,7 @@ type Target struct {
 	Password Password
 	// CABundle holds PEM certificates; empty: the system's authorities.
 	CABundle []byte
-	// Fingerprint pins one certificate, whoever signed it: "sha256:" and 64 lower-case hex
+	// Fingerprint pins one certificate, regardless of its issuer: "sha256:" and 64 lower-case hex
 	// digits (see CertificateFingerprint). Empty: the certificate is verified. A driver
 	// without TLS rejects a target with a fingerprint.
 	Fingerprint string

@@ -15,7 +15,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// The deletion of a host waits for its firmware update, so that nobody registers and power-cycles
+// The deletion of a host waits for its firmware update, so that no other host registers and power-cycles
 // the server in that time. An operator can force it.
 func testDeletionWaitsForFirmwareUpdate(t *testing.T, on *testEnv) {
 	for name, end := range map[string]func(*simHost){

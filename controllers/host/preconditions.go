@@ -149,7 +149,7 @@ func isSamePause(was, now metav1.Condition) bool {
 
 // savePause writes the condition and, at the start of a pause, the phase, which a host that
 // arrived by a move does not have yet. The end of a pause restarts the deadline of the
-// agent, which was told to stop.
+// agent, which got an order to stop.
 func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now metav1.Condition) error {
 	base := host.DeepCopy()
 	ended := now.Status == metav1.ConditionFalse && conditions.IsTrue(host, infrav1.PausedCondition)

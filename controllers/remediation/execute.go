@@ -118,7 +118,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// awaitsReplacement reports whether the owner was told to replace the Machine. If an operator ends
+// awaitsReplacement reports whether Ingot asked the owner to replace the Machine. If an operator ends
 // the remediation, the condition must go: the owner would replace the Machine later without
 // checking its health again.
 func awaitsReplacement(m *clusterv1.Machine) bool {

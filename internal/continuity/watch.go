@@ -20,7 +20,7 @@ import (
 
 const (
 	// MaxGap is the maximum time between two renewals for the watch to continue. A replaced Pod or a
-	// new leader is faster. Nobody restores a backup that is younger.
+	// new leader is faster. No operator restores a younger backup.
 	MaxGap = time.Minute
 	// Interval is the time between two renewals.
 	Interval = 10 * time.Second

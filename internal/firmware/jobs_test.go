@@ -350,7 +350,7 @@ func TestRoom(t *testing.T) {
 		t.Error("room is given that there is not")
 	}
 	if w.images[imageKey{"b", "", true}] != nil {
-		t.Error("an image that nobody pushes takes the room of one that is wanted")
+		t.Error("an image without a push takes the room of one that is wanted")
 	}
 	w.releaseImage(a, first, "1", time.Hour)
 	w.releaseImage(a, first, "2", time.Nanosecond)

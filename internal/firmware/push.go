@@ -20,7 +20,7 @@ import (
 )
 
 // startPush starts to push an image. It writes the host's record before the BMC is called. If the
-// manager ends later, the next one finds an update that nobody pushes (inventory, rule cut-off), and
+// manager ends later, the next one finds an update that no process pushes (inventory, rule cut-off), and
 // does not push again before it knows the outcome (I17).
 func (p *Preparer) startPush(ctx context.Context, v View, step lifecycle.StartUpdate, key imageKey) error {
 	target := v.Target.Origin()

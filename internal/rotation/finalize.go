@@ -68,7 +68,7 @@ func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 			return fmt.Errorf("keep Secret %s: %w", secret.Name, err)
 		}
 	}
-	r.Note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s stays: Ingot set the BMC password in it, and nobody else knows it. "+
+	r.Note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s stays: Ingot set the BMC password in it, and no other copy exists. "+
 		"Delete it after you changed the password of the BMC.", secret.Name))
 	return nil
 }

@@ -20,7 +20,7 @@
 //
 //   - The ledger is the persistent state in the spec of an IngotHost: claim, record, order
 //     and commands.
-//   - An order tells the agent to inspect, install or clean the host (kind Wipe).
+//   - An order is for the agent to inspect, install or clean the host (kind Wipe).
 //   - A host is fenced when the BMC has confirmed that it is off (I7).
 //
 // # Rules

@@ -119,8 +119,11 @@ func giveUp(in *input) Decision {
 	} else {
 		message += fmt.Sprintf(" after %d attempts", in.preparation().Attempts)
 	}
-	decision := in.fail(reason, cmp.Or(in.preparation().Message, message))
-	decision.Detail = message
+	last := in.preparation().Message
+	decision := in.fail(reason, cmp.Or(last, message))
+	if last != "" { // the condition has room for the cause only
+		decision.Detail = last + "; " + message
+	}
 	return decision
 }
 

@@ -197,11 +197,11 @@ func TestPrepare(t *testing.T) {
 			"deleting/updating-bmc", "Wait", infrav1.ReasonBMCUnreachable},
 		{"the BMC has been gone since an update began, and the host is deleted", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown), deleted, func(s *scene) { s.obs.BMC = BMCUnreachable }),
 			"deleting/forget", "RemoveFinalizer", infrav1.ReasonDeleting},
-		{"an update runs for ever, and the host is deleted", wishing(hasVersion("1"), since(2*time.Hour, UpdateRunning), deleted), "deleting/forget", "RemoveFinalizer", infrav1.ReasonDeleting},
+		{"an update never ends, and the host is deleted", wishing(hasVersion("1"), since(2*time.Hour, UpdateRunning), deleted), "deleting/forget", "RemoveFinalizer", infrav1.ReasonDeleting},
 		{"an update runs, the host is deleted and a person forces it", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) {
 			s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())}
 		}), "deleting/forced", "RemoveFinalizer", infrav1.ReasonDeleting},
-		{"an update runs for ever", wishing(hasVersion("1"), inspectedSince, since(time.Hour, UpdateRunning)), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
+		{"an update never ends", wishing(hasVersion("1"), inspectedSince, since(time.Hour, UpdateRunning)), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"nobody knows whether the BMC has it", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"it told nothing for long", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},
 		{"it waits for a boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaitsForReset)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},

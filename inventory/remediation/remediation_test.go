@@ -240,7 +240,7 @@ func heldCases() []decideCase {
 			late(o, c)
 			o.Node, o.Machine.ControlPlane = Node{Unreachable: true}, true
 		}, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
-		{name: "the Node is back and nobody says so", change: func(_ *r, o *o, c *c) { back(o, c) }, rule: "back", step: Idle{}, says: "is it deleted or paused"},
+		{name: "the Node is back without a report", change: func(_ *r, o *o, c *c) { back(o, c) }, rule: "back", step: Idle{}, says: "is it deleted or paused"},
 		{name: "back and ill otherwise", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.HasProblem = true }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "back and not Ready", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ready = false }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "Ready and never gone", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.BootID = "boot-1" }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
@@ -339,7 +339,7 @@ func handoverCases() []decideCase {
 		{name: "no BMC", change: func(_ *r, o *o, _ *c) { o.Host.Spec.BMC = nil }, rule: "unmanaged", step: DelegateToOwner{}, says: "no BMC"},
 		{name: "host lost", change: func(_ *r, o *o, _ *c) { o.Host, o.HostLost = nil, true }, rule: "host-lost", step: DelegateToOwner{}},
 		{name: "over", change: func(r *r, _ *o, _ *c) { deleted(r) }, rule: "deleting/let-go", step: RemoveFinalizer{}},
-		{name: "over while nobody has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/let-go", step: RemoveFinalizer{}},
+		{name: "over while no machine has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/let-go", step: RemoveFinalizer{}},
 		{name: "over before the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
 			rule: "deleting/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
 		{name: "over while the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// BootFromDisk is the name of a file that never exists. UEFI firmware that is told to load it gets
+// BootFromDisk is the name of a file that never exists. UEFI firmware that tries to load it gets
 // an error from TFTP or HTTP and tries its next boot device. People read the name on the console.
 const BootFromDisk = "boot-from-disk"
 

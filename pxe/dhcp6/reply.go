@@ -231,7 +231,7 @@ func (ex exchange) decline() Answer {
 	return a
 }
 
-// refuseUnicast tells the client to use multicast, so that relays see all messages (RFC 8415
+// refuseUnicast directs the client to multicast, so that relays see all messages (RFC 8415
 // section 18.4). The server never sends the unicast option.
 func (ex exchange) refuseUnicast() Answer {
 	switch ex.req.MessageType {

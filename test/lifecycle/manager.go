@@ -138,7 +138,7 @@ func (s *Site) kubeconfig(t *testing.T, o ManagerOptions) string {
 	return path
 }
 
-// launch starts a process. The lock is held, or nobody else knows the manager yet.
+// launch starts a process. The lock is held, or no other goroutine has the manager yet.
 func (m *Manager) launch() error {
 	launched, err := m.ingot.LaunchManager(m.options)
 	m.launched = launched

@@ -144,7 +144,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		{"no such action", []string{"--password-file", b.file, "power", "sideways"}, "unknown power action"},
 		{"no such boot target", []string{"--password-file", b.file, "boot", "tape"}, "unknown boot target"},
 		{"no such way to boot", []string{"--password-file", b.file, "boot", "PXE", "http://192.0.2.1/x"}, "use once or always"},
-		{"no such lamp", []string{"--password-file", b.file, "identify", "blink"}, "use on or off"},
+		{"unknown indicator state", []string{"--password-file", b.file, "identify", "blink"}, "use on or off"},
 		{"no count", []string{"--password-file", b.file, "eventlog", "all"}, "must be from 1"},
 		{"no such drive", []string{"--password-file", b.file, "media", "insert", "Tape", "http://192.0.2.1/x"}, "unknown drive kind"},
 		{"no such setting", []string{"--password-file", b.file, "settings", "Moon"}, `unknown setting "Moon"`},

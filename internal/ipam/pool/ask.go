@@ -78,7 +78,7 @@ func (p Pools) create(ctx context.Context, a ask) (Answer, error) {
 	case apierrors.IsAlreadyExists(err): // the cache does not show it yet
 		return waiting(claim), nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return problem(infrav1.ReasonNamespaceTerminating, "the namespace is being deleted, and no IPAddressClaim can be created in it; to release the host, annotate it with %s",
+		return problem(infrav1.ReasonNamespaceTerminating, "the namespace is being deleted; to release the host, annotate it with %s",
 			inventory.CommandText(infrav1.ForceReleaseAnnotation)), nil
 	case apierrors.IsInvalid(err):
 		return problem(infrav1.ReasonAddressPoolUnusable, "cannot create an IPAddressClaim for pool %s: %s. Correct %s", a.pool.Name, err, a.field), nil
