@@ -14,9 +14,11 @@ import (
 
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/clusterapi"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 func TestWriteRepository(t *testing.T) {
+	needs.Tools(t, "kubectl")
 	set, err := tools.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +77,7 @@ func TestWriteRepository(t *testing.T) {
 }
 
 func TestWriteRepositoryWithoutCertManager(t *testing.T) {
+	needs.Tools(t, "kubectl")
 	set, err := tools.Open()
 	if err != nil {
 		t.Fatal(err)

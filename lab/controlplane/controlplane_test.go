@@ -26,6 +26,7 @@ import (
 )
 
 func TestStartAndStop(t *testing.T) {
+	needs.ControlPlane(t)
 	dir := t.TempDir()
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir, Audit: true})
 	if err != nil {
@@ -75,6 +76,7 @@ func TestStartAndStop(t *testing.T) {
 }
 
 func TestStartReportsADeadChild(t *testing.T) {
+	needs.ControlPlane(t)
 	dir := t.TempDir()
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
 	if err != nil {

@@ -32,6 +32,7 @@ var gathered struct {
 
 func shipOnce(t *testing.T) *Shipped {
 	t.Helper()
+	needs.ControlPlane(t)
 	gathered.once.Do(func() { gathered.shipped = ship(t) })
 	if gathered.shipped == nil {
 		t.Fatal("the evidence could not be gathered")

@@ -28,6 +28,7 @@ import (
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/test/needs"
 )
 
 var errUnset = errors.New("not set")
@@ -59,6 +60,7 @@ func kustomize(dir string) ([]byte, error) {
 // rendered renders a directory of config.
 func rendered(t *testing.T, dir string, variables map[string]string) []unstructured.Unstructured {
 	t.Helper()
+	needs.Tools(t, "kubectl")
 	out, err := kustomized[dir]()
 	if err != nil {
 		t.Fatalf("kustomize: %v", err)
