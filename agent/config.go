@@ -154,8 +154,8 @@ const (
 	// ReasonSeedFailed: the first-boot data could not be written into the installed system.
 	ReasonSeedFailed = "SeedFailed"
 	// ReasonLiveFailed: the live system could not be loaded or started.
-	ReasonLiveFailed = "LiveSystemFailed"
-	ReasonWipeFailed = "WipeFailed"
+	ReasonLiveFailed  = "LiveSystemFailed"
+	ReasonCleanFailed = "CleanFailed"
 	// ReasonOrderNotUnderstood: the agent does not know the order's kind or mode.
 	ReasonOrderNotUnderstood = "OrderNotUnderstood"
 )

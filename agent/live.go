@@ -111,7 +111,7 @@ func (s *session) fetchFile(ctx context.Context, name string, file agentapi.Live
 	switch {
 	case errors.Is(err, image.ErrTooMuch):
 		return nil, failure(agentapi.FailureLiveRefused, fmt.Errorf(
-			"%s: %w: kernel and initrd may use a third of the %d MiB of memory; select larger hosts by hostSelector.minimum.memoryGiB", name, err, s.memory>>20))
+			"%s: %w: kernel and initrd may use a third of the %d MiB of memory; select larger hosts by hostSelector.minimum.memory", name, err, s.memory>>20))
 	case err != nil:
 		return nil, imageFailure(fmt.Errorf("%s: %w", name, err))
 	}

@@ -111,7 +111,7 @@ func wipeReport(ctx context.Context, targets []*diskCleaning) (agentapi.Report, 
 		return report, context.Cause(ctx)
 	}
 	if len(failed) > 0 {
-		return report, failure(ReasonWipeFailed, errors.Join(failed...))
+		return report, failure(ReasonCleanFailed, errors.Join(failed...))
 	}
 	return report, nil
 }

@@ -20,7 +20,7 @@ import (
 func wipeOrder(refs ...agentapi.DiskRef) *agenttest.Manager {
 	m := agenttest.NewManager()
 	m.Order = agentapi.Order{
-		Kind: agentapi.Wipe, ID: "w1", InstanceID: "i1",
+		Kind: agentapi.Clean, ID: "w1", InstanceID: "i1",
 		Wipe: &agentapi.WipeOrder{Mode: "Metadata", Disks: refs, ReleasedInstances: []string{"released"}},
 	}
 	return m
@@ -143,7 +143,7 @@ func TestInterruptedFullWipeLeavesNoPartitions(t *testing.T) {
 	if _, err := s.run(m); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.Reports(); len(got) != 1 || got[0].Reason != agent.ReasonWipeFailed {
+	if got := m.Reports(); len(got) != 1 || got[0].Reason != agent.ReasonCleanFailed {
 		t.Fatalf("reports %+v", got)
 	}
 	content := s.content(0)
@@ -164,7 +164,7 @@ func TestFailedDiskDoesNotStopOthers(t *testing.T) {
 		t.Fatalf("%s, %v", action, err)
 	}
 	reports := m.Reports()
-	if len(reports) != 1 || reports[0].Reason != agent.ReasonWipeFailed || len(reports[0].Cleaned) != 1 || reports[0].Cleaned[0].Disk.Serial != "A" {
+	if len(reports) != 1 || reports[0].Reason != agent.ReasonCleanFailed || len(reports[0].Cleaned) != 1 || reports[0].Cleaned[0].Disk.Serial != "A" {
 		t.Fatalf("reports %+v", reports)
 	}
 	if !bytes.Contains([]byte(reports[0].Message), []byte("Overwrite: ")) {

@@ -71,8 +71,8 @@ const (
 	Inspect OrderKind = "Inspect"
 	// Install writes an image to the root disk and seeds the first boot.
 	Install OrderKind = "Install"
-	// Wipe cleans the disks that the order names.
-	Wipe OrderKind = "Wipe"
+	// Clean cleans the disks that the order names.
+	Clean OrderKind = "Clean"
 	// Discover is the only order for the agent of an unknown server. The agent does nothing
 	// more: the session request contained the hardware.
 	Discover OrderKind = "Discover"
@@ -113,7 +113,7 @@ type Order struct {
 	ID         string `json:"id"`
 	InstanceID string `json:"instanceID,omitempty"`
 	Attempt    int32  `json:"attempt,omitempty"`
-	// Install is set for Install, Wipe for Wipe.
+	// Install is set for Install, Wipe for Clean.
 	Install *InstallOrder `json:"install,omitempty"`
 	Wipe    *WipeOrder    `json:"wipe,omitempty"`
 }
@@ -350,8 +350,8 @@ type CleanedDisk struct {
 	// ErasedBytes is the amount erased, VerifiedBytes the amount read back.
 	ErasedBytes   int64 `json:"erasedBytes"`
 	VerifiedBytes int64 `json:"verifiedBytes"`
-	// FailedBefore names better methods that failed, with the causes.
-	FailedBefore string `json:"failedBefore,omitempty"`
+	// FailedMethods names better methods that failed, with the causes.
+	FailedBefore string `json:"failedMethods,omitempty"`
 }
 
 // Action is what the agent does after its report is acknowledged.

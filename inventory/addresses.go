@@ -47,13 +47,13 @@ func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool
 			reserved[address] = true
 		}
 	}
-	for _, kept := range network.Reservations {
+	for _, kept := range network.StaticLeases {
 		address, err := netip.ParseAddr(kept.IP)
 		switch {
 		case err != nil || !subnet.Contains(address):
 			continue
 		case kept.MAC == mac && taken[address]:
-			return netip.Addr{}, fmt.Errorf("%w: spec.reservations keeps %s for %s, and another host has it, by record or by the claim of its system; correct it there, or release and delete that host", ErrNetworkInvalid, address, mac)
+			return netip.Addr{}, fmt.Errorf("%w: spec.staticLeases keeps %s for %s, and another host has it, by record or by the claim of its system; correct it there, or release and delete that host", ErrNetworkInvalid, address, mac)
 		case kept.MAC == mac:
 			return address, nil
 		}

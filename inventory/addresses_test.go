@@ -50,7 +50,7 @@ func TestAllocateAddress(t *testing.T) {
 func TestAllocateReservedAddress(t *testing.T) {
 	const mac, other = "52:54:00:00:00:01", "52:54:00:00:00:02"
 	network := infrav1.IngotNetworkSpec{Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.12"},
-		Reservations: []infrav1.NetworkReservation{{MAC: other, IP: "10.10.0.11"}, {MAC: mac, IP: "10.10.0.200"}, {MAC: "52:54:00:00:00:03", IP: "10.99.0.1"}}}
+		StaticLeases: []infrav1.StaticLease{{MAC: other, IP: "10.10.0.11"}, {MAC: mac, IP: "10.10.0.200"}, {MAC: "52:54:00:00:00:03", IP: "10.99.0.1"}}}
 	taken := map[netip.Addr]bool{}
 	for range 3 {
 		if got, err := AllocateAddress(network, taken, mac); err != nil || got.String() != "10.10.0.200" {

@@ -58,7 +58,7 @@ type Command struct {
 func CommandNames() []string {
 	return []string{
 		infrav1.ApproveAnnotation, infrav1.ClearQuarantineAnnotation, infrav1.ForceReleaseAnnotation, infrav1.InspectAnnotation,
-		infrav1.RebootAnnotation, infrav1.ReleaseDanglingAnnotation, infrav1.RetryBMCAnnotation, infrav1.RotateCredentialsAnnotation,
+		infrav1.RebootAnnotation, infrav1.ReleaseAnnotation, infrav1.RetryBMCAnnotation, infrav1.RotateCredentialsAnnotation,
 	}
 }
 
@@ -123,7 +123,7 @@ func parseArguments(name, text string) ([]string, error) {
 func CommandDone(host *infrav1.IngotHost, name string) time.Time {
 	for _, done := range host.Spec.Commands {
 		if done.Name == ShortCommandName(name) {
-			return done.Time.Time
+			return done.RequestTime.Time
 		}
 	}
 	return time.Time{}
@@ -174,7 +174,7 @@ func TakeCommand(host *infrav1.IngotHost, name string) {
 
 // RememberCommand adds the command to the list of those that were carried out.
 func RememberCommand(commands *[]infrav1.HostCommand, host *infrav1.IngotHost, c Command) {
-	done := infrav1.HostCommand{Name: ShortCommandName(c.Name), Time: metav1.Time{Time: c.Time}, User: CommandUser(host, c.Name)}
+	done := infrav1.HostCommand{Name: ShortCommandName(c.Name), RequestTime: metav1.Time{Time: c.Time}, User: CommandUser(host, c.Name)}
 	for i := range *commands {
 		if (*commands)[i].Name == done.Name {
 			done.InstanceIDs = (*commands)[i].InstanceIDs
@@ -190,7 +190,7 @@ func RememberCommand(commands *[]infrav1.HostCommand, host *infrav1.IngotHost, c
 func NewCommands(before, after *infrav1.IngotHost) []infrav1.HostCommand {
 	var out []infrav1.HostCommand
 	for _, c := range after.Spec.Commands {
-		if c.Time.After(CommandDone(before, infrav1.AnnotationPrefix+c.Name)) {
+		if c.RequestTime.After(CommandDone(before, infrav1.AnnotationPrefix+c.Name)) {
 			out = append(out, c)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // MinRootDiskBytes is the minimum size of a disk that no hint names. Smaller ones are boot sticks,
 // SD cards and virtual drives of BMCs. It does not apply with hints that name a disk (deviceName,
-// hctl, serialNumber, the wwn hints) or with minSizeGigabytes.
+// hctl, serialNumber, the wwn hints) or with minSize.
 const MinRootDiskBytes = 4_000_000_000
 
 // BytesPerGB is a gigabyte as in disk sizes and in the API.
@@ -77,7 +77,7 @@ func bigEnough(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 		return false
 	}
 	if hints != nil && (hints.DeviceName != "" || hints.HCTL != "" || hints.SerialNumber != "" || hints.WWN != "" ||
-		hints.WWNWithExtension != "" || hints.WWNVendorExtension != "" || hints.MinSizeGigabytes != nil) {
+		hints.WWNWithExtension != "" || hints.WWNVendorExtension != "" || hints.MinSize != nil) {
 		return true
 	}
 	return diskSize(disk) >= MinRootDiskBytes
@@ -94,8 +94,8 @@ func MatchesHints(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) boo
 		containsFold(disk.Vendor, hints.Vendor) &&
 		(hints.SerialNumber == "" || hints.SerialNumber == disk.SerialNumber) &&
 		wwnHolds(disk.WWN, hints) &&
-		(hints.MinSizeGigabytes == nil || diskSize(disk) >= *hints.MinSizeGigabytes*BytesPerGB) &&
-		(hints.MaxSizeGigabytes == nil || diskSize(disk) <= *hints.MaxSizeGigabytes*BytesPerGB) &&
+		(hints.MinSize == nil || hints.MinSize.CmpInt64(diskSize(disk)) <= 0) &&
+		(hints.MaxSize == nil || hints.MaxSize.CmpInt64(diskSize(disk)) >= 0) &&
 		(hints.Rotational == nil || disk.Rotational != nil && *disk.Rotational == *hints.Rotational)
 }
 

@@ -49,7 +49,7 @@ func TestSelectRootDisk(t *testing.T) {
 		{"the boot stick when it is named", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 2, "b")},
 			&infrav1.RootDeviceHints{SerialNumber: "b"}, "/dev/sdb", nil},
 		{"big enough", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 99, "b")},
-			&infrav1.RootDeviceHints{MinSizeGigabytes: &big}, "/dev/sda", nil},
+			&infrav1.RootDeviceHints{MinSize: &big}, "/dev/sda", nil},
 		{"all hints hold", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a")}, &infrav1.RootDeviceHints{SerialNumber: "a", Model: "x"}, "", ErrNoDisk},
 		{"no disk", nil, nil, "", ErrNoDisk},
 		{"the same serial number twice", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 500, "a")}, nil, "", ErrDiskAmbiguous},
@@ -112,7 +112,7 @@ func randomHints(r *rand.Rand) *infrav1.RootDeviceHints {
 		Vendor: some("acme"), SerialNumber: some("s1", "s2"), WWN: some("w1", "0xw2")}
 	if r.IntN(3) == 0 {
 		least, most := pick(r, int64(1), 50), pick(r, int64(64), 100)
-		h.MinSizeGigabytes, h.MaxSizeGigabytes = &least, &most
+		h.MinSize, h.MaxSize = &least, &most
 	}
 	if r.IntN(4) == 0 {
 		spins := pick(r, true, false)
@@ -162,15 +162,15 @@ func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
 	}
 	gigabytes := float64(*d.SizeBytes) / 1e9
 	for name, broken := range map[string]bool{
-		"deviceName":       !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
-		"hctl":             h.HCTL != "" && d.HCTL != h.HCTL,
-		"model":            !strings.Contains(strings.ToUpper(d.Model), strings.ToUpper(h.Model)),
-		"vendor":           !strings.Contains(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)),
-		"serialNumber":     h.SerialNumber != "" && d.SerialNumber != h.SerialNumber,
-		"wwn":              h.WWN != "" && !strings.EqualFold(d.WWN, h.WWN),
-		"minSizeGigabytes": h.MinSizeGigabytes != nil && gigabytes < float64(*h.MinSizeGigabytes),
-		"maxSizeGigabytes": h.MaxSizeGigabytes != nil && gigabytes > float64(*h.MaxSizeGigabytes),
-		"rotational":       h.Rotational != nil && *d.Rotational != *h.Rotational,
+		"deviceName":   !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
+		"hctl":         h.HCTL != "" && d.HCTL != h.HCTL,
+		"model":        !strings.Contains(strings.ToUpper(d.Model), strings.ToUpper(h.Model)),
+		"vendor":       !strings.Contains(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)),
+		"serialNumber": h.SerialNumber != "" && d.SerialNumber != h.SerialNumber,
+		"wwn":          h.WWN != "" && !strings.EqualFold(d.WWN, h.WWN),
+		"minSize":      h.MinSize != nil && gigabytes < float64(*h.MinSize),
+		"maxSize":      h.MaxSize != nil && gigabytes > float64(*h.MaxSize),
+		"rotational":   h.Rotational != nil && *d.Rotational != *h.Rotational,
 	} {
 		if broken {
 			return name

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"maps"
 	"net/netip"
 	"regexp"
@@ -56,7 +57,7 @@ func HardwareFromAgent(hardware agentapi.Hardware) infrav1.IngotHardwareSpec {
 			Product:      cut(hardware.Product, maxText),
 		},
 		Architecture: oneOf(hardware.Architecture, "amd64", "arm64"),
-		Firmware:     infrav1.BootMode(oneOf(hardware.Firmware, string(infrav1.BootModeUEFI), string(infrav1.BootModeBIOS))),
+		BootMode:     infrav1.BootMode(oneOf(hardware.Firmware, string(infrav1.BootModeUEFI), string(infrav1.BootModeBIOS))),
 		CPU: infrav1.HardwareCPU{
 			Model:   cut(hardware.CPU.Model, maxText),
 			Sockets: max(hardware.CPU.Sockets, 0),
@@ -221,22 +222,34 @@ func Summarize(spec infrav1.IngotHardwareSpec) infrav1.HardwareSummary {
 		Manufacturer: spec.System.Manufacturer,
 		Product:      spec.System.Product,
 		Cores:        spec.CPU.Cores,
-		MemoryGiB:    int32(min(MemoryGiB(spec.MemoryBytes), 1<<31-1)),
-		DiskGB:       bytes / BytesPerGB,
+		Memory:       MemoryQuantity(MemoryBytes(spec)),
+		Disk:         DiskQuantity(bytes),
 	}
 }
 
 // SummarizeBooted returns the part of the system's report for the host's status.
 func SummarizeBooted(report infrav1.BootedSystem) *infrav1.BootedStatus {
 	return &infrav1.BootedStatus{
-		InstanceID: report.InstanceID, Hostname: report.Hostname, Time: report.Time,
+		InstanceID: report.InstanceID, Hostname: report.Hostname, ReportTime: report.ReportTime,
 		Interrupted: report.Interrupted, Sentinel: report.Sentinel,
 	}
 }
 
-// MemoryGiB rounds memory in bytes to GiB, because firmware and kernel reserve some: a server with
-// 64 GiB reports a little less.
-func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }
+// MemoryBytes returns the memory of a host in bytes, rounded to whole GiB, because firmware and
+// kernel reserve some: a server with 64 GiB reports a little less.
+func MemoryBytes(facts infrav1.IngotHardwareSpec) int64 {
+	return (facts.MemoryBytes + 1<<29) >> 30 << 30
+}
+
+// MemoryQuantity returns a size in bytes as a quantity, for example 64Gi.
+func MemoryQuantity(bytes int64) *resource.Quantity {
+	return resource.NewQuantity(bytes, resource.BinarySI)
+}
+
+// DiskQuantity returns a size in bytes, rounded down to whole GB, as a quantity, for example 480G.
+func DiskQuantity(bytes int64) *resource.Quantity {
+	return resource.NewQuantity(bytes/BytesPerGB*BytesPerGB, resource.DecimalSI)
+}
 
 // IsDescribed reports whether the facts have the result of an inspection, and not only Ingot's
 // records about the boot and the BMC.

@@ -70,11 +70,11 @@ func apart(hints *infrav1.RootDeviceHints) []hint {
 	text("wwn", hints.WWN, infrav1.RootDeviceHints{WWN: hints.WWN}, wwn)
 	text("wwnWithExtension", hints.WWNWithExtension, infrav1.RootDeviceHints{WWNWithExtension: hints.WWNWithExtension}, wwn)
 	text("wwnVendorExtension", hints.WWNVendorExtension, infrav1.RootDeviceHints{WWNVendorExtension: hints.WWNVendorExtension}, wwn)
-	if n := hints.MinSizeGigabytes; n != nil {
-		all = append(all, hint{"minSizeGigabytes", *n, infrav1.RootDeviceHints{MinSizeGigabytes: n}, gigabytes})
+	if n := hints.MinSize; n != nil {
+		all = append(all, hint{"minSize", n, infrav1.RootDeviceHints{MinSize: n}, gigabytes})
 	}
-	if n := hints.MaxSizeGigabytes; n != nil {
-		all = append(all, hint{"maxSizeGigabytes", *n, infrav1.RootDeviceHints{MaxSizeGigabytes: n}, gigabytes})
+	if n := hints.MaxSize; n != nil {
+		all = append(all, hint{"maxSize", n, infrav1.RootDeviceHints{MaxSize: n}, gigabytes})
 	}
 	if spinning := hints.Rotational; spinning != nil {
 		all = append(all, hint{"rotational", *spinning, infrav1.RootDeviceHints{Rotational: spinning}, turns})
@@ -90,7 +90,7 @@ func quoted(text string) string {
 }
 
 func gigabytes(disk infrav1.HardwareDisk) string {
-	return fmt.Sprintf("(%d GB)", diskSize(disk)/BytesPerGB)
+	return fmt.Sprintf("(%s)", DiskQuantity(diskSize(disk)))
 }
 
 func turns(disk infrav1.HardwareDisk) string {

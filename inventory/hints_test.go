@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -31,9 +32,9 @@ func TestUnmetHints(t *testing.T) {
 	}{
 		{"no hints", two, nil, nil},
 		{"all hold", two, &infrav1.RootDeviceHints{SerialNumber: "S-1", Model: "fastdisk", WWN: "0x5000C500A1B2C3D4", Rotational: new(false)}, nil},
-		{"each on another disk", two, &infrav1.RootDeviceHints{SerialNumber: "S-1", MinSizeGigabytes: new(int64(1000))}, nil},
+		{"each on another disk", two, &infrav1.RootDeviceHints{SerialNumber: "S-1", MinSize: new(resource.MustParse("1000G"))}, nil},
 		{"none of them", two, &infrav1.RootDeviceHints{DeviceName: "/dev/sdc", HCTL: "1:0:0:0", Model: "slow", Vendor: "other", SerialNumber: "S-2", WWN: "w",
-			WWNWithExtension: "0x1", WWNVendorExtension: "0x2", MinSizeGigabytes: new(int64(3000)), MaxSizeGigabytes: new(int64(100)), Rotational: new(true)}, []UnmetHint{
+			WWNWithExtension: "0x1", WWNVendorExtension: "0x2", MinSize: new(resource.MustParse("3000G")), MaxSize: new(resource.MustParse("100G")), Rotational: new(true)}, []UnmetHint{
 			{"deviceName", "/dev/sdc", "/dev/sda, /dev/sdb"},
 			{"hctl", "1:0:0:0", `/dev/sda "0:0:0:0", /dev/sdb without`},
 			{"model", "slow", `/dev/sda "FastDisk 9", /dev/sdb without`},
@@ -42,8 +43,8 @@ func TestUnmetHints(t *testing.T) {
 			{"wwn", "w", `/dev/sda "0x5000c500a1b2c3d4", /dev/sdb without`},
 			{"wwnWithExtension", "0x1", `/dev/sda "0x5000c500a1b2c3d4", /dev/sdb without`},
 			{"wwnVendorExtension", "0x2", `/dev/sda "0x5000c500a1b2c3d4", /dev/sdb without`},
-			{"minSizeGigabytes", int64(3000), "/dev/sda (500 GB), /dev/sdb (2000 GB)"},
-			{"maxSizeGigabytes", int64(100), "/dev/sda (500 GB), /dev/sdb (2000 GB)"},
+			{"minSize", int64(3000), "/dev/sda (500 GB), /dev/sdb (2000 GB)"},
+			{"maxSize", int64(100), "/dev/sda (500 GB), /dev/sdb (2000 GB)"},
 			{"rotational", true, "/dev/sda false, /dev/sdb unknown"}}},
 		{"one of many disks", many, &infrav1.RootDeviceHints{SerialNumber: "S-z", Rotational: new(false)}, []UnmetHint{
 			{"serialNumber", "S-z", `/dev/sda "S-a", /dev/sdb "S-b", /dev/sdc "S-c", /dev/sdd "S-d", /dev/sde "S-e", /dev/sdf "S-f" and 2 more`}}},

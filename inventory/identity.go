@@ -59,7 +59,7 @@ func inspectionRequested(host *infrav1.IngotHost) bool {
 	if order == nil || order.Kind != infrav1.OrderInspect {
 		return false
 	}
-	return record == nil || record.Preparation == nil || record.Preparation.Attempts == 0 && record.Preparation.Update == nil
+	return record == nil || record.Preparation == nil || record.Preparation.Attempt == 0 && record.Preparation.Update == nil
 }
 
 func orNone(text string) string {

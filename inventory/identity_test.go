@@ -55,7 +55,7 @@ func TestWrongServer(t *testing.T) {
 			name: "inspected for its settings, which nobody asked for", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
 			change: func(h *infrav1.IngotHost) {
 				h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "o", Attempt: 1}
-				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Attempts: 1}}
+				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Attempt: 1}}
 			},
 		},
 		{

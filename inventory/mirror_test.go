@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -41,7 +42,7 @@ func TestSelectRootDisks(t *testing.T) {
 		{name: "two alike before a smaller one", disks: []infrav1.HardwareDisk{odd, c, b, a}, raid: mirror(), want: "A B", size: 480},
 		{name: "no two alike", disks: []infrav1.HardwareDisk{c, odd, a}, raid: mirror(), want: "E A", size: 128},
 		{name: "of one size, not of one make", disks: []infrav1.HardwareDisk{a, rotating(b), disk("/dev/sdf", 480, "F")}, raid: mirror(), want: "A F", size: 480},
-		{name: "by hints", disks: []infrav1.HardwareDisk{a, b, c, disk("/dev/sdf", 960, "F")}, hints: &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(500))}, raid: mirror(), want: "C F", size: 960},
+		{name: "by hints", disks: []infrav1.HardwareDisk{a, b, c, disk("/dev/sdf", 960, "F")}, hints: &infrav1.RootDeviceHints{MinSize: new(resource.MustParse("500G"))}, raid: mirror(), want: "C F", size: 960},
 		{name: "one disk", disks: []infrav1.HardwareDisk{a, stick}, raid: mirror(), err: ErrNoDisk, message: "softwareRAID needs two disks, and 1 suits"},
 		{name: "hints that choose one", disks: []infrav1.HardwareDisk{a, b}, hints: &infrav1.RootDeviceHints{SerialNumber: "B"}, raid: mirror(), err: ErrNoDisk, message: "serialNumber B"},
 		{name: "two paths to one disk", disks: []infrav1.HardwareDisk{a, disk("/dev/sdb", 480, "A")}, raid: mirror(), err: ErrDiskAmbiguous},

@@ -84,10 +84,10 @@ func ineffectiveCommands(before map[string]string, host *v1beta2.IngotHost) []st
 		why         string
 	}{
 		{v1beta2.ForceReleaseAnnotation, claim == nil, "no machine uses this host"},
-		{v1beta2.ForceReleaseAnnotation, claim != nil && !claim.FencedAt.IsZero(), "the BMC has confirmed that this host is off"},
+		{v1beta2.ForceReleaseAnnotation, claim != nil && !claim.FencedTime.IsZero(), "the BMC has confirmed that this host is off"},
 		{v1beta2.ForceReleaseAnnotation, claim != nil && claim.State != v1beta2.ClaimReleasing, "it applies only while the Machine of this host is being deleted"},
-		{v1beta2.ReleaseDanglingAnnotation, claim == nil, "no machine uses this host"},
-		{v1beta2.ReleaseDanglingAnnotation, claim != nil && claim.State == v1beta2.ClaimReleasing, "this host is being released"},
+		{v1beta2.ReleaseAnnotation, claim == nil, "no machine uses this host"},
+		{v1beta2.ReleaseAnnotation, claim != nil && claim.State == v1beta2.ClaimReleasing, "this host is being released"},
 		{v1beta2.ClearQuarantineAnnotation, !quarantined, "this host is not in quarantine"},
 		{v1beta2.ClearQuarantineAnnotation, quarantined && record.Quarantine.Reason == v1beta2.QuarantineNotFenced, "this quarantine ends when the BMC confirms that the host is off"},
 	} {

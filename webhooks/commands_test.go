@@ -48,7 +48,7 @@ func TestCommands(t *testing.T) {
 		{"inspection by a clock that is ahead", v1beta2.InspectAnnotation, at(5 * time.Minute), false},
 		{"inspection in the future", v1beta2.InspectAnnotation, at(6 * time.Minute), true},
 		{"quarantine cleared by being there", v1beta2.ClearQuarantineAnnotation, "", true},
-		{"dangling by being there", v1beta2.ReleaseDanglingAnnotation, "", true},
+		{"dangling by being there", v1beta2.ReleaseAnnotation, "", true},
 		{"retry by a number", v1beta2.RetryBMCAnnotation, "1767323045", true},
 		{"approval", v1beta2.ApproveAnnotation, now, false},
 		{"approval by being there", v1beta2.ApproveAnnotation, "", true},
@@ -105,7 +105,7 @@ func TestCommandWarnings(t *testing.T) {
 			{at(-time.Minute), false, "already handled"},
 		} {
 			host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{name: tt.value}}}
-			host.Spec.Commands = []v1beta2.HostCommand{{Name: strings.TrimPrefix(name, v1beta2.AnnotationPrefix), Time: metav1.Time{Time: commandTime().Add(-time.Minute)}}}
+			host.Spec.Commands = []v1beta2.HostCommand{{Name: strings.TrimPrefix(name, v1beta2.AnnotationPrefix), RequestTime: metav1.Time{Time: commandTime().Add(-time.Minute)}}}
 			if tt.want == "it expired" {
 				host.Spec.Commands = nil
 			}
@@ -170,7 +170,7 @@ func TestUnknownAnnotations(t *testing.T) {
 	}{
 		{"a host's on a host", nil, annotated(&v1beta2.IngotHost{}, v1beta2.InspectAnnotation), nil},
 		{"a slip", nil, annotated(&v1beta2.IngotHost{}, slip), []string{"metadata.annotations[" + slip + `]: "x" has no effect on this kind; ` +
-			"remove it, or correct it to one of approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, retry-bmc, rotate-credentials"}},
+			"remove it, or correct it to one of approve, clear-quarantine, force-release, inspect, move-paused, reboot, release, retry-bmc, rotate-credentials"}},
 		{"a slip that stands", map[string]string{slip: ""}, annotated(&v1beta2.IngotHost{}, slip), nil},
 		{"a host's on a machine", nil, annotated(&v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, v1beta2.ForceReleaseAnnotation), []string{
 			"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + `]: "x" has no effect on this kind; annotate the IngotHost instead`}},
@@ -187,12 +187,12 @@ func TestUnknownAnnotations(t *testing.T) {
 
 // A command without effect in the host's state causes a warning.
 func TestIneffectiveCommands(t *testing.T) {
-	const force, dangling, lift = v1beta2.ForceReleaseAnnotation, v1beta2.ReleaseDanglingAnnotation, v1beta2.ClearQuarantineAnnotation
+	const force, dangling, lift = v1beta2.ForceReleaseAnnotation, v1beta2.ReleaseAnnotation, v1beta2.ClearQuarantineAnnotation
 	free := v1beta2.IngotHostSpec{}
 	in := func(state v1beta2.ClaimState) v1beta2.IngotHostSpec {
 		return v1beta2.IngotHostSpec{Claim: &v1beta2.HostClaim{State: state}}
 	}
-	fenced := v1beta2.IngotHostSpec{Claim: &v1beta2.HostClaim{State: v1beta2.ClaimReleasing, FencedAt: metav1.Now()}}
+	fenced := v1beta2.IngotHostSpec{Claim: &v1beta2.HostClaim{State: v1beta2.ClaimReleasing, FencedTime: metav1.Now()}}
 	quarantined := func(reason v1beta2.QuarantineReason) v1beta2.IngotHostSpec {
 		return v1beta2.IngotHostSpec{Record: &v1beta2.HostRecord{Quarantine: &v1beta2.Quarantine{Reason: reason}}}
 	}
@@ -212,7 +212,7 @@ func TestIneffectiveCommands(t *testing.T) {
 		{"dangling on a host being released", dangling, in(v1beta2.ClaimReleasing), false, "being released"},
 		{"clear on a well host", lift, free, false, "not in quarantine"},
 		{"clear on one in use", lift, in(v1beta2.ClaimProvisioned), false, "not in quarantine"},
-		{"clear on a quarantined host", lift, quarantined(v1beta2.QuarantineWipeFailed), false, ""},
+		{"clear on a quarantined host", lift, quarantined(v1beta2.QuarantineCleanFailed), false, ""},
 		{"clear on one not fenced", lift, quarantined(v1beta2.QuarantineNotFenced), false, "ends when the BMC confirms"},
 	}
 	for _, tt := range tests {

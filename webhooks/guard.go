@@ -118,5 +118,5 @@ func (g guard) checkLedgerUnchanged(ctx context.Context, before, after *v1beta2.
 	}
 	return invalidChanges(list, fmt.Sprintf("only Ingot changes claim, record, order and commands; leave them unchanged "+
 		"(kubectl apply and patch do), delete the Machine to release a host, or annotate the host with %s or %s",
-		inventory.CommandText(v1beta2.ReleaseDanglingAnnotation), inventory.CommandText(v1beta2.ClearQuarantineAnnotation))), nil
+		inventory.CommandText(v1beta2.ReleaseAnnotation), inventory.CommandText(v1beta2.ClearQuarantineAnnotation))), nil
 }

@@ -134,12 +134,12 @@ func (v *hostValidator) ValidateDelete(ctx context.Context, host *v1beta2.IngotH
 	if err != nil {
 		return nil, err
 	}
-	if releasing && (forced || !claim.FencedAt.IsZero() && !foreground) {
+	if releasing && (forced || !claim.FencedTime.IsZero() && !foreground) {
 		return nil, nil
 	}
 	remedy := "delete its Machine first; if the BMC then does not confirm the power-off, annotate the IngotHost with %s"
 	switch {
-	case releasing && !claim.FencedAt.IsZero():
+	case releasing && !claim.FencedTime.IsZero():
 		remedy = "Ingot is cleaning the host: delete it again when the claim has ended (Argo CD retries), or without --cascade=foreground; " +
 			"to skip the cleaning, annotate the IngotHost with %s"
 	case releasing:

@@ -118,7 +118,7 @@ func TestLedgerGuard(t *testing.T) {
 		{"operator removes the claim", "ingot", "alice", change(func(h *v1beta2.IngotHost) { h.Spec.Claim = nil }), "spec.claim"},
 		{"operator adds an empty record", "ingot", "alice", change(func(h *v1beta2.IngotHost) { h.Spec.Record = &v1beta2.HostRecord{} }), "spec.record"},
 		{"operator adds an order", "ingot", "alice", change(func(h *v1beta2.IngotHost) {
-			h.Spec.Order = &v1beta2.HostOrder{Kind: v1beta2.OrderWipe}
+			h.Spec.Order = &v1beta2.HostOrder{Kind: v1beta2.OrderClean}
 		}), "spec.order"},
 		{"operator changes it under delete-for-move", "ingot", "alice", change(func(h *v1beta2.IngotHost) {
 			h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
@@ -201,7 +201,7 @@ func TestHostDelete(t *testing.T) {
 		return host
 	}
 	fenced := func(host *v1beta2.IngotHost) *v1beta2.IngotHost {
-		host.Spec.Claim.State, host.Spec.Claim.FencedAt = v1beta2.ClaimReleasing, metav1.Now()
+		host.Spec.Claim.State, host.Spec.Claim.FencedTime = v1beta2.ClaimReleasing, metav1.Now()
 		return host
 	}
 	free := claimed("h1")

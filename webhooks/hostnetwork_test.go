@@ -41,7 +41,7 @@ func TestHostJoinsANetwork(t *testing.T) {
 		h.DeletionTimestamp, h.Finalizers = new(metav1.Now()), []string{"example.com/kept"}
 	}
 	inspected := func(h *v1beta2.IngotHost) {
-		h.Spec.Record = &v1beta2.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1500, 0))}
+		h.Spec.Record = &v1beta2.HostRecord{InspectedTime: metav1.NewTime(time.Unix(1500, 0))}
 	}
 	loopback := func(h *v1beta2.IngotHost) { h.Spec.BMC = &v1beta2.BMC{Address: "redfish://127.0.0.1"} }
 	for name, tt := range map[string]struct {
@@ -125,7 +125,7 @@ func TestHostWithAnInterfaceOfOthers(t *testing.T) {
 		return h
 	}
 	free := func(h *v1beta2.IngotHost) {
-		h.Spec.Record = &v1beta2.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1500, 0))}
+		h.Spec.Record = &v1beta2.HostRecord{InspectedTime: metav1.NewTime(time.Unix(1500, 0))}
 	}
 	enrolled := func(h *v1beta2.IngotHost) { h.Labels = map[string]string{v1beta2.EnrolledLabel: ""} }
 	moved := func(h *v1beta2.IngotHost) {

@@ -57,7 +57,7 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	out := slices.Concat(unknownAnnotations(before.Annotations, after), v.removedPoolWarnings(ctx, before, after),
 		v.removedReservationWarnings(ctx, before, after))
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
-		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) && slices.Equal(before.Spec.Routes, after.Spec.Routes) &&
+		equality.Semantic.DeepEqual(before.Spec.StaticLeases, after.Spec.StaticLeases) && slices.Equal(before.Spec.Routes, after.Spec.Routes) &&
 		equality.Semantic.DeepEqual(before.Spec.AllowedNamespaces, after.Spec.AllowedNamespaces) &&
 		(after.Spec.Discover == nil || slices.Equal(namedAddresses(before.Spec), namedAddresses(after.Spec))) &&
 		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
@@ -67,7 +67,7 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	if err != nil {
 		return nil, err
 	}
-	held, err := v.checkHolders(ctx, after, before.Spec.Reservations)
+	held, err := v.checkHolders(ctx, after, before.Spec.StaticLeases)
 	if err != nil {
 		return nil, err
 	}

@@ -205,12 +205,12 @@ func TestNetworkDeleteUsed(t *testing.T) {
 		return host
 	}
 	released := system("h1", "10.30.7.2")
-	released.Spec.Claim.State, released.Spec.Claim.FencedAt = v1beta2.ClaimReleasing, metav1.Now()
+	released.Spec.Claim.State, released.Spec.Claim.FencedTime = v1beta2.ClaimReleasing, metav1.Now()
 	forced := system("h1")
 	forced.Spec.Claim, forced.Spec.Record = nil, &v1beta2.HostRecord{Quarantine: &v1beta2.Quarantine{Reason: v1beta2.QuarantineNotFenced, Addresses: []string{"10.30.7.2"}}}
 	data := func(network string) *v1beta2.NetworkData {
 		return &v1beta2.NetworkData{Ethernets: []v1beta2.NetworkEthernet{{Name: "nic0", LinkConfig: v1beta2.LinkConfig{
-			Addresses: []v1beta2.LinkAddress{{Source: v1beta2.AddressReservation, NetworkRef: &v1beta2.LocalReference{Name: network}}}}}}}
+			Addresses: []v1beta2.LinkAddress{{Source: v1beta2.AddressStaticLease, NetworkRef: &v1beta2.LocalReference{Name: network}}}}}}}
 	}
 	machine := func(name, network string) *v1beta2.IngotMachine {
 		m := &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}

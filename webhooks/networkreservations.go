@@ -29,8 +29,8 @@ func checkReservations(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	}
 	var errs field.ErrorList
 	macs := map[netip.Addr]string{}
-	for i, kept := range spec.Reservations {
-		path := field.NewPath("spec", "reservations").Index(i).Child("ip")
+	for i, kept := range spec.StaticLeases {
+		path := field.NewPath("spec", "staticLeases").Index(i).Child("ip")
 		ip, err := netip.ParseAddr(kept.IP)
 		if err != nil {
 			continue // rejected by the schema
@@ -58,12 +58,12 @@ func checkReservations(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 // checkHolders rejects new reservations of addresses that a host without the interface has, by its
 // record or by its claim: two servers would have the address. The message does not name the host,
 // which may be in another namespace.
-func (v *networkValidator) checkHolders(ctx context.Context, network *v1beta2.IngotNetwork, before []v1beta2.NetworkReservation) (field.ErrorList, error) {
+func (v *networkValidator) checkHolders(ctx context.Context, network *v1beta2.IngotNetwork, before []v1beta2.StaticLease) (field.ErrorList, error) {
 	if isDeletedForMove(network) {
 		return nil, nil
 	}
 	var errs field.ErrorList
-	for i, kept := range network.Spec.Reservations {
+	for i, kept := range network.Spec.StaticLeases {
 		if slices.Contains(before, kept) {
 			continue
 		}
@@ -72,7 +72,7 @@ func (v *networkValidator) checkHolders(ctx context.Context, network *v1beta2.In
 			return nil, err
 		}
 		if why != "" {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "reservations").Index(i).Child("ip"), kept.IP, why))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "staticLeases").Index(i).Child("ip"), kept.IP, why))
 		}
 	}
 	return errs, nil
@@ -81,13 +81,13 @@ func (v *networkValidator) checkHolders(ctx context.Context, network *v1beta2.In
 // checkHolder returns why an address cannot be reserved for an interface, or "". It can if the
 // interface belongs to the host that has the address, or may replace one of that host's
 // interfaces: a NIC can be replaced in the inventory before or after the server.
-func (v *networkValidator) checkHolder(ctx context.Context, kept v1beta2.NetworkReservation, before []v1beta2.NetworkReservation) (string, error) {
+func (v *networkValidator) checkHolder(ctx context.Context, kept v1beta2.StaticLease, before []v1beta2.StaticLease) (string, error) {
 	held, err := v.holdersOf(ctx, kept)
 	if err != nil {
 		return "", err
 	}
 	former := ""
-	if i := slices.IndexFunc(before, func(r v1beta2.NetworkReservation) bool { return r.IP == kept.IP }); i >= 0 {
+	if i := slices.IndexFunc(before, func(r v1beta2.StaticLease) bool { return r.IP == kept.IP }); i >= 0 {
 		former = before[i].MAC
 	}
 	for _, holder := range held {
@@ -128,7 +128,7 @@ func (v *networkValidator) isReplacement(ctx context.Context, holder addressuse.
 	return len(hosts.Items) == 0 && len(facts.Items) == 0, nil
 }
 
-func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkReservation) ([]addressuse.Owner, error) {
+func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.StaticLease) ([]addressuse.Owner, error) {
 	address, err := netip.ParseAddr(kept.IP)
 	if err != nil {
 		return nil, nil // rejected by the schema
@@ -163,8 +163,8 @@ func (v *networkValidator) hasNIC(ctx context.Context, name types.NamespacedName
 // use. The systems keep them, and Ingot assigns them to no other host until then.
 func (v *networkValidator) removedReservationWarnings(ctx context.Context, before, after *v1beta2.IngotNetwork) admission.Warnings {
 	var inUse []string
-	for _, kept := range before.Spec.Reservations {
-		if slices.ContainsFunc(after.Spec.Reservations, func(r v1beta2.NetworkReservation) bool { return r.IP == kept.IP }) {
+	for _, kept := range before.Spec.StaticLeases {
+		if slices.ContainsFunc(after.Spec.StaticLeases, func(r v1beta2.StaticLease) bool { return r.IP == kept.IP }) {
 			continue // still reserved, or rejected
 		}
 		held, err := v.holdersOf(ctx, kept)
@@ -178,6 +178,6 @@ func (v *networkValidator) removedReservationWarnings(ctx context.Context, befor
 	if len(inUse) == 0 {
 		return nil
 	}
-	return admission.Warnings{fmt.Sprintf("spec.reservations: installed systems keep the removed addresses %s until their Machines are replaced; "+
+	return admission.Warnings{fmt.Sprintf("spec.staticLeases: installed systems keep the removed addresses %s until their Machines are replaced; "+
 		"restore them, or the next machines on these servers get no address", shorten(inUse))}
 }

@@ -30,11 +30,11 @@ func TestReservationsOfHosts(t *testing.T) {
 	with := func(kept ...string) *v1beta2.IngotNetwork {
 		n := network("n", "10.20.0.0/24", "10.20.0.100", "10.20.0.199", "")
 		for i := 0; i < len(kept); i += 2 {
-			n.Spec.Reservations = append(n.Spec.Reservations, v1beta2.NetworkReservation{MAC: kept[i], IP: kept[i+1]})
+			n.Spec.StaticLeases = append(n.Spec.StaticLeases, v1beta2.StaticLease{MAC: kept[i], IP: kept[i+1]})
 		}
 		return n
 	}
-	const path = "spec.reservations[0].ip"
+	const path = "spec.staticLeases[0].ip"
 	for name, tc := range map[string]struct {
 		before, after *v1beta2.IngotNetwork
 		refused, told string
@@ -71,24 +71,24 @@ func TestReservationsOfHosts(t *testing.T) {
 }
 
 func TestCheckReservations(t *testing.T) {
-	keep := func(mac, ip string) v1beta2.NetworkReservation { return v1beta2.NetworkReservation{MAC: mac, IP: ip} }
+	keep := func(mac, ip string) v1beta2.StaticLease { return v1beta2.StaticLease{MAC: mac, IP: ip} }
 	spec := v1beta2.IngotNetworkSpec{Subnet: "10.77.0.0/24", Gateway: "10.77.0.1",
 		Discover: &v1beta2.NetworkDiscovery{Range: v1beta2.AddressRange{Start: "10.77.0.200", End: "10.77.0.210"}}}
 	for name, tc := range map[string]struct {
-		kept []v1beta2.NetworkReservation
+		kept []v1beta2.StaticLease
 		want string
 	}{
-		"two interfaces":    {[]v1beta2.NetworkReservation{keep("a", "10.77.0.9"), keep("b", "10.77.0.10")}, ""},
-		"one address twice": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.9"), keep("b", "10.77.0.9")}, "reservations[1].ip: Invalid value: \"10.77.0.9\": is already reserved for a"},
-		"outside":           {[]v1beta2.NetworkReservation{keep("a", "10.78.0.9")}, "must be in spec.subnet"},
-		"the subnet itself": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.0")}, "first or last address"},
-		"the gateway":       {[]v1beta2.NetworkReservation{keep("a", "10.77.0.1")}, "address of the gateway"},
-		"for discovery":     {[]v1beta2.NetworkReservation{keep("a", "10.77.0.210")}, "for unknown clients"},
-		"next to discovery": {[]v1beta2.NetworkReservation{keep("a", "10.77.0.211")}, ""},
+		"two interfaces":    {[]v1beta2.StaticLease{keep("a", "10.77.0.9"), keep("b", "10.77.0.10")}, ""},
+		"one address twice": {[]v1beta2.StaticLease{keep("a", "10.77.0.9"), keep("b", "10.77.0.9")}, "reservations[1].ip: Invalid value: \"10.77.0.9\": is already reserved for a"},
+		"outside":           {[]v1beta2.StaticLease{keep("a", "10.78.0.9")}, "must be in spec.subnet"},
+		"the subnet itself": {[]v1beta2.StaticLease{keep("a", "10.77.0.0")}, "first or last address"},
+		"the gateway":       {[]v1beta2.StaticLease{keep("a", "10.77.0.1")}, "address of the gateway"},
+		"for discovery":     {[]v1beta2.StaticLease{keep("a", "10.77.0.210")}, "for unknown clients"},
+		"next to discovery": {[]v1beta2.StaticLease{keep("a", "10.77.0.211")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			network := spec
-			network.Reservations = tc.kept
+			network.StaticLeases = tc.kept
 			errs := checkReservations(network)
 			if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), tc.want)) {
 				t.Errorf("%v, want %q", errs.ToAggregate(), tc.want)

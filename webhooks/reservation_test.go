@@ -34,7 +34,7 @@ func TestReservationSelectors(t *testing.T) {
 				t.Errorf("an unchanged reservation was rejected: %v", err)
 			}
 			later := r.DeepCopy()
-			later.Spec.ExpiresAt = metav1.Now()
+			later.Spec.ExpirationTime = metav1.Now()
 			if _, err := (reservationValidator{}).ValidateUpdate(t.Context(), r, later); err != nil {
 				t.Errorf("a longer reservation with unchanged selectors was rejected: %v", err)
 			}

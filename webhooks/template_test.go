@@ -174,7 +174,7 @@ func TestUnreadableCacheOmitsWarnings(t *testing.T) {
 	o := warnings.Checker{Reader: unreadable{}}
 	ctx := request(t.Context(), "alice")
 	selecting := machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
-		m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"a": "b"}, Arch: "arm64"}
+		m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"a": "b"}, Architecture: "arm64"}
 	})
 	machine := &v1beta2.IngotMachine{Spec: selecting.Spec.Template.Spec}
 	cluster := &v1beta2.IngotCluster{Spec: v1beta2.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}

@@ -48,7 +48,7 @@ func kexecError(err error) error {
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("%w: the agent's kernel has no kexec; check that signed or custom boot media have the manager's version: %w", agent.ErrKernelRefused, err)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("%w: not enough memory; select larger hosts by hostSelector.minimum.memoryGiB: %w", agent.ErrKernelRefused, err)
+		return fmt.Errorf("%w: not enough memory; select larger hosts by hostSelector.minimum.memory: %w", agent.ErrKernelRefused, err)
 	}
 	return fmt.Errorf("load the live system's kernel: %w", err)
 }

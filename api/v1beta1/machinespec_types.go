@@ -4,6 +4,7 @@
 package v1beta1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
@@ -98,10 +99,10 @@ type HostSelector struct {
 	// minimum hardware.
 	// +optional
 	Minimum *HardwareMinimum `json:"minimum,omitempty"`
-	// arch is the architecture in Go's terms.
+	// architecture is the architecture in Go's terms.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
-	Arch string `json:"arch,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
 }
 
 // HardwareMinimum is the least that a host must have.
@@ -112,17 +113,16 @@ type HardwareMinimum struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	Cores *int32 `json:"cores,omitempty"`
-	// memoryGiB is in GiB.
+	// memory is the least memory, as a quantity, for example 64Gi. Ingot rounds the memory that
+	// the server reports to whole GiB first, because firmware reserves a part.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000
-	MemoryGiB *int64 `json:"memoryGiB,omitempty"`
-	// diskGB is the size of the disk that the root device hints choose, in 10^9 bytes; with
-	// softwareRAID that of the smaller one.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="must be at least 1Gi; write the unit, for example 64Gi"
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// disk is the least size of the disk that the root device hints choose, as a quantity, for
+	// example 480G. With softwareRAID it is the size of the smaller disk.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10000000
-	DiskGB *int64 `json:"diskGB,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
+	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
 // ImageFormat is what an image file holds after decompression.
@@ -232,16 +232,15 @@ type RootDeviceHints struct {
 	// +kubebuilder:validation:MaxLength=18
 	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}$')",message="must be 0x and 16 hexadecimal digits, as udev's ID_WWN_VENDOR_EXTENSION shows them"
 	WWNVendorExtension string `json:"wwnVendorExtension,omitempty"`
-	// minSizeGigabytes and maxSizeGigabytes bound the size, in 10^9 bytes.
+	// minSize is the smallest size that a disk may have, as a quantity, for example 480G.
+	// Unset: the disk has at least 8G.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10000000
-	MinSizeGigabytes *int64 `json:"minSizeGigabytes,omitempty"`
-	// maxSizeGigabytes is the upper bound, in 10^9 bytes.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
+	MinSize *resource.Quantity `json:"minSize,omitempty"`
+	// maxSize is the largest size that a disk may have, as a quantity. Unset: no limit.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10000000
-	MaxSizeGigabytes *int64 `json:"maxSizeGigabytes,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// rotational asks for a spinning disk (true) or a flash disk (false).
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`

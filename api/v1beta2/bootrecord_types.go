@@ -8,7 +8,7 @@ import (
 )
 
 // BootOutcome is how a network boot ended.
-// +kubebuilder:validation:Enum=Agent;Disk;Stopped;Succeeded;Failed
+// +kubebuilder:validation:Enum=Agent;Disk;Incomplete;Succeeded;Failed
 type BootOutcome string
 
 // The outcomes.
@@ -17,8 +17,8 @@ const (
 	BootRanAgent BootOutcome = "Agent"
 	// BootWentToDisk: the host was sent to its disk.
 	BootWentToDisk BootOutcome = "Disk"
-	// BootStopped: the agent was to run, and nothing more was heard of the host.
-	BootStopped BootOutcome = "Stopped"
+	// BootIncomplete: the agent was to run, and nothing more was heard of the host.
+	BootIncomplete BootOutcome = "Incomplete"
 	// BootSucceeded and BootFailed: the agent ran, and reported the end of its order.
 	BootSucceeded BootOutcome = "Succeeded"
 	BootFailed    BootOutcome = "Failed"
@@ -29,9 +29,9 @@ const MaxBoots = 5
 
 // BootRecord is one network boot.
 type BootRecord struct {
-	// startedAt is when the boot server first heard of it.
+	// startTime is when the boot server first heard of it.
 	// +required
-	StartedAt metav1.MicroTime `json:"startedAt,omitempty,omitzero"`
+	StartTime metav1.MicroTime `json:"startTime,omitempty,omitzero"`
 	// outcome of the boot.
 	// +required
 	Outcome BootOutcome `json:"outcome,omitempty"`
@@ -52,10 +52,10 @@ type BootRecord struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Stages []BootStage `json:"stages,omitempty"`
-	// trouble is the last thing that could not be given to the host.
+	// error is the last thing that could not be given to the host.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	Trouble string `json:"trouble,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // BootStage is a stage of a boot.

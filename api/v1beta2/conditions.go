@@ -68,41 +68,41 @@ const ImageReachableCondition = "Reachable"
 // Reasons of conditions, and of the events that go with them.
 const (
 	// Of several conditions.
-	ReasonUnknown        = "Unknown"
-	ReasonReady          = "Ready"
-	ReasonNotReady       = "NotReady"
-	ReasonInProgress     = "InProgress"
-	ReasonPaused         = "Paused"
-	ReasonNotPaused      = "NotPaused"
-	ReasonNotStalled     = "NotStalled"
-	ReasonWaiting        = "Waiting"
-	ReasonMaintenance    = "Maintenance"
-	ReasonDeleting       = "Deleting"
-	ReasonNotApplicable  = "NotApplicable"
-	ReasonUnmanaged      = "Unmanaged"
-	ReasonDuplicate      = "Duplicate"
-	ReasonUnexpectedlyOn = "UnexpectedlyOn"
+	ReasonUnknown               = "Unknown"
+	ReasonReady                 = "Ready"
+	ReasonNotReady              = "NotReady"
+	ReasonInProgress            = "InProgress"
+	ReasonPaused                = "Paused"
+	ReasonNotPaused             = "NotPaused"
+	ReasonNotStalled            = "NotStalled"
+	ReasonWaiting               = "Waiting"
+	ReasonMaintenance           = "Maintenance"
+	ReasonDeleting              = "Deleting"
+	ReasonNotApplicable         = "NotApplicable"
+	ReasonUnmanaged             = "Unmanaged"
+	ReasonDuplicate             = "Duplicate"
+	ReasonPoweredOnUnexpectedly = "PoweredOnUnexpectedly"
 	// ReasonStateUnconfirmed: the server is on, and Ingot's state of it is older than the
 	// managers' unbroken watch, as after a restored backup.
 	ReasonStateUnconfirmed = "StateUnconfirmed"
 	ReasonPoweredOff       = "PoweredOff"
 	ReasonQuarantined      = "Quarantined"
-	// ReasonCommandDropped: an annotation without effect was taken away.
-	ReasonCommandDropped = "CommandDropped"
+	// ReasonAnnotationIgnored: an annotation without effect was taken away.
+	ReasonAnnotationIgnored = "AnnotationIgnored"
 	// ReasonCommandExecuted: a command that an operator gave by annotation was carried out.
 	ReasonCommandExecuted = "CommandExecuted"
 
 	// BMC.
-	ReasonBMCAnswers     = "BMCAnswers"
+	ReasonBMCResponding  = "BMCResponding"
 	ReasonBMCUnreachable = "BMCUnreachable"
 	ReasonBMCTimeout     = "BMCTimeout"
 	ReasonBMCBusy        = "BMCBusy"
 	// ReasonBMCRateLimited: it answers 429.
 	ReasonBMCRateLimited = "BMCRateLimited"
 	ReasonBMCError       = "BMCError"
-	// ReasonBMCDisobeys: it answers, and does not switch the server as it is ordered.
-	ReasonBMCDisobeys    = "BMCDisobeys"
-	ReasonBMCUnsupported = "BMCUnsupported"
+	// ReasonPowerActionIgnored: it answers, and does not switch the server as it is ordered.
+	ReasonPowerActionIgnored = "PowerActionIgnored"
+	ReasonBMCUnsupported     = "BMCUnsupported"
 	// ReasonBMCAddressNotAllowed: --bmc-sources does not allow the address of the BMC.
 	ReasonBMCAddressNotAllowed = "BMCAddressNotAllowed"
 	ReasonCertificateInvalid   = "CertificateInvalid"
@@ -115,18 +115,18 @@ const (
 	// ReasonPasswordChangeRequired: the BMC takes the credentials, and refuses everything
 	// until their password was changed, as with a factory's.
 	ReasonPasswordChangeRequired = "PasswordChangeRequired"
-	ReasonCAMissing              = "CABundleMissing"
+	ReasonCABundleMissing        = "CABundleMissing"
 	// ReasonNamespaceTerminating: the namespace is being deleted, and what Ingot has to create
 	// in it is refused.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
-	ReasonMACNotFound          = "BootMACNotFound"
+	ReasonBootMACNotFound      = "BootMACNotFound"
 	ReasonCredentialsRotated   = "CredentialsRotated"
 	ReasonCredentialsRotating  = "CredentialsRotating"
-	ReasonRotationRefused      = "RotationRefused"
+	ReasonRotationRejected     = "RotationRejected"
 	ReasonRotationFailed       = "RotationFailed"
 	ReasonRotationStuck        = "RotationStuck"
-	// ReasonCredentialsKept: a Secret outlives its host, since nobody else knows the password.
-	ReasonCredentialsKept = "CredentialsKept"
+	// ReasonCredentialsRetained: a Secret outlives its host, since nobody else knows the password.
+	ReasonCredentialsRetained = "CredentialsRetained"
 	// ReasonBootOverrideNotApplied: the BMC did not take the network boot.
 	ReasonBootOverrideNotApplied = "BootOverrideNotApplied"
 	ReasonWrongServer            = "WrongServer"
@@ -148,8 +148,8 @@ const (
 	ReasonProvisioned   = "Provisioned"
 	ReasonInstallFailed = "InstallFailed"
 	ReasonReleasing     = "Releasing"
-	ReasonWiping        = "Wiping"
-	ReasonWipeFailed    = "WipeFailed"
+	ReasonCleaning      = "Cleaning"
+	ReasonCleanFailed   = "CleanFailed"
 	ReasonCleaned       = "Cleaned"
 	ReasonNotCleaned    = "NotCleaned"
 	// ReasonStorageWithoutDriver: the server has storage controllers of which Ingot's agent
@@ -158,19 +158,19 @@ const (
 	ReasonFenced               = "Fenced"
 	ReasonFencing              = "Fencing"
 	ReasonNotFenced            = "NotFenced"
-	ReasonClaimDangling        = "ClaimDangling"
+	ReasonMachineNotFound      = "MachineNotFound"
 	ReasonNetworkMissing       = "NetworkMissing"
 	// ReasonNamespaceNotAllowed: the IngotNetwork does not allow the host's namespace, and
 	// ReasonNetworkQuotaExceeded: it has as many hosts there as it may. A host with one of
-	// them boots nothing. ReasonOutsideAllowed: either holds for a host that was there
+	// them boots nothing. ReasonOutsideAllowedNamespaces: either holds for a host that was there
 	// before; it continues to work.
-	ReasonNamespaceNotAllowed  = "NamespaceNotAllowed"
-	ReasonNetworkQuotaExceeded = "NetworkQuotaExceeded"
-	ReasonOutsideAllowed       = "OutsideAllowedNamespaces"
-	ReasonAddressExhausted     = "AddressesExhausted"
-	ReasonNoAgentContact       = "NoAgentContact"
-	// ReasonNetworkSilent: no agent is heard on the IngotNetwork, and other hosts wait too.
-	ReasonNetworkSilent = "NetworkSilent"
+	ReasonNamespaceNotAllowed      = "NamespaceNotAllowed"
+	ReasonNetworkQuotaExceeded     = "NetworkQuotaExceeded"
+	ReasonOutsideAllowedNamespaces = "OutsideAllowedNamespaces"
+	ReasonAddressesExhausted       = "AddressesExhausted"
+	ReasonNoAgentContact           = "NoAgentContact"
+	// ReasonNetworkUnresponsive: no agent is heard on the IngotNetwork, and other hosts wait too.
+	ReasonNetworkUnresponsive = "NetworkUnresponsive"
 	// ReasonBootVerified, and why a boot is not: it comes by PXE, it was named over a
 	// connection to the BMC that is not verified, or the image is not demanded to be signed.
 	ReasonBootVerified     = "BootVerified"
@@ -181,13 +181,13 @@ const (
 	ReasonBootNotVerified = "BootNotVerified"
 	// ReasonBootServerUnknown: the manager was not told where BMCs find a boot server.
 	ReasonBootServerUnknown = "BootServerUnknown"
-	// ReasonEjectingMedia, ReasonMediaNotEjected: the image in the BMC's virtual drive.
-	ReasonEjectingMedia   = "EjectingMedia"
-	ReasonMediaNotEjected = "MediaNotEjected"
+	// ReasonEjectingVirtualMedia, ReasonVirtualMediaEjectFailed: the image in the BMC's virtual drive.
+	ReasonEjectingVirtualMedia    = "EjectingVirtualMedia"
+	ReasonVirtualMediaEjectFailed = "VirtualMediaEjectFailed"
 	// ReasonSecureBootOff: Secure Boot is demanded, and the BMC did not switch it on.
 	ReasonSecureBootOff = "SecureBootOff"
-	// ReasonBootStopped: a network boot was begun, and the agent did not come to run.
-	ReasonBootStopped = "BootStopped"
+	// ReasonNetworkBootIncomplete: a network boot was begun, and the agent did not come to run.
+	ReasonNetworkBootIncomplete = "NetworkBootIncomplete"
 	// ReasonWaitingForAddress: the pool's provider has not given one yet.
 	ReasonWaitingForAddress = "WaitingForAddress"
 	// ReasonAddressConflict: what the pool gave is somebody else's.
@@ -195,8 +195,8 @@ const (
 	// ReasonAddressPoolUnusable: the pool cannot be claimed from, or gives what does not
 	// fit the network.
 	ReasonAddressPoolUnusable = "AddressPoolUnusable"
-	// ReasonAddressPutBack: the record of an address in use was lost, and was made again.
-	ReasonAddressPutBack = "AddressPutBack"
+	// ReasonAddressRestored: the record of an address in use was lost, and was made again.
+	ReasonAddressRestored = "AddressRestored"
 	// ReasonAddressClaimLost: the IPAddressClaim of a recorded address was deleted, or holds
 	// another address.
 	ReasonAddressClaimLost = "AddressClaimLost"
@@ -204,30 +204,30 @@ const (
 	ReasonWaitingForApproval = "WaitingForApproval"
 	// ReasonEnrolled: an unknown machine was enrolled, or its host approved.
 	ReasonEnrolled = "Enrolled"
-	// ReasonEnrolmentRefused: an unknown machine could not be enrolled.
-	ReasonEnrolmentRefused = "EnrolmentRefused"
-	ReasonAgentKeyConflict = "AgentKeyConflict"
-	ReasonAgentStarted     = "AgentStarted"
-	// ReasonAgentRequestRefused: whoever asked is not the agent of the host's order.
-	ReasonAgentRequestRefused = "AgentRequestRefused"
-	ReasonNoRootDisk          = "NoRootDisk"
-	ReasonTooManyDisks        = "TooManyDisks"
+	// ReasonEnrollmentRejected: an unknown machine could not be enrolled.
+	ReasonEnrollmentRejected = "EnrollmentRejected"
+	ReasonAgentKeyConflict   = "AgentKeyConflict"
+	ReasonAgentStarted       = "AgentStarted"
+	// ReasonAgentRequestRejected: whoever asked is not the agent of the host's order.
+	ReasonAgentRequestRejected = "AgentRequestRejected"
+	ReasonNoRootDisk           = "NoRootDisk"
+	ReasonTooManyDisks         = "TooManyDisks"
 
 	// BIOS settings and firmware.
 	ReasonPrepared             = "Prepared"
 	ReasonPreparing            = "Preparing"
 	ReasonUpdatingFirmware     = "UpdatingFirmware"
-	ReasonSettingsRefused      = "SettingsRefused"
-	ReasonSettingsNotInForce   = "SettingsNotInForce"
+	ReasonSettingsRejected     = "SettingsRejected"
+	ReasonSettingsNotApplied   = "SettingsNotApplied"
 	ReasonRebootPending        = "RebootPending"
-	ReasonFirmwareRefused      = "FirmwareRefused"
-	ReasonFirmwareNotInForce   = "FirmwareNotInForce"
+	ReasonFirmwareRejected     = "FirmwareRejected"
+	ReasonFirmwareNotApplied   = "FirmwareNotApplied"
 	ReasonFirmwareUpdateFailed = "FirmwareUpdateFailed"
 
 	// Machines.
-	ReasonWaitingForCluster       = "WaitingForClusterInfrastructure"
-	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
-	ReasonNoMatchingHost          = "NoMatchingHost"
+	ReasonWaitingForClusterInfrastructure = "WaitingForClusterInfrastructure"
+	ReasonWaitingForBootstrapData         = "WaitingForBootstrapData"
+	ReasonNoMatchingHost                  = "NoMatchingHost"
 	// ReasonNetworkDataWithIgnition: the bootstrap data is for Ignition, which reads no
 	// networkData.
 	ReasonNetworkDataWithIgnition = "NetworkDataWithIgnition"
@@ -236,15 +236,15 @@ const (
 	ReasonSoftwareRAIDWithIgnition = "SoftwareRAIDWithIgnition"
 	// ReasonBootstrapDataInvalid: no system reads the bootstrap data.
 	ReasonBootstrapDataInvalid = "BootstrapDataInvalid"
-	// ReasonLiveNotVerified: the cluster demands a verified boot, and the live system's data
+	// ReasonLiveDataNotVerified: the cluster demands a verified boot, and the live system's data
 	// would go in clear.
-	ReasonLiveNotVerified = "LiveDataNotVerified"
-	// ReasonLiveSystemSilent: a live system was started, and never asked for its data.
-	ReasonLiveSystemSilent = "LiveSystemSilent"
-	// ReasonLiveDataRefused: whoever asked for a live system's data does not get it.
-	ReasonLiveDataRefused = "LiveDataRefused"
-	ReasonHostClaimed     = "HostClaimed"
-	ReasonClaimLost       = "ClaimLost"
+	ReasonLiveDataNotVerified = "LiveDataNotVerified"
+	// ReasonLiveSystemUnresponsive: a live system was started, and never asked for its data.
+	ReasonLiveSystemUnresponsive = "LiveSystemUnresponsive"
+	// ReasonLiveDataRejected: whoever asked for a live system's data does not get it.
+	ReasonLiveDataRejected = "LiveDataRejected"
+	ReasonHostClaimed      = "HostClaimed"
+	ReasonClaimLost        = "ClaimLost"
 	// ReasonProviderIDInvalid: spec.providerID names no host that the machine can have. It is
 	// terminal (M28): nobody may change the field, and only deleting the Machine helps.
 	ReasonProviderIDInvalid = "ProviderIDInvalid"
@@ -252,9 +252,9 @@ const (
 	// good. It is terminal (M28): only deleting the Machine helps.
 	ReasonHostLost              = "HostLost"
 	ReasonFailureDomainConflict = "FailureDomainConflict"
-	// ReasonNotTheMachines: the Machine that is named as the owner refers to another
+	// ReasonOwnerMismatch: the Machine that is named as the owner refers to another
 	// IngotMachine.
-	ReasonNotTheMachines            = "NotTheMachines"
+	ReasonOwnerMismatch             = "OwnerMismatch"
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
 	// ReasonWaitingForMachineHooks: hooks hold up the deletion of the Machine (I7).
 	ReasonWaitingForMachineHooks = "WaitingForMachineHooks"
@@ -272,11 +272,11 @@ const (
 	// ReasonNodeNotIdentified: a Node without a provider ID may be the machine's, and it is
 	// not certain, or a Node of the machine's name has another's.
 	ReasonNodeNotIdentified = "NodeNotIdentified"
-	// ReasonNodeZoneKept: a Node is in another zone than the rack of its host, which
+	// ReasonNodeZoneConflict: a Node is in another zone than the rack of its host, which
 	// somebody else wrote.
-	ReasonNodeZoneKept = "NodeZoneKept"
-	// ReasonNodeLabelDisputed: something else keeps changing a label that Ingot writes.
-	ReasonNodeLabelDisputed = "NodeLabelDisputed"
+	ReasonNodeZoneConflict = "NodeZoneConflict"
+	// ReasonNodeLabelConflict: something else keeps changing a label that Ingot writes.
+	ReasonNodeLabelConflict = "NodeLabelConflict"
 
 	// Remediations of machines.
 	// ReasonPowerCycling: the BMC switches the host off and on again.
@@ -285,25 +285,25 @@ const (
 	ReasonWaitingForNode = "WaitingForNode"
 	// ReasonNodeHealthy: Cluster API says that the Machine is healthy.
 	ReasonNodeHealthy = "NodeHealthy"
-	// ReasonHandedOver: the Machine's owner replaces it.
-	ReasonHandedOver = "HandedOver"
+	// ReasonOwnerRemediationRequested: the Machine's owner replaces it.
+	ReasonOwnerRemediationRequested = "OwnerRemediationRequested"
 	// ReasonHealthFailed: power cycles did not help.
 	ReasonHealthFailed = "HealthFailed"
 	// ReasonPowerCycleFailed: the BMC did not switch the host off and on in time.
 	ReasonPowerCycleFailed = "PowerCycleFailed"
-	// ReasonBootIDChanged, ReasonPowerReadBack: what proves a restart; and
+	// ReasonBootIDChanged, ReasonPowerStateConfirmed: what proves a restart; and
 	// ReasonBootIDUnchanged that it was another server's, or none.
-	ReasonBootIDChanged   = "BootIDChanged"
-	ReasonPowerReadBack   = "PowerReadBack"
-	ReasonBootIDUnchanged = "BootIDUnchanged"
+	ReasonBootIDChanged       = "BootIDChanged"
+	ReasonPowerStateConfirmed = "PowerStateConfirmed"
+	ReasonBootIDUnchanged     = "BootIDUnchanged"
 	// ReasonMachineMissing: the remediation belongs to no Machine.
 	ReasonMachineMissing = "MachineMissing"
 
 	// Clusters.
 	ReasonEndpointSet        = "EndpointSet"
 	ReasonWaitingForEndpoint = "WaitingForEndpoint"
-	// ReasonEndpointTaken: a host has the endpoint for its address.
-	ReasonEndpointTaken           = "EndpointTaken"
+	// ReasonEndpointInUse: a host has the endpoint for its address.
+	ReasonEndpointInUse           = "EndpointInUse"
 	ReasonFailureDomainsPublished = "FailureDomainsPublished"
 	ReasonNoFailureDomains        = "NoFailureDomains"
 	ReasonTooManyFailureDomains   = "TooManyFailureDomains"
@@ -311,24 +311,24 @@ const (
 	ReasonMachinesRemain          = "MachinesRemain"
 
 	// Reservations of hosts.
-	// ReasonPromiseKept: the hosts are there for what is outstanding.
-	ReasonPromiseKept = "PromiseKept"
-	// ReasonPromiseShort: hosts that were promised are not there any more.
-	ReasonPromiseShort = "PromiseShort"
-	// ReasonPromiseFulfilled: the Cluster has every host that it was promised.
-	ReasonPromiseFulfilled = "PromiseFulfilled"
-	// ReasonPromiseExpired: the promise has ended by time.
-	ReasonPromiseExpired = "PromiseExpired"
+	// ReasonReservationSatisfied: the hosts are there for what is outstanding.
+	ReasonReservationSatisfied = "ReservationSatisfied"
+	// ReasonInsufficientHosts: hosts that were promised are not there any more.
+	ReasonInsufficientHosts = "InsufficientHosts"
+	// ReasonReservationConsumed: the Cluster has every host that it was promised.
+	ReasonReservationConsumed = "ReservationConsumed"
+	// ReasonReservationExpired: the promise has ended by time.
+	ReasonReservationExpired = "ReservationExpired"
 	// ReasonClusterMissing: the Cluster that hosts were promised to does not exist.
 	ReasonClusterMissing = "ClusterMissing"
 
 	// Images of the catalogue.
 	ReasonImageReachable   = "ImageReachable"
 	ReasonImageUnreachable = "ImageUnreachable"
-	// ReasonImageNotAllowed: --image-sources does not allow the URL.
-	ReasonImageNotAllowed = "ImageSourceNotAllowed"
-	// ReasonImageChanged: what is at the URL has another size.
-	ReasonImageChanged = "ImageSizeDiffers"
+	// ReasonImageSourceNotAllowed: --image-sources does not allow the URL.
+	ReasonImageSourceNotAllowed = "ImageSourceNotAllowed"
+	// ReasonImageSizeDiffers: what is at the URL has another size.
+	ReasonImageSizeDiffers = "ImageSizeDiffers"
 	// ReasonImageMissing: no IngotImage has the name that a machine asks for.
 	ReasonImageMissing = "ImageMissing"
 )

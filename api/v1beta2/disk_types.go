@@ -3,6 +3,10 @@
 
 package v1beta2
 
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
 // CleaningMode is how a host is cleaned when it is released.
 // +kubebuilder:validation:Enum=None;Metadata;Full
 type CleaningMode string
@@ -92,16 +96,15 @@ type RootDeviceHints struct {
 	// +kubebuilder:validation:MaxLength=18
 	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}$')",message="must be 0x and 16 hexadecimal digits, as udev's ID_WWN_VENDOR_EXTENSION shows them"
 	WWNVendorExtension string `json:"wwnVendorExtension,omitempty"`
-	// minSizeGigabytes and maxSizeGigabytes bound the size, in 10^9 bytes.
+	// minSize is the smallest size that a disk may have, as a quantity, for example 480G.
+	// Unset: the disk has at least 8G.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10000000
-	MinSizeGigabytes *int64 `json:"minSizeGigabytes,omitempty"`
-	// maxSizeGigabytes is the upper bound, in 10^9 bytes.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
+	MinSize *resource.Quantity `json:"minSize,omitempty"`
+	// maxSize is the largest size that a disk may have, as a quantity. Unset: no limit.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10000000
-	MaxSizeGigabytes *int64 `json:"maxSizeGigabytes,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// rotational asks for a spinning disk (true) or a flash disk (false).
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`

@@ -17,9 +17,9 @@ type IngotHardwareSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
-	// firmware is how the inspected boot was started.
+	// bootMode is how the inspected boot was started.
 	// +optional
-	Firmware BootMode `json:"firmware,omitempty"`
+	BootMode BootMode `json:"bootMode,omitempty"`
 	// cpu sums up the processors.
 	// +optional
 	CPU HardwareCPU `json:"cpu,omitempty,omitzero"`
@@ -244,9 +244,9 @@ type BootedSystem struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
-	// time of the first report.
+	// reportTime of the first report.
 	// +required
-	Time metav1.Time `json:"time,omitempty,omitzero"`
+	ReportTime metav1.Time `json:"reportTime,omitempty,omitzero"`
 	// addresses of the system, without prefix length.
 	// +optional
 	// +listType=set

@@ -4,6 +4,7 @@
 package v1beta2
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -210,7 +211,7 @@ type NetworkReference struct {
 }
 
 // IngotHostPhase sums up a host's life for people; machines read conditions.
-// +kubebuilder:validation:Enum=Registering;Inspecting;Preparing;Available;Provisioning;Provisioned;Deprovisioning;Maintenance;Quarantined;Decommissioned;Unmanaged
+// +kubebuilder:validation:Enum=Registering;Inspecting;Preparing;Available;Provisioning;Provisioned;Deprovisioning;Maintenance;Quarantined;Retired;Unmanaged
 type IngotHostPhase string
 
 // The phases.
@@ -224,9 +225,9 @@ const (
 	PhaseDeprovisioning IngotHostPhase = "Deprovisioning"
 	PhaseMaintenance    IngotHostPhase = "Maintenance"
 	PhaseQuarantined    IngotHostPhase = "Quarantined"
-	// PhaseDecommissioned is not used: no host is ever in it.
-	PhaseDecommissioned IngotHostPhase = "Decommissioned"
-	PhaseUnmanaged      IngotHostPhase = "Unmanaged"
+	// PhaseRetired is not used: no host is ever in it.
+	PhaseRetired   IngotHostPhase = "Retired"
+	PhaseUnmanaged IngotHostPhase = "Unmanaged"
 )
 
 // HostPhases are all that a host may be in.
@@ -321,12 +322,12 @@ type HardwareSummary struct {
 	// cores counts physical cores.
 	// +optional
 	Cores int32 `json:"cores,omitempty"`
-	// memoryGiB is the memory in GiB, rounded.
+	// memory is the memory in GiB, rounded.
 	// +optional
-	MemoryGiB int32 `json:"memoryGiB,omitempty"`
-	// diskGB is the sum of all disks in 10^9 bytes.
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// disk is the sum of all disks in 10^9 bytes.
 	// +optional
-	DiskGB int64 `json:"diskGB,omitempty"`
+	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
 // HostOperation shows the work under way.
@@ -351,12 +352,12 @@ type HostOperation struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Bytes int64 `json:"bytes,omitempty"`
-	// startedAt is when the order was written.
+	// startTime is when the order was written.
 	// +optional
-	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
-	// attempts counts from 1.
+	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
+	// attempt counts from 1.
 	// +optional
-	Attempts int32 `json:"attempts,omitempty"`
+	Attempt int32 `json:"attempt,omitempty"`
 	// lastContactTime is when the agent last spoke.
 	// +optional
 	LastContactTime metav1.Time `json:"lastContactTime,omitempty,omitzero"`
@@ -372,9 +373,9 @@ type BootedStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
-	// time of the report.
+	// reportTime of the report.
 	// +optional
-	Time metav1.Time `json:"time,omitempty,omitzero"`
+	ReportTime metav1.Time `json:"reportTime,omitempty,omitzero"`
 	// interrupted tells that the first boot ended before cloud-init did, which leaves out
 	// for good what it had begun in it.
 	// +optional
@@ -403,7 +404,7 @@ type BootedStatus struct {
 // +kubebuilder:printcolumn:name="Percent",type=integer,JSONPath=`.status.operation.percent`
 // +kubebuilder:printcolumn:name="Bytes",type=integer,JSONPath=`.status.operation.bytes`
 // +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.status.hardware.cores`,priority=1
-// +kubebuilder:printcolumn:name="Memory GiB",type=integer,JSONPath=`.status.hardware.memoryGiB`,priority=1
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.hardware.memory`,priority=1
 // +kubebuilder:printcolumn:name="Last boot",type=string,JSONPath=`.status.boots[0].outcome`,priority=1
 // +kubebuilder:printcolumn:name="BMC",type=string,JSONPath=`.spec.bmc.address`,priority=1
 // +kubebuilder:printcolumn:name="Boot",type=string,JSONPath=`.spec.bootMethod`,priority=1

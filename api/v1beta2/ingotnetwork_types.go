@@ -29,7 +29,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) || has(self.ipv6)",fieldPath=".subnet",message="or ipv6, or both, is required: the addresses of the servers that boot on this network",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) || !has(self.ipv6) || self.mode == 'Reserve'",fieldPath=".mode",messageExpression="self.mode + ' is a mode of IPv4, which a network without spec.subnet has not; leave mode out, or give spec.subnet'"
-// +kubebuilder:validation:XValidation:rule="has(self.subnet) || !has(self.ipv6) || !(has(self.range) || has(self.addressPoolRef) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.routes) || has(self.reservations) || has(self.relays))",fieldPath=".subnet",message="is required with any of range, addressPoolRef, gateway, dnsServers, ntpServers, routes, reservations and relays, which are IPv4's; leave those out, give what there is of them in spec.ipv6, or give spec.subnet"
+// +kubebuilder:validation:XValidation:rule="has(self.subnet) || !has(self.ipv6) || !(has(self.range) || has(self.addressPoolRef) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.routes) || has(self.staticLeases) || has(self.relays))",fieldPath=".subnet",message="is required with any of range, addressPoolRef, gateway, dnsServers, ntpServers, routes, staticLeases and relays, which are IPv4's; leave those out, give what there is of them in spec.ipv6, or give spec.subnet"
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) == has(oldSelf.subnet) && (!has(self.subnet) || self.subnet == oldSelf.subnet)",fieldPath=".subnet",messageExpression="(has(oldSelf.subnet) ? oldSelf.subnet : 'no subnet') + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + (has(self.subnet) ? self.subnet : 'IPv6 alone')"
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Proxy') == (oldSelf.mode == 'Proxy')",fieldPath=".mode",messageExpression="oldSelf.mode + ' cannot become ' + self.mode + ', because what hosts were given depends on it; create another IngotNetwork with mode ' + self.mode + ' and refer the hosts to it'"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Proxy' || !has(self.subnet) || has(self.range) != has(self.addressPoolRef)",fieldPath=".range",message="or addressPoolRef, one of the two, is required in modes Reserve and Discover: where the addresses that hosts are given come from",reason=FieldValueRequired
@@ -124,15 +124,15 @@ type IngotNetworkSpec struct {
 	// +listMapKey=destination
 	// +kubebuilder:validation:MaxItems=16
 	Routes []NetworkRoute `json:"routes,omitempty"`
-	// reservations are addresses that are kept for interfaces of servers, by their MAC
+	// staticLeases are addresses that are kept for interfaces of servers, by their MAC
 	// address: those of boot NICs are what such hosts are given here, and networkData of
-	// machines may take those of others (source Reservation). They may lie in range or
+	// machines may take those of others (source StaticLease). They may lie in range or
 	// beside it.
 	// +optional
 	// +listType=map
 	// +listMapKey=mac
 	// +kubebuilder:validation:MaxItems=1024
-	Reservations []NetworkReservation `json:"reservations,omitempty"`
+	StaticLeases []StaticLease `json:"staticLeases,omitempty"`
 	// relays are addresses from which DHCP relays of this network ask, where they are
 	// not in subnet. Requests that any other relay passes on are not answered.
 	// +optional
@@ -243,18 +243,18 @@ type IngotNetworkStatus struct {
 // IngotHost is made, by optimistic lock, so that replicas enrol one after the other
 // and never more than spec.discover.maxHosts.
 type DiscoveryStatus struct {
-	// waiting is how many enrolled hosts waited for approval then, the last included.
+	// waitingHosts is how many enrolled hosts waited for approval then, the last included.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Waiting *int32 `json:"waiting,omitempty"`
-	// lastHost is the IngotHost of the last machine enrolled.
+	WaitingHosts *int32 `json:"waitingHosts,omitempty"`
+	// lastHostName is the IngotHost of the last machine enrolled.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	LastHost string `json:"lastHost,omitempty"`
-	// lastTime is when it was.
+	LastHostName string `json:"lastHostName,omitempty"`
+	// lastEnrollmentTime is when it was.
 	// +optional
-	LastTime metav1.MicroTime `json:"lastTime,omitempty,omitzero"`
+	LastEnrollmentTime metav1.MicroTime `json:"lastEnrollmentTime,omitempty,omitzero"`
 }
 
 // NetworkRoute is a route that hosts are given.
@@ -299,7 +299,7 @@ type AddressRange struct {
 // +kubebuilder:printcolumn:name="IPv6",type=string,JSONPath=`.spec.ipv6.subnet`
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.spec.gateway`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.addressPoolRef.name`
-// +kubebuilder:printcolumn:name="Enrolled",type=string,JSONPath=`.status.discovery.lastHost`,priority=1
+// +kubebuilder:printcolumn:name="Enrolled",type=string,JSONPath=`.status.discovery.lastHostName`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // IngotNetwork is a provisioning subnet. It holds no secret.

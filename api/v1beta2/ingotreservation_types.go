@@ -8,16 +8,16 @@ import (
 )
 
 // ReservationState is how far a reservation is.
-// +kubebuilder:validation:Enum=Asked;Promised
+// +kubebuilder:validation:Enum=Requested;Reserved
 type ReservationState string
 
 // The states of a reservation.
 const (
-	// ReservationAsked: the hosts are being counted. Others keep their hands off them
+	// ReservationRequested: the hosts are being counted. Others keep their hands off them
 	// as if they were promised, and the Cluster is not built yet.
-	ReservationAsked ReservationState = "Asked"
-	// ReservationPromised: the hosts were there, for all that was promised to others too.
-	ReservationPromised ReservationState = "Promised"
+	ReservationRequested ReservationState = "Requested"
+	// ReservationReserved: the hosts were there, for all that was promised to others too.
+	ReservationReserved ReservationState = "Reserved"
 )
 
 // ReservationPurpose is what hosts are promised for.
@@ -40,19 +40,19 @@ type IngotReservationSpec struct {
 	// state of the reservation. Only Ingot's runtime extension asks first; a person
 	// who writes a reservation promises.
 	// +optional
-	// +kubebuilder:default=Promised
+	// +kubebuilder:default=Reserved
 	State ReservationState `json:"state,omitempty"`
 	// purpose of the promise. Upgrade: it stands, met or not, until the upgrade is over,
 	// so that a host which the Cluster gives up comes back to it. Unset: Creation.
 	// +optional
 	Purpose ReservationPurpose `json:"purpose,omitempty"`
-	// askedAt is when the hosts were asked for. What was asked for by a person has none,
+	// requestTime is when the hosts were asked for. What was asked for by a person has none,
 	// and is not lowered when the Cluster's topology asks for less.
 	// +optional
-	AskedAt metav1.Time `json:"askedAt,omitempty,omitzero"`
-	// expiresAt ends the promise, met or not. Unset: it does not end by time.
+	RequestTime metav1.Time `json:"requestTime,omitempty,omitzero"`
+	// expirationTime ends the promise, met or not. Unset: it does not end by time.
 	// +optional
-	ExpiresAt metav1.Time `json:"expiresAt,omitempty,omitzero"`
+	ExpirationTime metav1.Time `json:"expirationTime,omitempty,omitzero"`
 
 	// hostSelector of the IngotCluster, which is not there yet when the promise is made.
 	// +optional
@@ -150,9 +150,9 @@ type IngotReservationStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// promised counts the machines of all groups.
+	// reserved counts the machines of all groups.
 	// +optional
-	Promised *int32 `json:"promised,omitempty"`
+	Reserved *int32 `json:"reserved,omitempty"`
 	// claimed counts those of them that have their host.
 	// +optional
 	Claimed *int32 `json:"claimed,omitempty"`
@@ -168,19 +168,19 @@ type IngotReservationStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be the name of the Cluster that hosts are promised to: 63 characters at most"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.state`
-// +kubebuilder:printcolumn:name="Promised",type=integer,JSONPath=`.status.promised`
+// +kubebuilder:printcolumn:name="Reserved",type=integer,JSONPath=`.status.reserved`
 // +kubebuilder:printcolumn:name="Claimed",type=integer,JSONPath=`.status.claimed`
 // +kubebuilder:printcolumn:name="Outstanding",type=integer,JSONPath=`.status.outstanding`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expirationTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
 // IngotReservation is the promise of hosts to the Cluster of the same name and
 // namespace. No other Cluster's machine is given a host without which it could not be
 // kept. It shrinks with each host that the Cluster claims, and ends when the Cluster
-// has them all, is deleted, or at spec.expiresAt.
+// has them all, is deleted, or at spec.expirationTime.
 type IngotReservation struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

@@ -108,10 +108,10 @@ type HostClaim struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Hostname string `json:"hostname,omitempty"`
-	// fencedAt is when the BMC confirmed the power-off of the release. The
+	// fencedTime is when the BMC confirmed the power-off of the release. The
 	// machine's finalizer goes only after it, or after a person's force.
 	// +optional
-	FencedAt metav1.Time `json:"fencedAt,omitempty,omitzero"`
+	FencedTime metav1.Time `json:"fencedTime,omitempty,omitzero"`
 	// powerCycle is the last one that an IngotRemediation of the Machine asked for.
 	// +optional
 	PowerCycle *ClaimPowerCycle `json:"powerCycle,omitempty"`
@@ -148,12 +148,12 @@ type ClaimPowerCycle struct {
 	// state of this one.
 	// +required
 	State PowerCycleState `json:"state,omitempty"`
-	// askedAt is when it was asked for.
+	// requestTime is when it was asked for.
 	// +required
-	AskedAt metav1.Time `json:"askedAt,omitempty,omitzero"`
-	// doneAt is when the BMC said that the host was on again.
+	RequestTime metav1.Time `json:"requestTime,omitempty,omitzero"`
+	// completionTime is when the BMC said that the host was on again.
 	// +optional
-	DoneAt metav1.Time `json:"doneAt,omitempty,omitzero"`
+	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
 	// confirmedOff: the BMC said in between that the host was off.
 	// +optional
 	ConfirmedOff *bool `json:"confirmedOff,omitempty"`
@@ -194,12 +194,12 @@ type DiskReference struct {
 
 // HostRecord is what must be remembered of a host that no machine owns.
 type HostRecord struct {
-	// inspectedAt is when the agent last reported the hardware.
+	// inspectedTime is when the agent last reported the hardware.
 	// +optional
-	InspectedAt metav1.Time `json:"inspectedAt,omitempty,omitzero"`
-	// sanitizedAt is when cleaning was last confirmed. It goes with the next install.
+	InspectedTime metav1.Time `json:"inspectedTime,omitempty,omitzero"`
+	// sanitizedTime is when cleaning was last confirmed. It goes with the next install.
 	// +optional
-	SanitizedAt metav1.Time `json:"sanitizedAt,omitempty,omitzero"`
+	SanitizedTime metav1.Time `json:"sanitizedTime,omitempty,omitzero"`
 	// cleanedDisks is what was done to each disk then. It goes with the next install.
 	// +optional
 	// +listType=atomic
@@ -252,10 +252,10 @@ type HostRecord struct {
 	// quarantine takes the host out of service until a person clears it.
 	// +optional
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
-	// virtualMediaAt is when Ingot began to put an image into the BMC's virtual drive;
+	// virtualMediaTime is when Ingot began to put an image into the BMC's virtual drive;
 	// it goes when the drive is known to be empty of Ingot's images again.
 	// +optional
-	VirtualMediaAt metav1.Time `json:"virtualMediaAt,omitempty,omitzero"`
+	VirtualMediaTime metav1.Time `json:"virtualMediaTime,omitempty,omitzero"`
 	// preparation is how far spec.bios and spec.firmware are in force.
 	// +optional
 	Preparation *HostPreparation `json:"preparation,omitempty"`
@@ -287,14 +287,14 @@ type RefusedImage struct {
 }
 
 // QuarantineReason says why a host is out of service.
-// +kubebuilder:validation:Enum=InstallFailed;InspectFailed;WipeFailed;NotFenced;HealthFailed
+// +kubebuilder:validation:Enum=InstallFailed;InspectFailed;CleanFailed;NotFenced;HealthFailed
 type QuarantineReason string
 
 // The quarantine reasons.
 const (
 	QuarantineInstallFailed QuarantineReason = "InstallFailed"
 	QuarantineInspectFailed QuarantineReason = "InspectFailed"
-	QuarantineWipeFailed    QuarantineReason = "WipeFailed"
+	QuarantineCleanFailed   QuarantineReason = "CleanFailed"
 	QuarantineNotFenced     QuarantineReason = "NotFenced"
 	// QuarantineHealthFailed: its Machine was unhealthy, and power cycles did not help.
 	QuarantineHealthFailed QuarantineReason = "HealthFailed"
@@ -309,9 +309,9 @@ type Quarantine struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// since when.
+	// startTime when.
 	// +required
-	Since metav1.Time `json:"since,omitempty,omitzero"`
+	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
 	// addresses of the system that may still run on a host released by force, as its claim
 	// had them. Nobody else is given them until the BMC confirms that the host is off.
 	// +optional
@@ -324,14 +324,14 @@ type Quarantine struct {
 
 // OrderKind is what an agent is booted for; Update, of an operation only, is what
 // the BMC does by itself.
-// +kubebuilder:validation:Enum=Inspect;Install;Wipe;Update
+// +kubebuilder:validation:Enum=Inspect;Install;Clean;Update
 type OrderKind string
 
 // The kinds of order.
 const (
 	OrderInspect OrderKind = "Inspect"
 	OrderInstall OrderKind = "Install"
-	OrderWipe    OrderKind = "Wipe"
+	OrderClean   OrderKind = "Clean"
 	// OperationUpdate is no order: the BMC updates firmware.
 	OperationUpdate OrderKind = "Update"
 )
@@ -342,7 +342,7 @@ const (
 type HostOrder struct {
 	// kind of the work.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Wipe: no agent is booted for an update, which the BMC makes"
+	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Clean: no agent is booted for an update, which the BMC makes"
 	Kind OrderKind `json:"kind,omitempty"`
 	// id is a random UUID of this order: tokens and reports are bound to it.
 	// +required
@@ -354,9 +354,9 @@ type HostOrder struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
-	// createdAt starts the deadline for the agent's first contact.
+	// creationTime starts the deadline for the agent's first contact.
 	// +required
-	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
+	CreationTime metav1.Time `json:"creationTime,omitempty,omitzero"`
 	// hostUID is the UID of the IngotHost for which the order was written. After a
 	// move or a restore it is another's: the agent, if there is one, belongs to
 	// another management cluster, the host is switched off and the work starts anew.
@@ -384,11 +384,11 @@ type HostOrder struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
 	AgentKey string `json:"agentKey,omitempty"`
-	// liveStartedAt is when the agent had brought the live system into memory and first
+	// liveStartTime is when the agent had brought the live system into memory and first
 	// asked for its command line. From then on nobody speaks until the system fetches its
 	// bootstrap data: what fails meanwhile is the system's failure, and not the host's.
 	// +optional
-	LiveStartedAt metav1.Time `json:"liveStartedAt,omitempty,omitzero"`
+	LiveStartTime metav1.Time `json:"liveStartTime,omitempty,omitzero"`
 	// revoked is set when a second key came with the same token: neither holds
 	// any more, and the host is switched off.
 	// +optional
@@ -407,9 +407,9 @@ type HostCommand struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
-	// time at which the command was given, as its annotation says.
+	// requestTime at which the command was given, as its annotation says.
 	// +required
-	Time metav1.Time `json:"time,omitempty,omitzero"`
+	RequestTime metav1.Time `json:"requestTime,omitempty,omitzero"`
 	// user who set the annotation. Empty: not known.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -448,9 +448,9 @@ type OrderResult struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// at is when the report came.
+	// completionTime is when the report came.
 	// +required
-	At metav1.Time `json:"at,omitempty,omitzero"`
+	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
 	// cleanedDisks are those that were cleaned, also where others could not be.
 	// +optional
 	// +listType=atomic
@@ -482,10 +482,10 @@ type CleanedDisk struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	VerifiedBytes *int64 `json:"verifiedBytes,omitempty"`
-	// failedBefore names better methods that the disk has and that failed, and why; in
+	// failedMethods names better methods that the disk has and that failed, and why; in
 	// fewer words where a host has more than 64 disks.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	FailedBefore string `json:"failedBefore,omitempty"`
+	FailedMethods string `json:"failedMethods,omitempty"`
 }

@@ -44,8 +44,8 @@ const (
 	// ForceReleaseAnnotation on an IngotHost lets its machine go without a
 	// confirmed power-off; the host is Quarantined as not fenced (I7).
 	ForceReleaseAnnotation = AnnotationPrefix + "force-release"
-	// ReleaseDanglingAnnotation releases a claim whose machine no longer exists (I6).
-	ReleaseDanglingAnnotation = AnnotationPrefix + "release-dangling"
+	// ReleaseAnnotation releases a claim whose machine no longer exists (I6).
+	ReleaseAnnotation = AnnotationPrefix + "release"
 	// ClearQuarantineAnnotation puts a quarantined host back to work.
 	ClearQuarantineAnnotation = AnnotationPrefix + "clear-quarantine"
 	// InspectAnnotation asks for a new inspection of a free host.
@@ -119,9 +119,9 @@ const ProviderIDScheme = "ingot://"
 // Annotations of an IngotReservation, in which Ingot keeps the spec, as JSON, that it put
 // another in the place of; a person has no use for them.
 const (
-	// BeforeAskingAnnotation: what stood when more was asked for, and stands again if that
+	// PreviousSpecAnnotation: what stood when more was asked for, and stands again if that
 	// cannot be promised.
-	BeforeAskingAnnotation = AnnotationPrefix + "before-asking"
-	// ByHandAnnotation: what a person promised, and stands again after an upgrade.
-	ByHandAnnotation = AnnotationPrefix + "by-hand"
+	PreviousSpecAnnotation = AnnotationPrefix + "previous-spec"
+	// ManualSpecAnnotation: what a person promised, and stands again after an upgrade.
+	ManualSpecAnnotation = AnnotationPrefix + "manual-spec"
 )

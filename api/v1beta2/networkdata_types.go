@@ -281,7 +281,7 @@ type LinkConfig struct {
 }
 
 // AddressSource is where an address comes from.
-// +kubebuilder:validation:Enum=Recorded;RecordedIPv6;Reservation;Pool;Static
+// +kubebuilder:validation:Enum=Recorded;RecordedIPv6;StaticLease;Pool;Static
 type AddressSource string
 
 // The sources.
@@ -291,9 +291,9 @@ const (
 	AddressRecorded AddressSource = "Recorded"
 	// AddressRecordedIPv6: its IPv6 address there.
 	AddressRecordedIPv6 AddressSource = "RecordedIPv6"
-	// AddressReservation: the address that the IngotNetwork of networkRef reserves for an
+	// AddressStaticLease: the address that the IngotNetwork of networkRef reserves for an
 	// interface of the link.
-	AddressReservation AddressSource = "Reservation"
+	AddressStaticLease AddressSource = "StaticLease"
 	// AddressPool: one of a pool of Cluster API's IPAM contract. It is the machine's, and
 	// goes back with it.
 	AddressPool AddressSource = "Pool"
@@ -314,12 +314,12 @@ const (
 // LinkAddress is one address of a link.
 // +kubebuilder:validation:XValidation:rule="self.source == 'Static' ? has(self.address) : !has(self.address)",fieldPath=".address",messageExpression="has(self.address) ? self.address + ' has no meaning with source ' + self.source + '; remove it, or say source Static' : 'is required with source Static: the address with its prefix length'"
 // +kubebuilder:validation:XValidation:rule="(self.source == 'Pool') == has(self.poolRef)",fieldPath=".poolRef",messageExpression="has(self.poolRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source Pool' : 'is required with source Pool: the pool that gives the address'"
-// +kubebuilder:validation:XValidation:rule="(self.source == 'Reservation') == has(self.networkRef)",fieldPath=".networkRef",messageExpression="has(self.networkRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source Reservation' : 'is required with source Reservation: the IngotNetwork that reserves the address'"
+// +kubebuilder:validation:XValidation:rule="(self.source == 'StaticLease') == has(self.networkRef)",fieldPath=".networkRef",messageExpression="has(self.networkRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source StaticLease' : 'is required with source StaticLease: the IngotNetwork that has the static lease'"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !(self.source in ['Static', 'RecordedIPv6'])",fieldPath=".gateway",messageExpression="self.gateway + ' has no meaning with source ' + self.source + ', which brings no gateway; leave it out, and give a route to 0.0.0.0/0 or ::/0 where there is none'"
 type LinkAddress struct {
 	// source of the address. Recorded and RecordedIPv6 bring what DHCP would on the
 	// host's IngotNetwork: prefix length, gateway, DNS servers, search domains, routes
-	// and MTU; Reservation brings that of another IngotNetwork; Pool brings prefix length
+	// and MTU; StaticLease brings that of another IngotNetwork; Pool brings prefix length
 	// and gateway.
 	// +required
 	Source AddressSource `json:"source,omitempty"`
@@ -334,8 +334,8 @@ type LinkAddress struct {
 	// kind without namespaces.
 	// +optional
 	PoolRef *AddressPoolReference `json:"poolRef,omitempty"`
-	// networkRef names the IngotNetwork, with source Reservation: the address is the one
-	// of spec.reservations for the interface of the link, or for one of its bond.
+	// networkRef names the IngotNetwork, with source StaticLease: the address is the one
+	// of spec.staticLeases for the interface of the link, or for one of its bond.
 	// +optional
 	NetworkRef *LocalReference `json:"networkRef,omitempty"`
 	// gateway that comes with the address: the default route (DefaultRoute), or of no use
@@ -366,8 +366,8 @@ type LinkRoute struct {
 	Metric *int32 `json:"metric,omitempty"`
 }
 
-// NetworkReservation is an address that a network keeps for one interface.
-type NetworkReservation struct {
+// StaticLease is an address that a network keeps for one interface.
+type StaticLease struct {
 	// mac of the interface. Where it is a host's boot NIC on this network, the address is
 	// the one recorded for the host.
 	// +required

@@ -8,14 +8,14 @@ import (
 )
 
 // BIOSApply says when settings are written to a host.
-// +kubebuilder:validation:Enum=WhilePrepared;AtNextReboot
+// +kubebuilder:validation:Enum=BeforeProvisioning;AtNextReboot
 type BIOSApply string
 
 // When settings are written.
 const (
-	// BIOSWhilePrepared writes them while no installed system depends on the host: a
+	// BIOSBeforeProvisioning writes them while no installed system depends on the host: a
 	// provisioned host shows what is not in force, and is not touched (I2).
-	BIOSWhilePrepared BIOSApply = "WhilePrepared"
+	BIOSBeforeProvisioning BIOSApply = "BeforeProvisioning"
 	// BIOSAtNextReboot also writes them to a provisioned host, as pending: they take
 	// effect when somebody reboots it. Ingot does not.
 	BIOSAtNextReboot BIOSApply = "AtNextReboot"
@@ -33,10 +33,10 @@ type BIOSConfiguration struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 256)",message="values must be at most 256 characters long"
 	Settings map[string]string `json:"settings,omitempty"`
 
-	// apply says when they are written. WhilePrepared: never to a provisioned host.
+	// apply says when they are written. BeforeProvisioning: never to a provisioned host.
 	// AtNextReboot: to a provisioned host too, where they wait for its next reboot.
 	// +optional
-	// +kubebuilder:default=WhilePrepared
+	// +kubebuilder:default=BeforeProvisioning
 	Apply BIOSApply `json:"apply,omitempty"`
 }
 
@@ -74,13 +74,13 @@ type FirmwareComponent struct {
 }
 
 // PreparationOutcome is how the preparation of a host ended.
-// +kubebuilder:validation:Enum=InForce;Failed
+// +kubebuilder:validation:Enum=Applied;Failed
 type PreparationOutcome string
 
 // The outcomes.
 const (
-	// PreparationInForce: the BMC told that everything wanted is in force.
-	PreparationInForce PreparationOutcome = "InForce"
+	// PreparationApplied: the BMC told that everything wanted is in force.
+	PreparationApplied PreparationOutcome = "Applied"
 	// PreparationFailed: given up; another spec, or a person's inspect, tries again.
 	PreparationFailed PreparationOutcome = "Failed"
 )
@@ -88,28 +88,28 @@ const (
 // HostPreparation is what must be remembered of the settings and firmware that a
 // host was given, or was to be given.
 type HostPreparation struct {
-	// wishes is the SHA-256 (hex) of the settings and firmware that this speaks of:
+	// settingsHash is the SHA-256 (hex) of the settings and firmware that this speaks of:
 	// other wishes start afresh.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
-	Wishes string `json:"wishes,omitempty"`
-	// attempts counts, in a row, the boots made for settings, the updates of one
+	SettingsHash string `json:"settingsHash,omitempty"`
+	// attempt counts, in a row, the boots made for settings, the updates of one
 	// component that failed, or the writes to a provisioned host.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Attempts int32 `json:"attempts,omitempty"`
-	// losses counts how often what was in force was lost again within a day: a server
+	Attempt int32 `json:"attempt,omitempty"`
+	// reversions counts how often what was in force was lost again within a day: a server
 	// that forgets its settings is not booted for them for ever.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Losses int32 `json:"losses,omitempty"`
+	Reversions int32 `json:"reversions,omitempty"`
 	// outcome of the preparation; unset while it goes on.
 	// +optional
 	Outcome PreparationOutcome `json:"outcome,omitempty"`
-	// at is when the outcome was known.
+	// completionTime is when the outcome was known.
 	// +optional
-	At metav1.Time `json:"at,omitempty,omitzero"`
+	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
 	// reason of the last failure, CamelCase.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
@@ -124,21 +124,21 @@ type HostPreparation struct {
 }
 
 // UpdateState is what is known of a request to update firmware.
-// +kubebuilder:validation:Enum=Asked;Accepted;Refused;CutOff
+// +kubebuilder:validation:Enum=Requested;Accepted;Rejected;Interrupted
 type UpdateState string
 
 // The states.
 const (
-	// UpdateAsked: the request was, or is about to be, sent; nobody knows whether the
+	// UpdateRequested: the request was, or is about to be, sent; nobody knows whether the
 	// BMC has it (I17).
-	UpdateAsked UpdateState = "Asked"
+	UpdateRequested UpdateState = "Requested"
 	// UpdateAccepted: the BMC has taken it.
 	UpdateAccepted UpdateState = "Accepted"
-	// UpdateRefused: the BMC has refused it.
-	UpdateRefused UpdateState = "Refused"
-	// UpdateCutOff: Ingot ended while it pushed the image; nobody knows whether the BMC
+	// UpdateRejected: the BMC has refused it.
+	UpdateRejected UpdateState = "Rejected"
+	// UpdateInterrupted: Ingot ended while it pushed the image; nobody knows whether the BMC
 	// has all of it, and it is not pushed again before that is known (I17).
-	UpdateCutOff UpdateState = "CutOff"
+	UpdateInterrupted UpdateState = "Interrupted"
 )
 
 // UpdateDelivery is how an image of firmware comes to a BMC.
@@ -166,10 +166,10 @@ type FirmwareUpdate struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
-	// startedAt is when it was asked for; of an image that was pushed, when the push had
+	// startTime is when it was asked for; of an image that was pushed, when the push had
 	// ended, or was found cut off.
 	// +required
-	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
 	// delivery is how the image comes to the BMC. Unset: Fetch.
 	// +optional
 	Delivery UpdateDelivery `json:"delivery,omitempty"`
@@ -180,9 +180,9 @@ type FirmwareUpdate struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	TaskID string `json:"taskID,omitempty"`
-	// bmcResetAt is when the BMC was restarted because its task waited for that.
+	// bmcResetTime is when the BMC was restarted because its task waited for that.
 	// +optional
-	BMCResetAt metav1.Time `json:"bmcResetAt,omitempty,omitzero"`
+	BMCResetTime metav1.Time `json:"bmcResetTime,omitempty,omitzero"`
 	// message is the BMC's, when it refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512

@@ -112,7 +112,7 @@ func (s *site) host(name, rack string, changes ...func(*infrav1.IngotHost)) {
 	host.Spec.BootMACAddress = fmt.Sprintf("52:54:00:00:00:%02x", s.hosts)
 	host.Spec.NetworkRef.Name = "net"
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name, CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
-	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()}
+	host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()}
 	for _, change := range changes {
 		change(host)
 	}
@@ -330,7 +330,7 @@ func testWatches(s *site) {
 			return conditions.GetReason(c, infrav1.ClusterEndpointReadyCondition) == reason
 		}
 	}
-	s.eventually("shows that a host of another namespace has its endpoint", shows(infrav1.ReasonEndpointTaken))
+	s.eventually("shows that a host of another namespace has its endpoint", shows(infrav1.ReasonEndpointInUse))
 	s.must(s.api.Delete(s.ctx, foreign))
 	s.eventually("shows that the host is gone", shows(infrav1.ReasonEndpointSet))
 	s.host("h", "a")

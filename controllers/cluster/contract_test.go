@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -102,7 +103,7 @@ func testControlPlaneRacks(s *site) {
 	}
 	cp := s.machineWith("cp", "c", func(m *infrav1.IngotMachine) {
 		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
-		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr.To[int64](64)}}
+		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("64Gi"))}}
 	})
 	want["d-small"] = false
 	if diff := cmp.Diff(want, serves()); diff != "" {

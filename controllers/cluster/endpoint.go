@@ -43,8 +43,8 @@ func (r *Reconciler) checkEndpoint(ctx context.Context, object *infrav1.IngotClu
 	}
 	message := fmt.Sprintf("Endpoint %s is also the address of %s. Clients may not reach the API server. "+
 		"Unless the host runs the load balancer, release it, delete it and register it again.", address, inventory.ListHosts(object.Namespace, others))
-	if set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, infrav1.ReasonEndpointTaken, message) {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, infrav1.ReasonEndpointTaken, action, "%s", message)
+	if set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, infrav1.ReasonEndpointInUse, message) {
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, infrav1.ReasonEndpointInUse, action, "%s", message)
 	}
 	return nil
 }

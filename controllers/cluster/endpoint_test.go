@@ -51,22 +51,22 @@ func testEndpointTaken(s *site) {
 	}
 	is("named", infrav1.ReasonEndpointSet, "")
 	is("own", infrav1.ReasonEndpointSet, "")
-	is("there", infrav1.ReasonEndpointTaken, "192.0.2.78 is also the address of a host of another namespace")
-	is("taken", infrav1.ReasonEndpointTaken, "192.0.2.77 is also the address of IngotHost "+s.ns+"/h1")
+	is("there", infrav1.ReasonEndpointInUse, "192.0.2.78 is also the address of a host of another namespace")
+	is("taken", infrav1.ReasonEndpointInUse, "192.0.2.77 is also the address of IngotHost "+s.ns+"/h1")
 	if n := len(s.events.Events); n != 2 {
 		s.t.Errorf("%d events", n)
 	}
 
 	plane := func(m *infrav1.IngotMachine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" }
 	first := s.machineWith("cp-1", "taken", plane)
-	is("taken", infrav1.ReasonEndpointTaken, "") // it has no host yet
+	is("taken", infrav1.ReasonEndpointInUse, "") // it has no host yet
 	first.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h1", InstanceID: uuid.NewString()}.String()
 	s.must(s.api.Update(s.ctx, first))
 	s.machine("worker", "taken")
 	s.machineWith("cp-other", "own", plane)
 	is("taken", infrav1.ReasonEndpointSet, "")
 	second := s.machineWith("cp-2", "taken", plane)
-	is("taken", infrav1.ReasonEndpointTaken, "IngotHost "+s.ns+"/h1")
+	is("taken", infrav1.ReasonEndpointInUse, "IngotHost "+s.ns+"/h1")
 	s.must(s.api.Delete(s.ctx, facts))
 	is("taken", infrav1.ReasonEndpointSet, "")
 	s.must(s.api.Delete(s.ctx, second))

@@ -21,11 +21,11 @@ import (
 func TestAvailabilityChangesWithTheClaim(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", Labels: map[string]string{infrav1.RackLabel: "a"}}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://h"}
-	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0)}
+	host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Unix(1, 0)}
 	hardware := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
 	agent := func(name string) { host.Spec.Order.AgentKey = name }
 	result := func() {
-		host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Unix(9, 0)}
+		host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Unix(9, 0)}
 	}
 	type step struct {
 		What  string
@@ -51,11 +51,13 @@ func TestAvailabilityChangesWithTheClaim(t *testing.T) {
 		{"the order is over", func() { host.Spec.Order = nil }},
 		{"booted", func() { hardware.Spec.Booted = &infrav1.BootedSystem{InstanceID: "i"} }},
 		{"releasing", func() { host.Spec.Claim.State = infrav1.ClaimReleasing }},
-		{"fenced", func() { host.Spec.Claim.FencedAt = metav1.Unix(10, 0) }},
-		{"a cleaning ordered", func() { host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe, ID: "w", Attempt: 1} }},
+		{"fenced", func() { host.Spec.Claim.FencedTime = metav1.Unix(10, 0) }},
+		{"a cleaning ordered", func() { host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderClean, ID: "w", Attempt: 1} }},
 		{"the cleaning agent came", func() { agent("l") }},
 		{"cleaned", result},
-		{"free", func() { host.Spec.Claim, host.Spec.Order, host.Spec.Record.SanitizedAt = nil, nil, metav1.Unix(11, 0) }},
+		{"free", func() {
+			host.Spec.Claim, host.Spec.Order, host.Spec.Record.SanitizedTime = nil, nil, metav1.Unix(11, 0)
+		}},
 		{"observed", func() { host.Status.Power = infrav1.PowerStateOff }},
 	} {
 		before, facing := host.DeepCopy(), hardware.DeepCopy()

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"slices"
 	"testing"
@@ -51,7 +52,7 @@ func newPlanes(t *testing.T, racks map[string]int) *planes {
 func (p *planes) register(name, rack string, memoryGiB int64) {
 	h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{infrav1.RackLabel: rack}}}
 	h.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name}
-	h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0)}
+	h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Unix(1, 0)}
 	conditions.Set(h, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonAvailable})
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
 	facts.Spec.MemoryBytes = memoryGiB << 30
@@ -97,7 +98,7 @@ func (p *planes) add() {
 		p.t.Errorf("%s is pinned to no rack: Cluster API does not count it where it is", name)
 	}
 	m.infra.Labels = map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachineControlPlaneLabel: ""}
-	m.infra.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr.To[int64](64)}}
+	m.infra.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("64Gi"))}}
 	p.members = append(p.members, m)
 	selection := p.place(m)
 	if m.host == nil {

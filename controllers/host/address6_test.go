@@ -45,7 +45,7 @@ func testDualStackAddresses(t *testing.T, on *testEnv) {
 				if call := y.bmc.took(); call != "" {
 					t.Errorf("switched without an address: %s", call)
 				}
-				y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressExhausted)
+				y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressesExhausted)
 			} else {
 				y.inspect("h")
 			}

@@ -24,7 +24,7 @@ func testUnresponsiveNetwork(t *testing.T, on *testEnv) {
 	waits := func(at *fixture, name string) {
 		now := metav1.NewTime(y.clock.Now())
 		at.edit(name, func(h *infrav1.IngotHost) {
-			h.Spec.Order = &infrav1.HostOrder{ID: y.NewID(), Kind: infrav1.OrderInspect, Attempt: 1, CreatedAt: now}
+			h.Spec.Order = &infrav1.HostOrder{ID: y.NewID(), Kind: infrav1.OrderInspect, Attempt: 1, CreationTime: now}
 		})
 		at.status(name, func(s *infrav1.IngotHostStatus) { s.LastResetTime, s.Power = now, infrav1.PowerStateOn })
 	}
@@ -37,7 +37,7 @@ func testUnresponsiveNetwork(t *testing.T, on *testEnv) {
 		y.clock.Step(time.Minute)
 		host := y.until("h", "given up", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Spec.Order.Result != nil })
 		reason = host.Spec.Order.Result.Reason
-		if reason == infrav1.ReasonNetworkSilent && !strings.Contains(host.Spec.Order.Result.Message, y.ns+" have been silent for 15m0s, on 2 other hosts too") {
+		if reason == infrav1.ReasonNetworkUnresponsive && !strings.Contains(host.Spec.Order.Result.Message, y.ns+" have been silent for 15m0s, on 2 other hosts too") {
 			t.Errorf("message %q", host.Spec.Order.Result.Message)
 		}
 		y.step("h")
@@ -46,7 +46,7 @@ func testUnresponsiveNetwork(t *testing.T, on *testEnv) {
 		return reason
 	}
 	for range y.Policy.MaxAttempts + 1 {
-		if got := inVain(func() {}); got != infrav1.ReasonNetworkSilent {
+		if got := inVain(func() {}); got != infrav1.ReasonNetworkUnresponsive {
 			t.Fatalf("reason %s", got)
 		}
 	}
@@ -61,7 +61,7 @@ func testUnresponsiveNetwork(t *testing.T, on *testEnv) {
 		y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
 		y.status("a", func(s *infrav1.IngotHostStatus) {
 			order := y.get("a").Spec.Order
-			s.Operation = &infrav1.HostOperation{Kind: order.Kind, StartedAt: order.CreatedAt, LastContactTime: metav1.NewTime(y.clock.Now())}
+			s.Operation = &infrav1.HostOperation{Kind: order.Kind, StartTime: order.CreationTime, LastContactTime: metav1.NewTime(y.clock.Now())}
 		})
 		for range 4 { // finalizer and pause come first
 			y.step("a")

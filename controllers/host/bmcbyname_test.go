@@ -75,5 +75,5 @@ func testBMCNotAllowed(t *testing.T, on *testEnv) {
 	y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
 	y.clock.Step(timing.Default().BMCBackoffMax)
 	y.step("h")
-	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 }

@@ -343,7 +343,7 @@ type liveOff struct {
 // system. An unknown state has no effect.
 func (o liveOff) seen(order *infrav1.HostOrder, power infrav1.PowerState, now time.Time, atLeast time.Duration) (_ liveOff, unsure bool) {
 	switch {
-	case order == nil || order.LiveStartedAt.IsZero() || power == infrav1.PowerStateOn:
+	case order == nil || order.LiveStartTime.IsZero() || power == infrav1.PowerStateOn:
 		return liveOff{}, false
 	case power != infrav1.PowerStateOff:
 		return o, false

@@ -161,7 +161,7 @@ func TestLiveOff(t *testing.T) {
 					order = &infrav1.HostOrder{ID: r.order}
 				}
 				if r.order == "a" || r.order == "b" {
-					order.LiveStartedAt = metav1.Unix(1, 0)
+					order.LiveStartTime = metav1.Unix(1, 0)
 				}
 				var unsure bool
 				if o, unsure = o.seen(order, r.power, time.Unix(int64(1000+r.at), 0), 30*time.Second); unsure != r.unsure {

@@ -124,7 +124,7 @@ func byMedia(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodVirtu
 // noted reports whether the record has an inserted image.
 func (y *fixture) noted(name string) bool {
 	r := y.get(name).Spec.Record
-	return r != nil && !r.VirtualMediaAt.IsZero()
+	return r != nil && !r.VirtualMediaTime.IsZero()
 }
 
 func testVirtualMedia(t *testing.T, on *testEnv) {
@@ -214,7 +214,7 @@ func testEjection(t *testing.T, on *testEnv) {
 		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") {
 			t.Errorf("got %q, remembered: %v", got, y.noted("h"))
 		}
-		y.recordedOnce(infrav1.ReasonMediaNotEjected)
+		y.recordedOnce(infrav1.ReasonVirtualMediaEjectFailed)
 	})
 	for name, err := range map[string]error{"a person has it open": bmc.ErrBusy, "it still shows the image": bmc.ErrNotApplied, "no answer": bmc.ErrUnknownOutcome, "it takes too long": bmc.ErrTimeout} {
 		t.Run("an ejection that fails for good holds up nothing for long: "+name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func testEjection(t *testing.T, on *testEnv) {
 			if y.noted("h") {
 				t.Errorf("after %d tries it is not let be", maxEjections)
 			}
-			y.recordedOnce(infrav1.ReasonMediaNotEjected)
+			y.recordedOnce(infrav1.ReasonVirtualMediaEjectFailed)
 		})
 	}
 	t.Run("an ejection that is refused is no order to switch", func(t *testing.T) {
@@ -268,7 +268,7 @@ func testEjection(t *testing.T, on *testEnv) {
 				t.Errorf("an image that may be a person's: %s", got)
 			}
 			if tc.told {
-				y.recordedOnce(infrav1.ReasonMediaNotEjected)
+				y.recordedOnce(infrav1.ReasonVirtualMediaEjectFailed)
 			}
 		})
 	}

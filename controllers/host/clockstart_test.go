@@ -56,7 +56,7 @@ func testClockSetBack(t *testing.T, on *testEnv) {
 	ahead := metav1.NewTime(now.Add(time.Hour))
 	host := m.get("h")
 	host.Status.LastResetTime, host.Status.SoftPowerOffTime = ahead, ahead
-	host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInspect, StartedAt: now, LastContactTime: ahead}
+	host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInspect, StartTime: now, LastContactTime: ahead}
 	must(m.fixture, m.api.Status().Update(m.ctx, host))
 
 	if wrote, err := m.Reconciler.correctFutureTimes(m.ctx, host); err != nil || !wrote {

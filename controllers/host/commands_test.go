@@ -68,7 +68,7 @@ func testCommands(t *testing.T, on *testEnv) {
 		if given(y.get("h")) {
 			t.Error("the command is still there")
 		}
-		y.recordedOnce(infrav1.ReasonCommandDropped)
+		y.recordedOnce(infrav1.ReasonAnnotationIgnored)
 		if diff := cmp.Diff(before, conditions.Get(y.get("h"), infrav1.ReadyCondition)); diff != "" {
 			t.Errorf("Ready changed:\n%s", diff)
 		}
@@ -121,7 +121,7 @@ func testCommandsOnce(t *testing.T, on *testEnv) {
 	if writes := y.bmc.took(); writes != string(bmc.ActionForceRestart) {
 		t.Fatalf("the BMC got %q", writes)
 	}
-	want := []infrav1.HostCommand{{Name: "reboot", Time: metav1.NewTime(y.clock.Now().Add(-5 * time.Minute).Truncate(time.Second)), User: "alice"}}
+	want := []infrav1.HostCommand{{Name: "reboot", RequestTime: metav1.NewTime(y.clock.Now().Add(-5 * time.Minute).Truncate(time.Second)), User: "alice"}}
 	if diff := cmp.Diff(want, y.get("h").Spec.Commands); diff != "" {
 		t.Errorf("remembered (-want +got):\n%s", diff)
 	}

@@ -97,7 +97,7 @@ func testRestoredHostIsHeld(t *testing.T, on *testEnv) {
 	y.ready("h")
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
 	y.edit("h", func(h *infrav1.IngotHost) {
-		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01", Attempt: 1, CreatedAt: metav1.NewTime(y.clock.Now())}
+		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01", Attempt: 1, CreationTime: metav1.NewTime(y.clock.Now())}
 	})
 	y.clock.Step(time.Hour)
 	watch.since = y.clock.Now()

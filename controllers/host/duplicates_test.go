@@ -36,7 +36,7 @@ func testEnrolledDuplicates(t *testing.T, on *testEnv) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newFixture(t, on)
-			real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+			real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()} })
 			fake := y.ready("fake", enrolled, tc.fake(real))
 			if tc.facts {
 				system := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "s"}
@@ -62,7 +62,7 @@ func testEnrolledDuplicates(t *testing.T, on *testEnv) {
 
 func testMovedHostIsNoDuplicate(t *testing.T, on *testEnv) {
 	y := newFixture(t, on)
-	real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+	real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()} })
 	y.ready("moved", func(h *infrav1.IngotHost) {
 		h.Spec.BootMACAddress, h.Annotations = real.Spec.BootMACAddress, map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	})

@@ -50,7 +50,7 @@ func testEndpointsAreNotAssigned(t *testing.T, on *testEnv) {
 	for n := range 4 {
 		record(fmt.Sprint("h", n))
 	}
-	y.want("h3", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressExhausted)
+	y.want("h3", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressesExhausted)
 	given := [2][]string{}
 	for _, name := range []string{"h0", "h1", "h2"} {
 		given[0], given[1] = append(given[0], recorded[name][0]), append(given[1], recorded[name][1])

@@ -233,13 +233,13 @@ func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.Ingot
 	for _, c := range commands {
 		logCommand(ctx, "Carrying out a command", c)
 		r.recordNormal(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, issued at %s by %s.",
-			c.Name, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.User, "an unknown user")))
+			c.Name, c.RequestTime.UTC().Format(time.RFC3339), cmp.Or(c.User, "an unknown user")))
 	}
 	return nil
 }
 
 func logCommand(ctx context.Context, message string, c infrav1.HostCommand) {
-	ctrl.LoggerFrom(ctx).Info(message, "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
+	ctrl.LoggerFrom(ctx).Info(message, "command", c.Name, "time", c.RequestTime.UTC().Format(time.RFC3339), "user", c.User)
 }
 
 // patchLocked writes the host by optimistic lock. It returns errStale after a conflict: the
@@ -399,7 +399,7 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 	seen.known.ejections = known.ejections
 	switch {
 	case err != nil && last:
-		r.recordWarning(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive. Eject it by hand: it no longer boots, "+
+		r.recordWarning(host, infrav1.ReasonVirtualMediaEjectFailed, "Ingot's CD image may still be in the BMC's virtual drive. Eject it by hand: it no longer boots, "+
 			"but may keep the server from its disk. Cause: "+err.Error())
 	case errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, bmc.ErrNotApplied):
 		return r.timing().PowerSettle, nil // the next try reads the drives again (I17)

@@ -107,7 +107,7 @@ func testFaults(t *testing.T, on *testEnv) {
 		"unexpectedly on": {func(m *faultFixture) {
 			must(m.fixture, m.bench.Power(m.ctx, labbmc.On))
 			plain(m)
-		}, infrav1.ReasonUnexpectedlyOn, infrav1.ApproveAnnotation},
+		}, infrav1.ReasonPoweredOnUnexpectedly, infrav1.ApproveAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newFaultFixture(t, on)
@@ -182,7 +182,7 @@ func testBreaker(t *testing.T, on *testEnv) {
 			m.b.SetFaults()
 			m.clock.Step(timing.Default().BMCBackoffMax)
 			m.step("h")
-			m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 		})
 	}
 }

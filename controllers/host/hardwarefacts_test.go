@@ -55,7 +55,7 @@ func testLostFacts(t *testing.T, on *testEnv) {
 	for name, used := range map[string]bool{"free": false, "in use": true} {
 		t.Run(name, func(t *testing.T) {
 			y := newFixture(t, on)
-			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()} })
 			for range 5 {
 				y.step("h")
 			}

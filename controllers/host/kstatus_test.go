@@ -19,7 +19,7 @@ import (
 func testObservedGenerationForKstatus(t *testing.T, on *testEnv) {
 	y := newFixture(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) {
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(y.clock.Now())}
+		h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(y.clock.Now())}
 	})
 	observed := func(h *infrav1.IngotHost) bool { return h.Status.ObservedGeneration == h.Generation }
 	check := func(what, reason string) {

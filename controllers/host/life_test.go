@@ -65,17 +65,17 @@ func testLifecycle(t *testing.T, on *testEnv) {
 	if writes := y.bmc.took(); writes != string(bmc.ActionForceOff) {
 		t.Errorf("after the deadline: %q, want the power cut", writes)
 	}
-	if !y.get("h").Spec.Claim.FencedAt.IsZero() {
+	if !y.get("h").Spec.Claim.FencedTime.IsZero() {
 		t.Error("fenced without a confirmed power-off (I7)")
 	}
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
-	y.until("h", "fenced", func(h *infrav1.IngotHost) bool { return !h.Spec.Claim.FencedAt.IsZero() })
-	y.untilBoot("h", infrav1.OrderWipe)
+	y.until("h", "fenced", func(h *infrav1.IngotHost) bool { return !h.Spec.Claim.FencedTime.IsZero() })
+	y.untilBoot("h", infrav1.OrderClean)
 	y.finish("h")
 	free := y.until("h", "free", func(h *infrav1.IngotHost) bool {
 		return h.Spec.Claim == nil && h.Status.Phase == infrav1.PhaseAvailable
 	})
-	if free.Spec.Record.SanitizedAt.IsZero() {
+	if free.Spec.Record.SanitizedTime.IsZero() {
 		t.Error("free without a confirmed cleaning")
 	}
 	y.atRest("h")
@@ -143,7 +143,7 @@ func testStaleViewHasNoEffect(t *testing.T, on *testEnv) {
 // I7: once a host was seen off, an old graceful shutdown does not shorten the next one.
 func testOldShutdownIsForgotten(t *testing.T, on *testEnv) {
 	y := newFixture(t, on)
-	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()} })
 	y.until("h", "available", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseAvailable })
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
 	y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })

@@ -30,17 +30,17 @@ func TestCensus(t *testing.T) {
 		}}
 	}
 	hosts := fake.NewClientBuilder().WithScheme(testscheme.Scheme(t)).WithObjects(
-		host("dc1", "a", infrav1.PhaseAvailable, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
+		host("dc1", "a", infrav1.PhaseAvailable, metav1.ConditionTrue, infrav1.ReasonBMCResponding),
 		host("dc1", "b", infrav1.PhaseAvailable, metav1.ConditionFalse, infrav1.ReasonBMCTimeout),
-		host("dc1", "c", infrav1.PhaseQuarantined, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
-		host("dc2", "a", infrav1.PhaseProvisioned, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
+		host("dc1", "c", infrav1.PhaseQuarantined, metav1.ConditionTrue, infrav1.ReasonBMCResponding),
+		host("dc2", "a", infrav1.PhaseProvisioned, metav1.ConditionTrue, infrav1.ReasonBMCResponding),
 	).Build()
 	want := `
 # HELP ingot_host_conditions Hosts that have a condition, by namespace, type, status and reason.
 # TYPE ingot_host_conditions gauge
-ingot_host_conditions{namespace="dc1",reason="BMCAnswers",status="True",type="BMCReachable"} 2
+ingot_host_conditions{namespace="dc1",reason="BMCResponding",status="True",type="BMCReachable"} 2
 ingot_host_conditions{namespace="dc1",reason="BMCTimeout",status="False",type="BMCReachable"} 1
-ingot_host_conditions{namespace="dc2",reason="BMCAnswers",status="True",type="BMCReachable"} 1
+ingot_host_conditions{namespace="dc2",reason="BMCResponding",status="True",type="BMCReachable"} 1
 # HELP ingot_hosts Hosts, by namespace and phase.
 # TYPE ingot_hosts gauge
 ingot_hosts{namespace="dc1",phase="Available"} 2

@@ -69,7 +69,7 @@ func testNetworkUse(t *testing.T, on *testEnv) {
 				}
 			}
 			y.step("h")
-			y.want("h", infrav1.HostNetworkAllowedCondition, metav1.ConditionFalse, infrav1.ReasonOutsideAllowed)
+			y.want("h", infrav1.HostNetworkAllowedCondition, metav1.ConditionFalse, infrav1.ReasonOutsideAllowedNamespaces)
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
 			if message := conditions.GetMessage(y.get("h"), infrav1.HostNetworkAllowedCondition); !strings.Contains(message, "keeps working") {
 				t.Error(message)

@@ -129,7 +129,7 @@ func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotH
 	}
 	condition.Status = metav1.ConditionFalse
 	if networkuse.Established(host, seen.hardware) {
-		condition.Reason = infrav1.ReasonOutsideAllowed
+		condition.Reason = infrav1.ReasonOutsideAllowedNamespaces
 		condition.Message = inventory.Truncate(why.Message+". The host keeps working; "+why.Remedy, maxConditionMessage)
 		return nil
 	}

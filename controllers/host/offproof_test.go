@@ -53,7 +53,7 @@ func testOffNeedsAcceptedPowerOff(t *testing.T, on *testEnv) {
 			from := y.clock.Now()
 			tc.release(y)
 			var told []string
-			fenced := func() bool { return !y.get("h").Spec.Claim.FencedAt.IsZero() }
+			fenced := func() bool { return !y.get("h").Spec.Claim.FencedTime.IsZero() }
 			for !fenced() && y.clock.Since(from) < 5*time.Minute {
 				if writes := y.bmc.took(); writes != "" {
 					told = append(told, writes)
@@ -86,11 +86,11 @@ func testUnansweredPowerOffs(t *testing.T, on *testEnv) {
 	if !strings.Contains(message, "did not answer 3 power-off requests in a row") {
 		t.Errorf("message %q", message)
 	}
-	if claim := y.get("h").Spec.Claim; claim == nil || !claim.FencedAt.IsZero() {
+	if claim := y.get("h").Spec.Claim; claim == nil || !claim.FencedTime.IsZero() {
 		t.Errorf("fenced by no more than the BMC's word: %+v", claim)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
 	y.clock.Step(2 * timing.Default().BMCBackoffMax)
-	y.until("h", "fenced", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil || !h.Spec.Claim.FencedAt.IsZero() })
-	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	y.until("h", "fenced", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil || !h.Spec.Claim.FencedTime.IsZero() })
+	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 }

@@ -20,7 +20,7 @@ import (
 // Removed owner references and finalizers, as after some backups, are restored once.
 func testOwnersAreRestored(t *testing.T, on *testEnv) {
 	y := newFixture(t, on)
-	host := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+	host := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()} })
 	for range 5 {
 		y.step("h")
 	}

@@ -79,9 +79,9 @@ func testMovePause(t *testing.T, on *testEnv) {
 	y.ready("idle")
 	y.inspect("idle")
 	y.ready("wiped", func(h *infrav1.IngotHost) {
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(y.clock.Now()), CleaningDue: infrav1.CleaningMetadata}
+		h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(y.clock.Now()), CleaningDue: infrav1.CleaningMetadata}
 	})
-	y.untilBoot("wiped", infrav1.OrderWipe)
+	y.untilBoot("wiped", infrav1.OrderClean)
 	y.edit("wiped", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
 	moving := func() map[string]string {
 		return map[string]string{clusterctlv1.BlockMoveAnnotation: "", infrav1.MovePausedAnnotation: y.clock.Now().UTC().Format(time.RFC3339)}
@@ -134,9 +134,9 @@ func testMovedCleaningStartsAgain(t *testing.T, on *testEnv) {
 	y.bmc.power = bmc.PowerOn
 	y.ready("h", func(h *infrav1.IngotHost) {
 		h.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-01-02T03:04:05Z"}
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(y.clock.Now()), CleaningDue: infrav1.CleaningMetadata}
-		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe, ID: "22222222-2222-4222-8222-222222222222", Attempt: 2,
-			CreatedAt: metav1.NewTime(y.clock.Now()), HostUID: "of-the-source", AgentKey: strings.Repeat("a", 64)}
+		h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(y.clock.Now()), CleaningDue: infrav1.CleaningMetadata}
+		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderClean, ID: "22222222-2222-4222-8222-222222222222", Attempt: 2,
+			CreationTime: metav1.NewTime(y.clock.Now()), HostUID: "of-the-source", AgentKey: strings.Repeat("a", 64)}
 	})
 	for range 3 {
 		y.step("h")
@@ -155,7 +155,7 @@ func testMovedCleaningStartsAgain(t *testing.T, on *testEnv) {
 		t.Fatalf("the BMC gets %q, want a forced power-off", writes)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
-	y.untilBoot("h", infrav1.OrderWipe)
+	y.untilBoot("h", infrav1.OrderClean)
 	host := y.get("h")
 	if order := host.Spec.Order; order.Attempt != 1 || order.HostUID != string(host.UID) || host.Spec.Record.Failures != 0 {
 		t.Errorf("order %+v, %d failures, want a new one", order, host.Spec.Record.Failures)

@@ -151,7 +151,7 @@ func testCASecret(t *testing.T, on *testEnv) {
 	for range 3 {
 		m.tick()
 	}
-	if message := m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCAMissing).Message; !strings.Contains(message, `Secret "ca" does not exist`) {
+	if message := m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCABundleMissing).Message; !strings.Contains(message, `Secret "ca" does not exist`) {
 		t.Errorf("message %q", message)
 	}
 	other, err := labbmc.NewAuthority()
@@ -172,5 +172,5 @@ func testCASecret(t *testing.T, on *testEnv) {
 	secret.Data[infrav1.CAKey] = m.ca.PEM()
 	must(m.fixture, m.api.Update(m.ctx, secret))
 	m.tick()
-	m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 }

@@ -212,18 +212,18 @@ func testIgnoredPowerActions(t *testing.T, on *testEnv) {
 	y := newFixture(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
-	took := y.ignoredFor(60, infrav1.ReasonBMCDisobeys)
+	took := y.ignoredFor(60, infrav1.ReasonPowerActionIgnored)
 	if took < maxIgnored || took > 30 {
 		t.Errorf("%d orders in 60 reset intervals", took)
 	}
-	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCDisobeys).Message
+	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonPowerActionIgnored).Message
 	if !strings.Contains(message, "accepted 3 power-on requests but still reports Off") {
 		t.Errorf("message %q", message)
 	}
 	y.bmc.set(func(f *fakeBMC) { f.power = "On" })
 	y.clock.Step(2 * timing.Default().BMCBackoffMax)
 	y.step("h")
-	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 }
 
 // testRepairedBMCStartsWithACleanRecord: failures before a repair of the BMC do not count, and the
@@ -296,7 +296,7 @@ func testFirstAcceptedBootGetsItsTime(t *testing.T, on *testEnv) {
 		t.Errorf("it is seen on %s after the order", seen)
 	}
 	for _, event := range y.all() {
-		if strings.Contains(event, infrav1.ReasonBMCDisobeys) {
+		if strings.Contains(event, infrav1.ReasonPowerActionIgnored) {
 			t.Errorf("one order was taken: %s", event)
 		}
 	}
@@ -327,7 +327,7 @@ func testFailedPowerCycleQuarantines(t *testing.T, on *testEnv) {
 			asked := y.clock.Now()
 			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff; tc.change(f) })
 			y.edit("h", func(h *infrav1.IngotHost) {
-				h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.NewTime(asked)}
+				h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: metav1.NewTime(asked)}
 			})
 			for y.clock.Since(asked) < 10*time.Minute {
 				y.step("h")

@@ -38,7 +38,7 @@ func testInterruptedPowerCycleIsDropped(t *testing.T, on *testEnv) {
 			y := newFixture(t, on)
 			y.longInUse()
 			y.edit("h", func(h *infrav1.IngotHost) {
-				h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.NewTime(y.clock.Now())}
+				h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: metav1.NewTime(y.clock.Now())}
 			})
 			tc.between(y)
 			y.step("h")

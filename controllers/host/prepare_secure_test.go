@@ -42,7 +42,7 @@ func testSecureBootContradictsSetting(t *testing.T, on *testEnv) {
 	m.direct(func(ctx context.Context, conn bmc.Conn) error {
 		return errors.Join(conn.SetSecureBoot(ctx, true), conn.SetPower(ctx, bmc.ActionOn), conn.SetPower(ctx, bmc.ActionForceOff))
 	})
-	host := m.lives("refused", isReason(infrav1.ReasonSettingsRefused))
+	host := m.lives("refused", isReason(infrav1.ReasonSettingsRejected))
 	if got := conditions.GetMessage(host, infrav1.HostPreparedCondition); !strings.Contains(got, `SecureBoot`) || !strings.Contains(got, "spec.bootMode UEFISecureBoot") {
 		t.Errorf("message %q", got)
 	}

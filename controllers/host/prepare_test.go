@@ -29,7 +29,7 @@ import (
 
 func wantSetting(name, value string) func(*infrav1.IngotHost) {
 	return func(h *infrav1.IngotHost) {
-		h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{name: value}, Apply: infrav1.BIOSWhilePrepared}
+		h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{name: value}, Apply: infrav1.BIOSBeforeProvisioning}
 	}
 }
 
@@ -55,7 +55,7 @@ func (m *simHost) agent() {
 	m.describe(host)
 	m.edit("h", func(h *infrav1.IngotHost) {
 		h.Spec.Order.AgentKey = strings.Repeat("a", 64)
-		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.NewTime(m.clock.Now().Add(time.Second))}
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.NewTime(m.clock.Now().Add(time.Second))}
 	})
 }
 
@@ -195,11 +195,11 @@ func testUnsupportedSettings(t *testing.T, on *testEnv) {
 		says   string
 		read   bool // by a reading, not by the answer to a write
 	}{
-		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `did you mean "LogicalProc"? Correct`, true},
-		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "must be one of Enabled, Disabled", false},
-		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60", false},
-		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "does not support BIOS settings", true},
-		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`, true},
+		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRejected, `did you mean "LogicalProc"? Correct`, true},
+		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRejected, "must be one of Enabled, Disabled", false},
+		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRejected, "less than 60", false},
+		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRejected, "does not support BIOS settings", true},
+		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRejected, `it has "BIOS", "BMC"`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := prepared(t, on, tc.maker)
@@ -235,8 +235,8 @@ func testSettingsOfAHostInUse(t *testing.T, on *testEnv) {
 	switched := m.count("Reset")
 
 	m.edit("h", wantSetting("SriovGlobalEnable", "Enabled"))
-	m.lives("shown", isReason(infrav1.ReasonSettingsNotInForce))
-	message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce).Message
+	m.lives("shown", isReason(infrav1.ReasonSettingsNotApplied))
+	message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonSettingsNotApplied).Message
 	for _, part := range []string{"SriovGlobalEnable", `"Disabled"`, `"Enabled"`, "AtNextReboot"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("message %q does not name %s", message, part)
@@ -411,7 +411,7 @@ func testFirmwareBusy(t *testing.T, on *testEnv) {
 	if n := m.asked("SimpleUpdate"); n < 10 || n > 20 {
 		t.Errorf("in an hour the BMC was asked %d times, want about 15", n)
 	}
-	if p := m.get("h").Spec.Record.Preparation; p != nil && (p.Attempts != 0 || p.Outcome != infrav1.PreparationOutcome("") && p.Outcome != infrav1.PreparationInForce) {
+	if p := m.get("h").Spec.Record.Preparation; p != nil && (p.Attempt != 0 || p.Outcome != infrav1.PreparationOutcome("") && p.Outcome != infrav1.PreparationApplied) {
 		t.Errorf("counted against the host: %+v", p)
 	}
 	m.lab.SetFaults(labbmc.Faults{})

@@ -80,7 +80,7 @@ func testBMCErrors(t *testing.T, on *testEnv) {
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.InsecureSkipVerify = ptr.To(true) })
 			y.bmc.readErr = nil
 			y.step("h")
-			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 			if y.bmc.forgiven != 1 {
 				t.Errorf("for one correction the pool was asked %d times to try at once", y.bmc.forgiven)
 			}
@@ -151,9 +151,9 @@ func testUntouchedHosts(t *testing.T, on *testEnv) {
 		reason string
 	}{
 		"unmanaged":           {func(y *fixture) { y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BMC = nil }) }, infrav1.ReasonUnmanaged},
-		"on without an order": {func(y *fixture) { y.bmc.power = bmc.PowerOn; y.ready("h") }, infrav1.ReasonUnexpectedlyOn},
+		"on without an order": {func(y *fixture) { y.bmc.power = bmc.PowerOn; y.ready("h") }, infrav1.ReasonPoweredOnUnexpectedly},
 		"a boot MAC that the BMC does not list": {func(y *fixture) { y.bmc.macs = []string{"02:00:00:00:00:01"}; y.ready("h") },
-			infrav1.ReasonMACNotFound},
+			infrav1.ReasonBootMACNotFound},
 		"the same boot MAC": {func(y *fixture) {
 			other := y.ready("other")
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
@@ -177,8 +177,8 @@ func testUntouchedHosts(t *testing.T, on *testEnv) {
 		"a duplicate that is deleted during its firmware update": {func(y *fixture) {
 			other := y.ready("other", func(h *infrav1.IngotHost) {
 				h.Finalizers = []string{infrav1.HostFinalizer}
-				h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now(), Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
-					Component: "BIOS", Version: "2", StartedAt: metav1.NewTime(y.clock.Now()), State: infrav1.UpdateAccepted}}}
+				h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now(), Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
+					Component: "BIOS", Version: "2", StartTime: metav1.NewTime(y.clock.Now()), State: infrav1.UpdateAccepted}}}
 			})
 			must(y, y.api.Delete(y.ctx, other))
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
@@ -247,11 +247,11 @@ func testClaims(t *testing.T, on *testEnv) {
 				y.clock.Step(time.Minute)
 				y.step("h")
 			}
-			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonClaimDangling)
-			y.recordedOnce(infrav1.ReasonClaimDangling)
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachineNotFound)
+			y.recordedOnce(infrav1.ReasonMachineNotFound)
 			y.atRest("h")
 			y.edit("h", func(h *infrav1.IngotHost) {
-				h.Annotations = map[string]string{infrav1.ReleaseDanglingAnnotation: commandAt(y.clock.Now())}
+				h.Annotations = map[string]string{infrav1.ReleaseAnnotation: commandAt(y.clock.Now())}
 			})
 			y.until("h", "released", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil })
 		})
@@ -271,7 +271,7 @@ func testNetwork(t *testing.T, on *testEnv) {
 		Range: infrav1.AddressRange{Start: "198.51.100.1", End: "198.51.100.1"}}}
 	y.create(network)
 	y.step("h")
-	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressExhausted)
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressesExhausted)
 	y.atRest("h")
 	network.Spec.Range.End = "198.51.100.9"
 	must(y, y.api.Update(y.ctx, network))
@@ -282,10 +282,10 @@ func testNetwork(t *testing.T, on *testEnv) {
 	for range 3 {
 		y.step("ca")
 	}
-	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCAMissing)
+	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCABundleMissing)
 	y.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "ca"}, Data: map[string]string{"ca.crt": "pem"}})
 	y.step("ca")
-	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 
 	// With another DHCP server, no address is recorded, and hosts boot.
 	p := newFixture(t, on)

@@ -126,13 +126,13 @@ func testFirmwarePush(t *testing.T, on *testEnv) {
 	if o := host.Status.Operation; o == nil || o.Kind != infrav1.OperationUpdate || ptr.Deref(o.Percent, -1) != 50 {
 		t.Errorf("operation %+v, want an update at 50 %%", o)
 	}
-	if u := host.Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAsked || u.Delivery != infrav1.DeliveryPush {
+	if u := host.Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateRequested || u.Delivery != infrav1.DeliveryPush {
 		t.Errorf("the record says %+v while the image is pushed", u)
 	}
-	m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 	close(goOn)
 	m.worksEnd()
-	if u := m.get("h").Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAccepted || u.TaskID == "" || !u.StartedAt.Time.Equal(m.clock.Now()) {
+	if u := m.get("h").Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAccepted || u.TaskID == "" || !u.StartTime.Time.Equal(m.clock.Now()) {
 		t.Errorf("the record says %+v after the push", u)
 	}
 	m.lives("available again", isAvailable)
@@ -164,13 +164,13 @@ func testFirmwarePushPaused(t *testing.T, on *testEnv) {
 		return !blocked
 	})
 	paused := m.get("h")
-	if u := paused.Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAsked || m.lab.PushedBytes() != 0 {
+	if u := paused.Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateRequested || m.lab.PushedBytes() != 0 {
 		t.Errorf("a push that was broken off left %+v, and %d bytes", u, m.lab.PushedBytes())
 	}
 	m.restart(0) // another cluster's manager
 	m.edit("h", func(h *infrav1.IngotHost) { delete(h.Annotations, infrav1.MovePausedAnnotation) })
 	cut := m.lives("known to be cut off", func(h *infrav1.IngotHost) bool {
-		return h.Spec.Record.Preparation.Update != nil && h.Spec.Record.Preparation.Update.State == infrav1.UpdateCutOff
+		return h.Spec.Record.Preparation.Update != nil && h.Spec.Record.Preparation.Update.State == infrav1.UpdateInterrupted
 	})
 	if told := conditions.Get(cut, infrav1.HostPreparedCondition).Message; !strings.Contains(told, "BIOS") || m.count("HTTPPush") != 0 {
 		t.Errorf("message %q, actions %q", told, m.lab.Actions())

@@ -154,7 +154,7 @@ func testSlowAfterTimeout(t *testing.T, on *testEnv) {
 				y.clock.Step(y.timing().BMCBackoffMax)
 				y.step("h")
 			}
-			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 			if metal.listed != tc.listed {
 				t.Errorf("NICs were read %d times, want %d", metal.listed, tc.listed)
 			}
@@ -195,13 +195,13 @@ func testMissingNICAppears(t *testing.T, on *testEnv) {
 				y.step("h")
 				y.clock.Step(time.Minute)
 			}
-			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMACNotFound)
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBootMACNotFound)
 			tc.then(y, host.Spec.BootMACAddress)
 			y.clock.Step(tc.after)
 			for range 3 {
 				y.step("h")
 			}
-			if ready := conditions.Get(y.get("h"), infrav1.ReadyCondition); (ready.Reason == infrav1.ReasonMACNotFound) != tc.still {
+			if ready := conditions.Get(y.get("h"), infrav1.ReadyCondition); (ready.Reason == infrav1.ReasonBootMACNotFound) != tc.still {
 				t.Errorf("now %s: %s", ready.Reason, ready.Message)
 			}
 			if metal.listed != tc.listed {

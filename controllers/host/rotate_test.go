@@ -69,7 +69,7 @@ func testRotation(t *testing.T, on *testEnv) {
 		m.settled("refused", func(h *infrav1.IngotHost) bool {
 			return conditions.GetReason(h, infrav1.HostCredentialsValidCondition) == infrav1.ReasonPasswordChangeRequired
 		})
-		m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+		m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 		if told := conditions.GetMessage(m.get("h"), infrav1.HostCredentialsValidCondition); !strings.Contains(told, infrav1.RotateCredentialsAnnotation) || len(told) > 200 {
 			t.Errorf("%d bytes, want the annotation in it: %s", len(told), told)
 		}
@@ -165,7 +165,7 @@ func testRotationRefused(t *testing.T, on *testEnv) {
 		"an update of firmware": {func(m *simHost) {
 			m.edit("h", func(h *infrav1.IngotHost) {
 				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
-					Component: "BMC", Version: "2", StartedAt: metav1.NewTime(m.clock.Now()), State: infrav1.UpdateAccepted}}}
+					Component: "BMC", Version: "2", StartTime: metav1.NewTime(m.clock.Now()), State: infrav1.UpdateAccepted}}}
 			})
 		}, "firmware update (BMC)"},
 		"an immutable Secret": {func(m *simHost) {
@@ -181,10 +181,10 @@ func testRotationRefused(t *testing.T, on *testEnv) {
 			tc.make(m)
 			m.ask()
 			m.settled("refused", m.done)
-			if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRefused); !strings.Contains(message, tc.says) {
+			if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRejected); !strings.Contains(message, tc.says) {
 				t.Errorf("message %q does not name %q", message, tc.says)
 			}
-			m.recordedOnce(infrav1.ReasonRotationRefused)
+			m.recordedOnce(infrav1.ReasonRotationRejected)
 			m.namesNoTenant("h")
 			if m.lab.Password() != canary || len(m.credentials().Data) != 2 {
 				t.Error("something was changed")
@@ -221,7 +221,7 @@ func testRotationRefused(t *testing.T, on *testEnv) {
 		propose(m)
 		m.ask()
 		m.settled("refused", m.done)
-		m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRefused)
+		m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRejected)
 		if m.lab.Password() != canary || string(m.credentials().Data[infrav1.SecretKeyPassword]) != canary {
 			t.Error("something was changed")
 		}

@@ -53,7 +53,7 @@ func testUnreadableSettings(t *testing.T, on *testEnv) {
 			for range 20 {
 				m.tick()
 			}
-			m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 			m.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonPreparing)
 			m.want("h", infrav1.HostPreparedCondition, metav1.ConditionUnknown, infrav1.ReasonBMCError)
 			if asked.Load() > 3 || m.count("Reset On") != boots {
@@ -77,7 +77,7 @@ func testUnreadableSettings(t *testing.T, on *testEnv) {
 			if n := asked.Load(); n < 10 || n > 60 {
 				t.Errorf("in an hour the BMC was asked %d times, want about 20", n)
 			}
-			if p := m.get("h").Spec.Record.Preparation; p != nil && p.Attempts != 0 {
+			if p := m.get("h").Spec.Record.Preparation; p != nil && p.Attempt != 0 {
 				t.Errorf("counted against the host: %+v", p)
 			}
 			m.tick() // the last try may have been just now

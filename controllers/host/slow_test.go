@@ -46,7 +46,7 @@ func isKnownSlowly(t *testing.T, on *testEnv, psu string) {
 		c := meta.FindStatusCondition(m.get("h").Status.Conditions, infrav1.HostBMCReachableCondition)
 		switch {
 		case c == nil:
-		case c.Reason == infrav1.ReasonBMCAnswers:
+		case c.Reason == infrav1.ReasonBMCResponding:
 			if len(told) != 1 {
 				t.Errorf("messages %v, want one that stays the same", told)
 			}

@@ -117,10 +117,10 @@ func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
 		return nil
 	}
 	operation := host.Status.Operation
-	if operation == nil || operation.Kind != order.Kind || !operation.StartedAt.Equal(&order.CreatedAt) {
+	if operation == nil || operation.Kind != order.Kind || !operation.StartTime.Equal(&order.CreationTime) {
 		operation = &infrav1.HostOperation{
 			Kind: order.Kind, Step: stepBooting, Percent: ptr.To[int32](0),
-			StartedAt: order.CreatedAt, Attempts: order.Attempt,
+			StartTime: order.CreationTime, Attempt: order.Attempt,
 		}
 	}
 	if order.Result != nil || ptr.Deref(order.Revoked, false) {

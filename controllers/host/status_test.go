@@ -18,14 +18,14 @@ import (
 func TestOperationOf(t *testing.T) {
 	began, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	order := func(change func(*infrav1.HostOrder)) *infrav1.HostOrder {
-		out := &infrav1.HostOrder{Kind: infrav1.OrderInstall, CreatedAt: began, Attempt: 2}
+		out := &infrav1.HostOrder{Kind: infrav1.OrderInstall, CreationTime: began, Attempt: 2}
 		if change != nil {
 			change(out)
 		}
 		return out
 	}
 	writing := infrav1.HostOperation{
-		Kind: infrav1.OrderInstall, Step: "Writing", Percent: ptr.To[int32](0), Bytes: 3 << 30, StartedAt: began, Attempts: 2, LastContactTime: later,
+		Kind: infrav1.OrderInstall, Step: "Writing", Percent: ptr.To[int32](0), Bytes: 3 << 30, StartTime: began, Attempt: 2, LastContactTime: later,
 	}
 	poweringOff := writing
 	poweringOff.Step, poweringOff.Percent, poweringOff.Bytes = stepPoweringOff, ptr.To[int32](100), 0
@@ -36,7 +36,7 @@ func TestOperationOf(t *testing.T) {
 		"at work":          {order(nil), &writing},
 		"it has its end":   {order(func(o *infrav1.HostOrder) { o.Result = &infrav1.OrderResult{} }), &poweringOff},
 		"it is revoked":    {order(func(o *infrav1.HostOrder) { o.Revoked = ptr.To(true) }), &poweringOff},
-		"another order":    {order(func(o *infrav1.HostOrder) { o.CreatedAt = later }), &infrav1.HostOperation{Kind: infrav1.OrderInstall, Step: stepBooting, Percent: ptr.To[int32](0), StartedAt: later, Attempts: 2}},
+		"another order":    {order(func(o *infrav1.HostOrder) { o.CreationTime = later }), &infrav1.HostOperation{Kind: infrav1.OrderInstall, Step: stepBooting, Percent: ptr.To[int32](0), StartTime: later, Attempt: 2}},
 		"no order is left": {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,11 +53,11 @@ func TestOperationOf(t *testing.T) {
 func TestShowBooted(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
 	shown := func(instance, address string) infrav1.IngotHostStatus {
-		return infrav1.IngotHostStatus{Booted: &infrav1.BootedStatus{InstanceID: instance, Hostname: "m", Time: at}, Addresses: []string{address}}
+		return infrav1.IngotHostStatus{Booted: &infrav1.BootedStatus{InstanceID: instance, Hostname: "m", ReportTime: at}, Addresses: []string{address}}
 	}
 	kept := func(instance string) *infrav1.IngotHardware {
 		hardware := &infrav1.IngotHardware{}
-		hardware.Spec.Booted = &infrav1.BootedSystem{InstanceID: instance, Hostname: "m", Time: at, Addresses: []string{"192.0.2.1"}}
+		hardware.Spec.Booted = &infrav1.BootedSystem{InstanceID: instance, Hostname: "m", ReportTime: at, Addresses: []string{"192.0.2.1"}}
 		return hardware
 	}
 	for name, tc := range map[string]struct {

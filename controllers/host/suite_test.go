@@ -257,7 +257,7 @@ func (y *fixture) host(name string, changes ...func(*infrav1.IngotHost)) *infrav
 		change(host)
 	}
 	y.create(host)
-	if record := host.Spec.Record; record != nil && !record.InspectedAt.IsZero() {
+	if record := host.Spec.Record; record != nil && !record.InspectedTime.IsZero() {
 		y.describe(host)
 	}
 	return host
@@ -345,7 +345,7 @@ func (y *fixture) finish(name string) {
 	y.describe(y.get(name))
 	y.edit(name, func(h *infrav1.IngotHost) {
 		h.Spec.Order.AgentKey = strings.Repeat("a", 64)
-		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.NewTime(y.clock.Now())}
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.NewTime(y.clock.Now())}
 	})
 	for range 5 {
 		y.clock.Step(31 * time.Second)

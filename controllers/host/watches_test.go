@@ -44,7 +44,7 @@ func testWatches(t *testing.T, on *testEnv) {
 		must(y, <-done)
 	}()
 
-	inspected := func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} }
+	inspected := func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()} }
 	available := func(name string, status metav1.ConditionStatus, reason string) {
 		t.Helper()
 		y.eventually(name, infrav1.HostAvailableCondition, status, reason)
@@ -72,7 +72,7 @@ func testWatches(t *testing.T, on *testEnv) {
 	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "m-a"}}
 	must(y, y.api.Delete(y.ctx, machine))
-	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonClaimDangling)
+	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachineNotFound)
 	y.machine("a", y.get("a").Spec.Claim.InstanceID)
 	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
 
@@ -96,11 +96,11 @@ func testWatches(t *testing.T, on *testEnv) {
 	y.edit("a", func(h *infrav1.IngotHost) {
 		h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}
 	})
-	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCAMissing)
+	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCABundleMissing)
 	must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(ca), ca))
 	ca.Data = map[string][]byte{infrav1.CAKey: []byte("pem")}
 	must(y, y.api.Update(y.ctx, ca))
-	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCResponding)
 }
 
 // eventually waits for a condition.

@@ -119,9 +119,9 @@ func TestReachability(t *testing.T) {
 	}{
 		{name: "there", http: loopback, url: serve(file), change: sized(12), reason: infrav1.ReasonImageReachable},
 		{name: "without a size", http: loopback, url: serve(file), reason: infrav1.ReasonImageReachable},
-		{name: "another size", http: loopback, url: serve(file), change: sized(13), reason: infrav1.ReasonImageChanged, says: "has 12 bytes, but spec.sizeBytes is 13"},
+		{name: "another size", http: loopback, url: serve(file), change: sized(13), reason: infrav1.ReasonImageSizeDiffers, says: "has 12 bytes, but spec.sizeBytes is 13"},
 		{name: "no HEAD", http: loopback, url: serve(headless), change: sized(12), reason: infrav1.ReasonImageReachable},
-		{name: "no HEAD, another size", http: loopback, url: serve(headless), change: sized(13), reason: infrav1.ReasonImageChanged},
+		{name: "no HEAD, another size", http: loopback, url: serve(headless), change: sized(13), reason: infrav1.ReasonImageSizeDiffers},
 		{name: "HEAD is never answered", http: loopback, url: serve(silent), change: sized(12), reason: infrav1.ReasonImageReachable},
 		{name: "nothing is", timeout: time.Millisecond, http: loopback, url: serve(deaf), reason: infrav1.ReasonImageUnreachable, says: "no answer in time"},
 		{name: "gone", http: loopback, url: serve(http.NotFound), reason: infrav1.ReasonImageUnreachable, says: "answers 404 Not Found"},
@@ -132,10 +132,10 @@ func TestReachability(t *testing.T) {
 			}
 			file(w, r)
 		}), change: sized(12), reason: infrav1.ReasonImageReachable},
-		{name: "not allowed", http: allowed(t), url: serve(file), reason: infrav1.ReasonImageNotAllowed, says: "--image-sources"},
+		{name: "not allowed", http: allowed(t), url: serve(file), reason: infrav1.ReasonImageSourceNotAllowed, says: "--image-sources"},
 		{name: "redirected to where it is not allowed", http: loopback, url: serve(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
-		}), reason: infrav1.ReasonImageNotAllowed, says: "its redirect"},
+		}), reason: infrav1.ReasonImageSourceNotAllowed, says: "its redirect"},
 		{name: "no listener", http: loopback, url: "http://" + netip.AddrPortFrom(inside, closedPort(t)).String() + "/", reason: infrav1.ReasonImageUnreachable, says: "connection failed"},
 		{name: "no URL", http: loopback, url: "http://\x00", reason: infrav1.ReasonImageUnreachable, says: "spec.url is not a URL"},
 		{name: "no name", http: doer{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "inside.example", Server: "10.1.2.3:53"}}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "unknown host name"},

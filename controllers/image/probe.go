@@ -49,13 +49,13 @@ func (r *Reconciler) probe(ctx context.Context, spec infrav1.IngotImageSpec) pro
 	}
 	switch {
 	case errors.Is(err, httpd.ErrSourceNotAllowed):
-		return probeResult{infrav1.ReasonImageNotAllowed, "--image-sources does not allow spec.url or its redirect. Allow the source (INGOT_IMAGE_SOURCES), or serve the image elsewhere."}
+		return probeResult{infrav1.ReasonImageSourceNotAllowed, "--image-sources does not allow spec.url or its redirect. Allow the source (INGOT_IMAGE_SOURCES), or serve the image elsewhere."}
 	case err != nil:
 		return probeResult{infrav1.ReasonImageUnreachable, "Cannot reach the image server: " + summarize(err) + "."}
 	case response.status != http.StatusOK && response.status != http.StatusPartialContent:
 		return probeResult{infrav1.ReasonImageUnreachable, fmt.Sprintf("The image server answers %d %s.", response.status, http.StatusText(response.status))}
 	case spec.SizeBytes != nil && response.size >= 0 && response.size != *spec.SizeBytes:
-		return probeResult{infrav1.ReasonImageChanged, fmt.Sprintf("The file at spec.url has %d bytes, but spec.sizeBytes is %d. Installs from it would fail. Correct spec.url or spec.sizeBytes.", response.size, *spec.SizeBytes)}
+		return probeResult{infrav1.ReasonImageSizeDiffers, fmt.Sprintf("The file at spec.url has %d bytes, but spec.sizeBytes is %d. Installs from it would fail. Correct spec.url or spec.sizeBytes.", response.size, *spec.SizeBytes)}
 	}
 	return probeResult{reason: infrav1.ReasonImageReachable}
 }

@@ -139,6 +139,6 @@ func (s *scope) exposesLiveData() bool {
 func (r *Reconciler) refuseLive(s *scope) outcome {
 	message := fmt.Sprintf("IngotCluster %s has bootTrust Verified, but live.dataTransport HTTP is not encrypted. Ingot selects no host. "+
 		"Use dataTransport HTTPS or an image, then delete Machine %s.", s.ingotCluster.Name, s.owner.Name)
-	r.refuse(s, infrav1.ReasonLiveNotVerified, message)
+	r.refuse(s, infrav1.ReasonLiveDataNotVerified, message)
 	return r.retryLater() // the IngotCluster may change
 }

@@ -76,7 +76,7 @@ func (r *Reconciler) followForcedRelease(ctx context.Context, s *scope, host *in
 		return r.failWithoutHost(s, cause, true), nil
 	}
 	r.refuse(s, infrav1.ReasonReleasing, cause+". Ingot selects another host once this one is off.")
-	if host.Spec.Claim.FencedAt.IsZero() {
+	if host.Spec.Claim.FencedTime.IsZero() {
 		return stop(r.timing().Placement), nil
 	}
 	out, err := r.writeIntent(ctx, s, "")

@@ -50,7 +50,7 @@ func testPermanentLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Delete(s.ctx, s.get("m")))
 	s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForFence, "")
-	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.FencedAt = metav1.NewTime(s.clock.Now()) })
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.FencedTime = metav1.NewTime(s.clock.Now()) })
 	s.step("m")
 	if s.get("m") != nil {
 		t.Error("a machine that has failed cannot be deleted")
@@ -166,7 +166,7 @@ func testStatusLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	facts := &infrav1.IngotHardware{}
 	s.must(s.api.Get(s.ctx, s.key("h"), facts))
 	facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: s.getHost("h").Spec.Claim.InstanceID, Hostname: "m",
-		Time: metav1.NewTime(s.clock.Now()), Addresses: []string{"10.0.0.7"}}
+		ReportTime: metav1.NewTime(s.clock.Now()), Addresses: []string{"10.0.0.7"}}
 	s.must(s.api.Update(s.ctx, facts))
 	before := s.settle("m")
 	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
@@ -251,7 +251,7 @@ func testLateCluster(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	})
 	for _, name := range []string{"new", "chosen"} {
 		s.settle(name)
-		s.want(name, infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForCluster, "IngotCluster c")
+		s.want(name, infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForClusterInfrastructure, "IngotCluster c")
 		if after := s.step(name).RequeueAfter; after <= 0 || after > 2*timing.Default().Placement {
 			t.Errorf("%s is looked at again after %s", name, after)
 		}
@@ -319,7 +319,7 @@ func TestHostPredicates(t *testing.T) {
 	host := func(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Name: "h", Generation: 1, Labels: map[string]string{"a": "b"}}}
 		h.Spec.BMC = &infrav1.BMC{Address: "redfish://h"}
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0)}
+		h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Unix(1, 0)}
 		for _, change := range changes {
 			change(h)
 		}

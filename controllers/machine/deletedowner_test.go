@@ -56,7 +56,7 @@ func freeHost(name string) *infrav1.IngotHost {
 	h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
 	h.Spec.BootMACAddress, h.Spec.NetworkRef.Name = "52:54:00:00:00:01", "net"
 	h.Spec.BMC = &infrav1.BMC{Address: "redfish://192.0.2.1", CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
-	h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()}
+	h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()}
 	conditions.Set(h, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonAvailable})
 	return h
 }
@@ -113,9 +113,9 @@ func TestNoHostIsSelectedForDeletedOwners(t *testing.T) {
 		"the Machine is being deleted, held by a hook": {func(w *small) { deleted(w.owner) }, infrav1.ReasonDeleting, "Machine m is being deleted"},
 		"the Cluster is being deleted":                 {func(w *small) { deleted(w.cluster) }, infrav1.ReasonDeleting, "Cluster c is being deleted"},
 		"a host was chosen, and not claimed yet":       {func(w *small) { chosen(w); deleted(w.owner) }, infrav1.ReasonDeleting, "Machine m is being deleted"},
-		"the Machine refers to another IngotMachine":   {func(w *small) { w.owner.Spec.InfrastructureRef.Name = "its-own" }, infrav1.ReasonNotTheMachines, "IngotMachine its-own instead of this"},
-		"the Machine refers to another kind":           {func(w *small) { w.owner.Spec.InfrastructureRef.Kind = "DockerMachine" }, infrav1.ReasonNotTheMachines, "DockerMachine m instead of this"},
-		"the Machine refers to nothing":                {func(w *small) { w.owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{} }, infrav1.ReasonNotTheMachines, "delete ingotmachine -n n m"},
+		"the Machine refers to another IngotMachine":   {func(w *small) { w.owner.Spec.InfrastructureRef.Name = "its-own" }, infrav1.ReasonOwnerMismatch, "IngotMachine its-own instead of this"},
+		"the Machine refers to another kind":           {func(w *small) { w.owner.Spec.InfrastructureRef.Kind = "DockerMachine" }, infrav1.ReasonOwnerMismatch, "DockerMachine m instead of this"},
+		"the Machine refers to nothing":                {func(w *small) { w.owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{} }, infrav1.ReasonOwnerMismatch, "delete ingotmachine -n n m"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSmall()
@@ -165,7 +165,7 @@ func TestForcedReleaseKeepsTheHostUntilFenced(t *testing.T) {
 			w.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: firstInstance, State: infrav1.ClaimReleasing, Attempt: 2}
 			w.second = freeHost("other")
 			if tc.fenced {
-				w.host.Spec.Claim.FencedAt = metav1.Now()
+				w.host.Spec.Claim.FencedTime = metav1.Now()
 			}
 			if tc.deleted {
 				w.machine.Finalizers = append(w.machine.Finalizers, infrav1.MachineFinalizer)

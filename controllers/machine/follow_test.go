@@ -39,7 +39,7 @@ func testFirstBootInterrupted(t *testing.T, cfg *rest.Config, scheme *runtime.Sc
 
 	hardware := &infrav1.IngotHardware{}
 	s.must(s.api.Get(s.ctx, s.key("h"), hardware))
-	hardware.Spec.Booted = &infrav1.BootedSystem{InstanceID: id.InstanceID, Time: metav1.Now(), Interrupted: ptr.To(true)}
+	hardware.Spec.Booted = &infrav1.BootedSystem{InstanceID: id.InstanceID, ReportTime: metav1.Now(), Interrupted: ptr.To(true)}
 	s.must(s.api.Update(s.ctx, hardware))
 	s.hostStatus("h", func(h *infrav1.IngotHost) { h.Status.Booted = nil })
 	s.settle("m")

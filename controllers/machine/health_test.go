@@ -51,7 +51,7 @@ func testServerOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.host("h", "")
 	s.machine("m")
 	s.provision("m")
-	s.hostSays("h", infrav1.PowerStateOn, answers(isTrue, infrav1.ReasonBMCAnswers))
+	s.hostSays("h", infrav1.PowerStateOn, answers(isTrue, infrav1.ReasonBMCResponding))
 	s.settle("m")
 	s.want("m", infrav1.MachineHostHealthyCondition, isTrue, infrav1.ReasonHealthOK, "")
 	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
@@ -102,7 +102,7 @@ func TestHostHealth(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason}
 	}
-	up := answers(isTrue, infrav1.ReasonBMCAnswers)
+	up := answers(isTrue, infrav1.ReasonBMCResponding)
 	for name, tc := range map[string]struct {
 		power  infrav1.PowerState
 		says   []metav1.Condition
@@ -115,7 +115,7 @@ func TestHostHealth(t *testing.T) {
 		"power not known":        {"", []metav1.Condition{up}, nil, isTrue, infrav1.ReasonHealthOK},
 		"off":                    {infrav1.PowerStateOff, []metav1.Condition{up}, nil, isFalse, infrav1.ReasonPoweredOff},
 		"off when it was silent": {infrav1.PowerStateOff, []metav1.Condition{answers(isFalse, infrav1.ReasonBMCTimeout)}, nil, isUnknown, infrav1.ReasonBMCTimeout},
-		"no CA":                  {infrav1.PowerStateOn, []metav1.Condition{answers(isUnknown, infrav1.ReasonCAMissing)}, nil, isUnknown, infrav1.ReasonCAMissing},
+		"no CA":                  {infrav1.PowerStateOn, []metav1.Condition{answers(isUnknown, infrav1.ReasonCABundleMissing)}, nil, isUnknown, infrav1.ReasonCABundleMissing},
 		"wrong password": {infrav1.PowerStateOn, []metav1.Condition{up,
 			condition(infrav1.HostCredentialsValidCondition, isFalse, infrav1.ReasonCredentialsRejected)}, nil, isUnknown, infrav1.ReasonCredentialsRejected},
 		"another server": {infrav1.PowerStateOff, []metav1.Condition{up, condition(infrav1.ReadyCondition, isFalse, infrav1.ReasonWrongServer)}, nil, isUnknown, infrav1.ReasonWrongServer},

@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}
 	}
 	small := func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
-		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr.To[int64](64)}}
+		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("64Gi"))}}
 	}
 	for name, tc := range map[string]struct {
 		machine func(*clusterv1.Machine, *infrav1.IngotMachine)

@@ -30,8 +30,8 @@ func testLiveSystem(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) { m.Spec.Image, m.Spec.Live = infrav1.Image{}, live })
 	s.demand(infrav1.BootTrustVerified)
 	s.settle("m1")
-	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonLiveNotVerified, "delete Machine m1")
-	if s.eventCount(infrav1.ReasonLiveNotVerified) != 1 || s.get("m1").Spec.ProviderID != "" {
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonLiveDataNotVerified, "delete Machine m1")
+	if s.eventCount(infrav1.ReasonLiveDataNotVerified) != 1 || s.get("m1").Spec.ProviderID != "" {
 		t.Errorf("provider ID %q, events: %q", s.get("m1").Spec.ProviderID, s.recorded)
 	}
 

@@ -31,7 +31,7 @@ func testLog(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Delete(s.ctx, owner))
 	s.must(s.api.Delete(s.ctx, s.get("m")))
 	s.settle("m")
-	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.FencedAt = metav1.NewTime(s.clock.Now()) })
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.FencedTime = metav1.NewTime(s.clock.Now()) })
 	s.step("m")
 	for _, want := range []struct {
 		message string

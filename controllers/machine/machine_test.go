@@ -49,7 +49,7 @@ func testPrerequisites(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		o.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "m"}}
 	})
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonWaitingForCluster, "Cluster c")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonWaitingForClusterInfrastructure, "Cluster c")
 	s.infrastructure(true)
 	s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForBootstrapData, "Machine m")
@@ -158,7 +158,7 @@ func TestSelectionsSeeEachOther(t *testing.T) {
 	for _, name := range []string{"h1", "h2", "h3"} {
 		host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{infrav1.RackLabel: "rack-" + name}}}
 		host.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name}
-		host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(now)}
+		host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(now)}
 		conditions.Set(&host, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: isTrue, Reason: "x"})
 		in.hosts = append(in.hosts, host)
 		in.hardware = append(in.hardware, infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: infrav1.IngotHardwareSpec{
@@ -293,7 +293,7 @@ func testInstallFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	first := s.settle("m").Spec.ProviderID
 	s.editHost("h1", func(h *infrav1.IngotHost) {
 		h.Spec.Claim = nil
-		h.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineInstallFailed, Since: metav1.NewTime(s.clock.Now())}
+		h.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineInstallFailed, StartTime: metav1.NewTime(s.clock.Now())}
 	})
 	m := s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, "quarantined")
@@ -428,7 +428,7 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if s.settle("m") == nil {
 		t.Fatal("the finalizer went without a fence")
 	}
-	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.FencedAt = metav1.NewTime(s.clock.Now()) })
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.FencedTime = metav1.NewTime(s.clock.Now()) })
 	s.step("m")
 	if s.get("m") != nil {
 		t.Error("the machine stays though its host is fenced")

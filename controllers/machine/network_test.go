@@ -98,7 +98,7 @@ func testNetworkData(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	id, err := infrav1.ParseProviderID(s.get("m").Spec.ProviderID)
 	s.must(err)
 	s.must(s.api.Get(s.ctx, s.key("h"), facts))
-	facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: id.InstanceID, Time: metav1.NewTime(s.clock.Now()), Addresses: []string{"198.51.100.7", ip}}
+	facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: id.InstanceID, ReportTime: metav1.NewTime(s.clock.Now()), Addresses: []string{"198.51.100.7", ip}}
 	s.must(s.api.Update(s.ctx, facts))
 	s.settle("m")
 	if got := s.internal("m"); !slices.Equal(got, []string{ip, "198.51.100.7"}) {
@@ -230,11 +230,11 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		t.Helper()
 		s.must(s.api.Get(s.ctx, client.ObjectKeyFromObject(network), network))
 		network.Spec.Range = infrav1.AddressRange{Start: "192.0.2.100", End: "192.0.2.150"}
-		network.Spec.Reservations = []infrav1.NetworkReservation{{MAC: s.getHost(host).Spec.BootMACAddress, IP: "192.0.2.252"}}
+		network.Spec.StaticLeases = []infrav1.StaticLease{{MAC: s.getHost(host).Spec.BootMACAddress, IP: "192.0.2.252"}}
 		s.must(s.api.Update(s.ctx, network))
 	}
 	reserve("h1")
-	reserved := onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: network.Name}})
+	reserved := onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStaticLease, NetworkRef: &infrav1.LocalReference{Name: network.Name}})
 	s.machine("first", reserved)
 	if host := s.provision("first"); host != "h1" {
 		t.Fatalf("on %s", host)
@@ -285,9 +285,9 @@ func testNetworkOfOtherNamespace(t *testing.T, cfg *rest.Config, scheme *runtime
 	s.nics("h")
 	storage := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: s.ns + "-storage"}}
 	storage.Spec = infrav1.IngotNetworkSpec{Subnet: "203.0.113.0/24", Range: infrav1.AddressRange{Start: "203.0.113.1", End: "203.0.113.9"},
-		Reservations: []infrav1.NetworkReservation{{MAC: s.getHost("h").Spec.BootMACAddress, IP: "203.0.113.7"}}}
+		StaticLeases: []infrav1.StaticLease{{MAC: s.getHost("h").Spec.BootMACAddress, IP: "203.0.113.7"}}}
 	s.create(storage)
-	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: storage.Name}}))
+	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStaticLease, NetworkRef: &infrav1.LocalReference{Name: storage.Name}}))
 	s.settle("m")
 	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "add it to spec.allowedNamespaces")
 	storage.Spec.AllowedNamespaces = &infrav1.NetworkNamespaces{Names: []string{s.ns}}

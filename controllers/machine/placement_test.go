@@ -41,7 +41,7 @@ func newRollout(t *testing.T, seed uint64, racks []string, hostsPerRack int, sma
 			name := fmt.Sprintf("%s-h%d", rack, i)
 			host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{infrav1.RackLabel: rack}}}
 			host.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name}
-			host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(r.now)}
+			host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(r.now)}
 			conditions.Set(&host, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: isTrue, Reason: "x"})
 			r.in.hosts = append(r.in.hosts, host)
 			memory := int64(64 << 30)

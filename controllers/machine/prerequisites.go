@@ -24,7 +24,7 @@ func (r *Reconciler) waitForReference(_ context.Context, s *scope) (outcome, err
 	ref := s.owner.Spec.InfrastructureRef
 	message := fmt.Sprintf("Machine %[1]s refers to %[2]s %[3]s instead of this IngotMachine, which gets no host. Delete it: kubectl delete ingotmachine -n %[4]s %[5]s",
 		s.owner.Name, cmp.Or(ref.Kind, "an object"), cmp.Or(ref.Name, "without a name"), s.machine.Namespace, s.machine.Name)
-	r.refuse(s, infrav1.ReasonNotTheMachines, message)
+	r.refuse(s, infrav1.ReasonOwnerMismatch, message)
 	return stop(0), nil
 }
 
@@ -54,10 +54,10 @@ func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcom
 // infrastructure is provisioned. A missing IngotCluster needs a retry.
 func (r *Reconciler) waitForCluster(s *scope) outcome {
 	if s.ingotCluster == nil {
-		s.notClaimed(infrav1.ReasonWaitingForCluster, "Waiting for IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+", which does not exist. Ingot checks every half minute.")
+		s.notClaimed(infrav1.ReasonWaitingForClusterInfrastructure, "Waiting for IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+", which does not exist. Ingot checks every half minute.")
 		return r.retryLater()
 	}
-	s.notClaimed(infrav1.ReasonWaitingForCluster, "Waiting for the infrastructure of Cluster "+s.cluster.Name+" to be provisioned. Ingot then selects a host.")
+	s.notClaimed(infrav1.ReasonWaitingForClusterInfrastructure, "Waiting for the infrastructure of Cluster "+s.cluster.Name+" to be provisioned. Ingot then selects a host.")
 	return stop(0)
 }
 

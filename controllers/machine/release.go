@@ -93,7 +93,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 		r.Recorder.Eventf(s.machine, host, corev1.EventTypeNormal, infrav1.ReasonReleasing, action, "Releasing IngotHost %s. Ingot powers it off, then cleans it.", id.Host)
 	}
 	s.host = host
-	if host.Spec.Claim.FencedAt.IsZero() {
+	if host.Spec.Claim.FencedTime.IsZero() {
 		s.setDeleting(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, host))
 		return stop(r.timing().Placement), nil
 	}

@@ -24,7 +24,7 @@ func (s *site) promise(cluster string, count int32) {
 	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: cluster}}
 	r.Spec.Groups = []infrav1.ReservedGroup{{Name: "md", Count: count}}
 	s.create(r)
-	if r.Spec.State != infrav1.ReservationPromised {
+	if r.Spec.State != infrav1.ReservationReserved {
 		s.t.Errorf("the state of a reservation that a person writes is %q", r.Spec.State)
 	}
 }

@@ -161,7 +161,7 @@ func (s *site) host(name, rack string) {
 	host.Spec.BootMACAddress = fmt.Sprintf("52:54:00:00:%02x:%02x", n/256, n%256)
 	host.Spec.NetworkRef.Name = "net"
 	host.Spec.BMC = &infrav1.BMC{Address: fmt.Sprintf("redfish://bmc-%d.example", n), CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
-	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(s.clock.Now())}
+	host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(s.clock.Now())}
 	s.create(host)
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
 	facts.Spec.Architecture = "amd64"

@@ -44,7 +44,7 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.machine("m", func(o *clusterv1.Machine, _ *infrav1.IngotMachine) {
 		o.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "m"}}
 	})
-	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForCluster)
+	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForClusterInfrastructure)
 	s.infrastructure(true)
 	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForBootstrapData)
 	owner := &clusterv1.Machine{}

@@ -160,7 +160,7 @@ func TestServersAtWorkComeFirst(t *testing.T) {
 	objects := fleet(20)
 	for i, object := range objects {
 		if host, ok := object.(*infrav1.IngotHost); ok && i%5 == 0 {
-			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe}
+			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderClean}
 		}
 	}
 	y := newFixture(t, objects...)

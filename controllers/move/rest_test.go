@@ -23,13 +23,13 @@ func movedHost(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	host := hostWith()
 	host.Annotations = map[string]string{paused: moment(1000).UTC().Format(time.RFC3339)}
 	host.CreationTimestamp = moment(1030)
-	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe}
+	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderClean}
 	change(host)
 	return host
 }
 
 func TestRests(t *testing.T) {
-	inspected := &infrav1.HostRecord{InspectedAt: moment(1)}
+	inspected := &infrav1.HostRecord{InspectedTime: moment(1)}
 	free := func(h *infrav1.IngotHost) { h.Spec.Order, h.Spec.Record = nil, inspected.DeepCopy() }
 	claimed := func(state infrav1.ClaimState) func(*infrav1.IngotHost) {
 		return func(h *infrav1.IngotHost) {
@@ -48,7 +48,7 @@ func TestRests(t *testing.T) {
 		return func(h *infrav1.IngotHost) {
 			free(h)
 			h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"LogicalProc": "Disabled"}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: lifecycle.DesiredDigest(h), Outcome: outcome}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{SettingsHash: lifecycle.DesiredDigest(h), Outcome: outcome}
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -69,7 +69,7 @@ func TestRests(t *testing.T) {
 		"to be cleaned":            {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningMetadata }, true},
 		"not to be cleaned":        {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningNone }, false},
 		"to be prepared":           {wishing(""), true},
-		"prepared":                 {wishing(infrav1.PreparationInForce), false},
+		"prepared":                 {wishing(infrav1.PreparationApplied), false},
 		"given up":                 {wishing(infrav1.PreparationFailed), false},
 		"its firmware is being updated": {func(h *infrav1.IngotHost) {
 			free(h)
@@ -113,7 +113,7 @@ func TestLiftAfterTheRest(t *testing.T) {
 	running := clusterOf("a", nil)
 	working := movedHost(func(h *infrav1.IngotHost) { h.Name = "working" })
 	free := movedHost(func(h *infrav1.IngotHost) {
-		h.Name, h.Spec.Order, h.Spec.Record = "free", nil, &infrav1.HostRecord{InspectedAt: moment(1)}
+		h.Name, h.Spec.Order, h.Spec.Record = "free", nil, &infrav1.HostRecord{InspectedTime: moment(1)}
 	})
 	y := newFixture(t, &running, working, free)
 	y.Rest = time.Minute

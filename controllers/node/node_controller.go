@@ -229,10 +229,10 @@ func (r *Reconciler) skipDisputed(s *scope, set map[string]string) (after time.D
 func (r *Reconciler) warnDisputed(s *scope, before *corev1.Node, set map[string]string) {
 	machine, pause := client.ObjectKeyFromObject(s.machine), r.timing().LabelDispute
 	for key, value := range set {
-		if !r.memory.wrote(machine, key, value, r.Clock.Now(), pause) || !r.memory.isNew(machine, infrav1.ReasonNodeLabelDisputed+" "+key, value) {
+		if !r.memory.wrote(machine, key, value, r.Clock.Now(), pause) || !r.memory.isNew(machine, infrav1.ReasonNodeLabelConflict+" "+key, value) {
 			continue
 		}
-		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeLabelDisputed, action,
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeLabelConflict, action,
 			"Another client changes label %s of Node %s to %q; IngotHost %s has %q. Ingot restores it every %s. Remove it from the host or from spec.nodeLabels, or stop the other client.",
 			key, before.Name, before.Labels[key], s.host.Name, value, pause)
 	}
@@ -242,8 +242,8 @@ func (r *Reconciler) warnDisputed(s *scope, before *corev1.Node, set map[string]
 func (r *Reconciler) warnZoneKept(s *scope, node *corev1.Node, rack string) {
 	why := fmt.Sprintf("Node %s keeps its zone %s, though its IngotHost is in rack %s: volumes may be bound to the zone. To change it, remove label %s from the Node.",
 		node.Name, node.Labels[corev1.LabelTopologyZone], rack, corev1.LabelTopologyZone)
-	if r.memory.isNew(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeZoneKept, why) {
-		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeZoneKept, action, "%s", why)
+	if r.memory.isNew(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeZoneConflict, why) {
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeZoneConflict, action, "%s", why)
 	}
 }
 

@@ -225,7 +225,7 @@ func TestZoneKept(t *testing.T) {
 	w.nodes[0].(*corev1.Node).Labels[zone] = "eu-1"
 	_, recorder := w.run(t)
 	said := recorded(recorder)
-	if strings.Count(said, infrav1.ReasonNodeZoneKept) != 1 || !strings.Contains(said, "eu-1") || !strings.Contains(said, "r1") {
+	if strings.Count(said, infrav1.ReasonNodeZoneConflict) != 1 || !strings.Contains(said, "eu-1") || !strings.Contains(said, "r1") {
 		t.Errorf("events: %s", said)
 	}
 }
@@ -281,7 +281,7 @@ func TestDispute(t *testing.T) {
 	if again := fight(); again <= 0 || again > timing.Default().LabelDispute {
 		t.Errorf("comes again after %s", again)
 	}
-	if said := recorded(recorder); strings.Count(said, infrav1.ReasonNodeLabelDisputed) != 1 || !strings.Contains(said, "theirs") {
+	if said := recorded(recorder); strings.Count(said, infrav1.ReasonNodeLabelConflict) != 1 || !strings.Contains(said, "theirs") {
 		t.Errorf("events: %s", said)
 	}
 	for range 3 {

@@ -76,7 +76,7 @@ func (r *Reconciler) delegateToOwner(ctx context.Context, s *scope, decision pol
 	if err != nil {
 		return fmt.Errorf("delegate Machine %s to its owner: %w", s.machine.Name, err)
 	}
-	r.Recorder.Eventf(s.machine, s.related(), corev1.EventTypeWarning, infrav1.ReasonHandedOver, action, "%s", decision.Message)
+	r.Recorder.Eventf(s.machine, s.related(), corev1.EventTypeWarning, infrav1.ReasonOwnerRemediationRequested, action, "%s", decision.Message)
 	return nil
 }
 

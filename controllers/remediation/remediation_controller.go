@@ -178,7 +178,7 @@ func (r *Reconciler) show(s *scope, decision policy.Decision) {
 	if host := s.obs.Host; host != nil {
 		s.remediation.Status.HostRef = &infrav1.LocalReference{Name: host.Name}
 		if cycle := host.Spec.Claim.PowerCycle; cycle != nil {
-			s.remediation.Status.Cycles, s.remediation.Status.LastCycleTime = new(cycle.Count), cycle.AskedAt
+			s.remediation.Status.Cycles, s.remediation.Status.LastCycleTime = new(cycle.Count), cycle.RequestTime
 		}
 	}
 	if decision.Event != "" && before != decision.Reason {

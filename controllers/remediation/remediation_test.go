@@ -31,7 +31,7 @@ func testHandedOver(s *site) {
 	}
 	s.cycles()
 	s.wants(infrav1.ReasonWaitingForNode)
-	if got := s.restarted(); got != infrav1.ReasonPowerReadBack {
+	if got := s.restarted(); got != infrav1.ReasonPowerStateConfirmed {
 		s.t.Errorf("before the Node is back, Restarted says %s", got)
 	}
 	node := &corev1.Node{}
@@ -53,7 +53,7 @@ func testHandedOver(s *site) {
 		s.t.Fatalf("handed over too early: %+v", handed)
 	}
 	s.clock.Step(11 * time.Minute)
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	if q := s.host().Spec.Claim.Quarantine; q == nil || q.Reason != infrav1.QuarantineHealthFailed || q.Message == "" {
 		s.t.Errorf("the host is marked %+v", q)
 	}
@@ -68,7 +68,7 @@ func testHandedOver(s *site) {
 	if failed := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); failed == nil || failed.Status != metav1.ConditionFalse {
 		s.t.Errorf("what another says of the Machine was changed: %+v", failed)
 	}
-	want := []string{"PowerCycling", "WaitingForNode", "PowerCycling", "WaitingForNode", "HealthFailed", "HandedOver", "HandedOver"} // the last of both objects
+	want := []string{"PowerCycling", "WaitingForNode", "PowerCycling", "WaitingForNode", "HealthFailed", "OwnerRemediationRequested", "OwnerRemediationRequested"} // the last of both objects
 	if diff := cmp.Diff(want, s.recorded()); diff != "" {
 		s.t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -80,9 +80,9 @@ func testHandedOver(s *site) {
 // testHealthyAgain: also after the delegation; then nothing counts against the host.
 func testHealthyAgain(s *site) {
 	s.change(func(h *infrav1.IngotHost) {
-		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Since: metav1.NewTime(s.clock.Now())}
+		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, StartTime: metav1.NewTime(s.clock.Now())}
 	})
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	machine := s.machine()
 	conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, Reason: "Succeeded",
 		LastTransitionTime: metav1.NewTime(s.clock.Now().Add(time.Minute))})
@@ -209,9 +209,9 @@ func testWatchFilter(s *site) {
 // not replaced yet. The owner's condition is removed.
 func testEndedRemediationIsNotDelegated(s *site) {
 	s.change(func(h *infrav1.IngotHost) {
-		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Since: metav1.NewTime(s.clock.Now())}
+		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, StartTime: metav1.NewTime(s.clock.Now())}
 	})
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	if !conditions.IsFalse(s.machine(), clusterv1.MachineOwnerRemediatedCondition) {
 		s.t.Fatal("not handed over")
 	}
@@ -243,7 +243,7 @@ func testNoMachine(s *site) {
 
 func testHostLost(s *site) {
 	s.change(func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	if !conditions.IsFalse(s.machine(), clusterv1.MachineOwnerRemediatedCondition) {
 		s.t.Error("not handed over")
 	}
@@ -372,7 +372,7 @@ func testDelegatedWith(status metav1.ConditionStatus) func(*site) {
 		if s.writes != 5 {
 			s.t.Errorf("%d writes, and none should follow", s.writes)
 		}
-		s.wants(infrav1.ReasonHandedOver)
+		s.wants(infrav1.ReasonOwnerRemediationRequested)
 	}
 }
 
@@ -384,7 +384,7 @@ func testInfraGone(s *site) {
 	machine := s.machine()
 	machine.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 	must(s.t, s.api.Status().Update(s.ctx, machine))
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 }
 
 func testForeign(s *site) {
@@ -394,7 +394,7 @@ func testForeign(s *site) {
 	machine := s.machine()
 	machine.Labels[clusterv1.WatchLabel] = "mine"
 	must(s.t, s.api.Update(s.ctx, machine))
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	if handed := conditions.GetMessage(s.machine(), clusterv1.MachineOwnerRemediatedCondition); !strings.Contains(handed, "OtherMachine") {
 		s.t.Errorf("the Machine says %q", handed)
 	}
@@ -411,7 +411,7 @@ func (s *site) infra(kind string) {
 // testMarked: a Machine that an operator marked gets no power cycle.
 func testMarked(s *site) {
 	s.mark(map[string]string{clusterv1.RemediateMachineAnnotation: ""})
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil {
 		s.t.Errorf("cycled %+v, held against the host: %+v", claim.PowerCycle, claim.Quarantine)
 	}
@@ -461,15 +461,15 @@ func testFailedInstallIsReplaced(s *site) {
 	s.MaxAttempts = 2
 	s.change(func(h *infrav1.IngotHost) {
 		h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioning, 2
-		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: instance, Attempt: 2, CreatedAt: metav1.NewTime(s.clock.Now())}
+		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: instance, Attempt: 2, CreationTime: metav1.NewTime(s.clock.Now())}
 	})
 	s.wants(infrav1.ReasonProvisioning)
 	s.clock.Step(11 * time.Minute)
 	s.wants(infrav1.ReasonProvisioning)
 	s.change(func(h *infrav1.IngotHost) {
-		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: "ImageInvalid", Message: "no partition table", At: metav1.NewTime(s.clock.Now())}
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: "ImageInvalid", Message: "no partition table", CompletionTime: metav1.NewTime(s.clock.Now())}
 	})
-	s.wants(infrav1.ReasonHandedOver)
+	s.wants(infrav1.ReasonOwnerRemediationRequested)
 	handed := conditions.GetMessage(s.machine(), clusterv1.MachineOwnerRemediatedCondition)
 	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil || !strings.Contains(handed, "last with ImageInvalid: no partition table") {
 		s.t.Errorf("cycled %+v, held against the host: %+v; the Machine says %q", claim.PowerCycle, claim.Quarantine, handed)

@@ -245,7 +245,7 @@ func (s *site) cycles() {
 	s.t.Helper()
 	s.change(func(h *infrav1.IngotHost) {
 		cycle := h.Spec.Claim.PowerCycle
-		cycle.State, cycle.ConfirmedOff, cycle.DoneAt = infrav1.PowerCycleDone, ptr.To(true), metav1.NewTime(s.clock.Now())
+		cycle.State, cycle.ConfirmedOff, cycle.CompletionTime = infrav1.PowerCycleDone, ptr.To(true), metav1.NewTime(s.clock.Now())
 	})
 }
 

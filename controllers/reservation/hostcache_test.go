@@ -67,7 +67,7 @@ func TestHostCache(t *testing.T) {
 	elsewhere.Namespace = "elsewhere"
 	ofHosts, ofHardware := watched.handlers["*v1beta2.IngotHost"], watched.handlers["*v1beta2.IngotHardware"]
 	quarantine := func() {
-		host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineWipeFailed}
+		host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineCleanFailed}
 		if err := w.api.Update(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}

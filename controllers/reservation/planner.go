@@ -129,7 +129,7 @@ func (p *Planner) answerWithoutWrite(own *infrav1.IngotReservation, plan allocat
 	}
 	same := isSameDemand(own.Spec, plan.Reservation)
 	switch {
-	case own.Spec.State == infrav1.ReservationPromised && p.isValid(own) && same:
+	case own.Spec.State == infrav1.ReservationReserved && p.isValid(own) && same:
 		plan.Satisfied, plan.Missing, plan.Message = true, nil, ""
 		return plan, true
 	case !plan.Satisfied && (plan.Reservation.Purpose == infrav1.ReservationUpgrade || isManual(own.Spec) && p.isValid(own)):
@@ -137,10 +137,10 @@ func (p *Planner) answerWithoutWrite(own *infrav1.IngotReservation, plan allocat
 	case !same || p.isValid(own):
 		return plan, false
 	}
-	if until := own.Spec.ExpiresAt.Add(p.renewal()); p.Clock.Now().Before(until) && plan.Satisfied {
+	if until := own.Spec.ExpirationTime.Add(p.renewal()); p.Clock.Now().Before(until) && plan.Satisfied {
 		plan.Satisfied = false
 		plan.Message = fmt.Sprintf("the Cluster did not claim its reserved hosts by %s; other Clusters may have them until %s; to reserve them again now: kubectl delete ires -n %s %s",
-			own.Spec.ExpiresAt.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), own.Namespace, own.Name)
+			own.Spec.ExpirationTime.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), own.Namespace, own.Name)
 	}
 	return plan, !plan.Satisfied // the expired reservation stays, to show that this is a renewal
 }
@@ -157,7 +157,7 @@ func (p *Planner) EndUpgrade(ctx context.Context, uid types.UID, cluster types.N
 		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
 			return err
 		}
-		err = restoreOrDelete(ctx, p.Client, own, rollback(own, p.Clock.Now(), infrav1.ByHandAnnotation))
+		err = restoreOrDelete(ctx, p.Client, own, rollback(own, p.Clock.Now(), infrav1.ManualSpecAnnotation))
 		if !isRetry(err) {
 			return err
 		}
@@ -172,7 +172,7 @@ func (p *Planner) own(ctx context.Context, request allocation.PlanRequest) (*inf
 // ask writes the request before the hosts are counted: later claims and requests see it.
 func (p *Planner) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request allocation.PlanRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
 	now := metav1.NewTime(p.Clock.Now())
-	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(p.duration(own, spec)))
+	spec.State, spec.RequestTime, spec.ExpirationTime = infrav1.ReservationRequested, now, metav1.NewTime(now.Add(p.duration(own, spec)))
 	if own == nil {
 		asked := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{
 			Namespace: request.Namespace, Name: request.ClusterName,
@@ -183,7 +183,7 @@ func (p *Planner) ask(ctx context.Context, own *infrav1.IngotReservation, uid ty
 		}, Spec: spec}
 		return asked, p.Client.Create(ctx, asked)
 	}
-	if own.Spec.State == infrav1.ReservationAsked && isSameDemand(own.Spec, spec) && p.isValid(own) {
+	if own.Spec.State == infrav1.ReservationRequested && isSameDemand(own.Spec, spec) && p.isValid(own) {
 		return own, nil // another replica made the same request: the first to write decides
 	}
 	asked := own.DeepCopy()
@@ -221,7 +221,7 @@ func (p *Planner) decide(ctx context.Context, asked *infrav1.IngotReservation, r
 		return plan, true, p.withdraw(ctx, asked)
 	}
 	promised := asked.DeepCopy()
-	promised.Spec.State = infrav1.ReservationPromised
+	promised.Spec.State = infrav1.ReservationReserved
 	discardPrevious(promised)
 	err = p.Client.Update(ctx, promised) // fails if the request was withdrawn
 	if isRetry(err) {
@@ -264,10 +264,10 @@ func (p *Planner) weaker(asked *infrav1.IngotReservation, snapshot allocation.Sn
 	weaker := map[string]*infrav1.IngotReservation{}
 	for i := range snapshot.Reservations {
 		r := &snapshot.Reservations[i]
-		if r.Name == asked.Name || r.Spec.State != infrav1.ReservationAsked {
+		if r.Name == asked.Name || r.Spec.State != infrav1.ReservationRequested {
 			continue
 		}
-		later := asked.Spec.AskedAt.Time.Compare(r.Spec.AskedAt.Time)
+		later := asked.Spec.RequestTime.Time.Compare(r.Spec.RequestTime.Time)
 		if later < 0 || later == 0 && asked.Name < r.Name || isStale(r, p.Clock.Now()) {
 			weaker[r.Name] = r
 		}
@@ -276,7 +276,7 @@ func (p *Planner) weaker(asked *infrav1.IngotReservation, snapshot allocation.Sn
 }
 
 func isStale(r *infrav1.IngotReservation, now time.Time) bool {
-	return r.Spec.State == infrav1.ReservationAsked && now.Sub(r.Spec.AskedAt.Time) > staleAfter
+	return r.Spec.State == infrav1.ReservationRequested && now.Sub(r.Spec.RequestTime.Time) > staleAfter
 }
 
 func (p *Planner) withdraw(ctx context.Context, r *infrav1.IngotReservation) error {
@@ -314,7 +314,7 @@ func ownedByAnother(r *infrav1.IngotReservation, uid types.UID) bool {
 
 func isSameDemand(a, b infrav1.IngotReservationSpec) bool {
 	for _, spec := range []*infrav1.IngotReservationSpec{&a, &b} {
-		spec.State, spec.AskedAt, spec.ExpiresAt = "", metav1.Time{}, metav1.Time{}
+		spec.State, spec.RequestTime, spec.ExpirationTime = "", metav1.Time{}, metav1.Time{}
 	}
 	return equality.Semantic.DeepEqual(a, b)
 }

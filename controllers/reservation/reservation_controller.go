@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(selected, r.WatchFilterValue) {
 		return ctrl.Result{}, nil // M41
 	}
-	if reservation.Spec.State == infrav1.ReservationAsked {
+	if reservation.Spec.State == infrav1.ReservationRequested {
 		return r.waitForAnswer(ctx, reservation)
 	}
 	base := reservation.DeepCopy()
@@ -109,7 +109,7 @@ func (r *Reconciler) waitForAnswer(ctx context.Context, reservation *infrav1.Ing
 	if isStale(reservation, now) {
 		return ctrl.Result{}, withdraw(ctx, r.Client, reservation, now)
 	}
-	return ctrl.Result{RequeueAfter: reservation.Spec.AskedAt.Add(staleAfter + time.Second).Sub(now)}, nil
+	return ctrl.Result{RequeueAfter: reservation.Spec.RequestTime.Add(staleAfter + time.Second).Sub(now)}, nil
 }
 
 // check ends the reservation, or shows its state and returns when to check again.
@@ -148,11 +148,11 @@ func (r *Reconciler) check(ctx context.Context, cluster *clusterv1.Cluster, rese
 	}
 	if upgrade {
 		// An upgrade lacks hosts repeatedly, until released hosts are clean.
-		r.setReady(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+		r.setReady(reservation, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 		return false, r.checkAfter(reservation, now), nil
 	}
 	return false, r.checkAfter(reservation, now), r.checkHosts(reservation, snapshot, func() {
-		r.setReady(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+		r.setReady(reservation, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 	})
 }
 
@@ -175,15 +175,15 @@ func (r *Reconciler) checkWithoutCluster(ctx context.Context, reservation *infra
 
 // showExpired shows that the reservation has expired. regarding is the Cluster; nil: none.
 func (r *Reconciler) showExpired(reservation *infrav1.IngotReservation, regarding runtime.Object, outstanding int) {
-	message := fmt.Sprintf("%d reserved hosts were not claimed by %s and are released. Set a later spec.expiresAt to reserve them again, or delete the reservation.",
-		outstanding, reservation.Spec.ExpiresAt.UTC().Format(time.RFC3339))
-	if r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, message) {
-		r.Recorder.Eventf(reservation, regarding, corev1.EventTypeWarning, infrav1.ReasonPromiseExpired, action, "%s", message)
+	message := fmt.Sprintf("%d reserved hosts were not claimed by %s and are released. Set a later spec.expirationTime to reserve them again, or delete the reservation.",
+		outstanding, reservation.Spec.ExpirationTime.UTC().Format(time.RFC3339))
+	if r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonReservationExpired, message) {
+		r.Recorder.Eventf(reservation, regarding, corev1.EventTypeWarning, infrav1.ReasonReservationExpired, action, "%s", message)
 	}
 }
 
 func (r *Reconciler) checkAfter(reservation *infrav1.IngotReservation, now time.Time) time.Duration {
-	if expires := reservation.Spec.ExpiresAt; !expires.IsZero() {
+	if expires := reservation.Spec.ExpirationTime; !expires.IsZero() {
 		return min(r.recheck(), expires.Sub(now)+time.Second)
 	}
 	return r.recheck()
@@ -197,7 +197,7 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot alloc
 		promised += int(g.Count)
 	}
 	left := allocation.Left(reservation, snapshot.Machines, allocation.HoldsHost)
-	reservation.Status.Promised = new(int32(promised))
+	reservation.Status.Reserved = new(int32(promised))
 	reservation.Status.Claimed = new(int32(promised - left))
 	outstanding := left
 	if !allocation.IsInForce(reservation, snapshot.Now) {
@@ -221,8 +221,8 @@ func (r *Reconciler) checkHosts(reservation *infrav1.IngotReservation, snapshot 
 	case plan.Satisfied:
 		satisfied()
 	default:
-		if r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseShort, plan.Message) {
-			r.Recorder.Eventf(reservation, nil, corev1.EventTypeWarning, infrav1.ReasonPromiseShort, action, "%s", plan.Message)
+		if r.setReady(reservation, metav1.ConditionFalse, infrav1.ReasonInsufficientHosts, plan.Message) {
+			r.Recorder.Eventf(reservation, nil, corev1.EventTypeWarning, infrav1.ReasonInsufficientHosts, action, "%s", plan.Message)
 		}
 	}
 	return nil
@@ -234,8 +234,8 @@ func (r *Reconciler) endClaimed(ctx context.Context, cluster *clusterv1.Cluster,
 	if ended, err := r.end(ctx, reservation); err != nil || !ended {
 		return err
 	}
-	r.Recorder.Eventf(cluster, reservation, corev1.EventTypeNormal, infrav1.ReasonPromiseFulfilled, action,
-		"Cluster %s claimed all %d reserved hosts. The reservation ends.", cluster.Name, *reservation.Status.Promised)
+	r.Recorder.Eventf(cluster, reservation, corev1.EventTypeNormal, infrav1.ReasonReservationConsumed, action,
+		"Cluster %s claimed all %d reserved hosts. The reservation ends.", cluster.Name, *reservation.Status.Reserved)
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (r *Reconciler) rollback(reservation *infrav1.IngotReservation) *infrav1.In
 	if reservation.Spec.Purpose != infrav1.ReservationUpgrade {
 		return nil
 	}
-	return rollback(reservation, r.Clock.Now(), infrav1.ByHandAnnotation)
+	return rollback(reservation, r.Clock.Now(), infrav1.ManualSpecAnnotation)
 }
 
 // end deletes the reservation or restores the operator's earlier one. It returns false if the
@@ -265,7 +265,7 @@ func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservat
 // is being built. An operator's reservation stays unchanged. ended reports that no host is left
 // and the reservation has ended.
 func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (ended bool, err error) {
-	if reservation.Spec.AskedAt.IsZero() || !cluster.Spec.Topology.IsDefined() || !cluster.Spec.InfrastructureRef.IsDefined() {
+	if reservation.Spec.RequestTime.IsZero() || !cluster.Spec.Topology.IsDefined() || !cluster.Spec.InfrastructureRef.IsDefined() {
 		return false, nil
 	}
 	changed := reservation.DeepCopy()

@@ -46,7 +46,7 @@ func newDesk(t *testing.T, hosts int) *fixture {
 func (d *fixture) promise(count int32, change ...func(*infrav1.IngotReservation)) {
 	d.t.Helper()
 	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", Generation: 3}, Spec: infrav1.IngotReservationSpec{
-		State: infrav1.ReservationPromised, Groups: []infrav1.ReservedGroup{{Name: "md", Count: count}}}}
+		State: infrav1.ReservationReserved, Groups: []infrav1.ReservedGroup{{Name: "md", Count: count}}}}
 	for _, c := range change {
 		c(r)
 	}
@@ -92,7 +92,7 @@ func (d *fixture) ready(r *infrav1.IngotReservation, status metav1.ConditionStat
 // numbers checks promised, claimed and outstanding hosts.
 func (d *fixture) numbers(r *infrav1.IngotReservation, want ...int32) {
 	d.t.Helper()
-	got := []int32{*r.Status.Promised, *r.Status.Claimed, *r.Status.Outstanding}
+	got := []int32{*r.Status.Reserved, *r.Status.Claimed, *r.Status.Outstanding}
 	if diff := cmp.Diff(want, got); diff != "" {
 		d.t.Errorf("promised, claimed, outstanding (-want +got):\n%s", diff)
 	}
@@ -152,12 +152,12 @@ func TestReservationEndsWithTheLastClaim(t *testing.T) {
 	}
 	d.Metrics = counted
 	d.promise(2, func(r *infrav1.IngotReservation) {
-		r.Spec.ExpiresAt = metav1.NewTime(d.clock.Now().Add(30 * time.Second))
+		r.Spec.ExpirationTime = metav1.NewTime(d.clock.Now().Add(30 * time.Second))
 	})
 	d.machine("x", "x1")
 	d.machine("x", "x2")
 	r, after := d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 	d.numbers(r, 2, 0, 2)
 	if after <= 0 || after > 31*time.Second {
 		t.Errorf("looked at again after %s, and it expires in 30 s", after)
@@ -177,7 +177,7 @@ func TestReservationEndsWithTheLastClaim(t *testing.T) {
 	if r, _ = d.settle(); r != nil {
 		t.Errorf("fulfilled, and still there: %+v", r.Status)
 	}
-	if event := <-d.events.Events; !strings.Contains(event, infrav1.ReasonPromiseFulfilled) {
+	if event := <-d.events.Events; !strings.Contains(event, infrav1.ReasonReservationConsumed) {
 		t.Errorf("event %q", event)
 	}
 	if left, err := registry.Gather(); err != nil || len(left) != 0 {
@@ -217,23 +217,25 @@ func TestHostsThatWerePromisedAreGone(t *testing.T) {
 	d := newDesk(t, 1)
 	d.promise(2)
 	r, after := d.settle()
-	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseShort, "1 host is missing: machine deployment md lacks 1 of 2 hosts")
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonInsufficientHosts, "1 host is missing: machine deployment md lacks 1 of 2 hosts")
 	if after < time.Minute || after > 2*time.Minute { // not all at the same moment
 		t.Errorf("looked at again after %s", after)
 	}
 	d.host("h9")
 	r, _ = d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 }
 
 func TestPromiseExpires(t *testing.T) {
 	d := newDesk(t, 2)
-	d.promise(2, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.NewTime(d.clock.Now().Add(time.Hour)) })
+	d.promise(2, func(r *infrav1.IngotReservation) {
+		r.Spec.ExpirationTime = metav1.NewTime(d.clock.Now().Add(time.Hour))
+	})
 	r, _ := d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 	d.clock.Step(time.Hour)
 	r, after := d.settle()
-	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, "2 reserved hosts were not claimed by 2026-11-20T13:00:00Z")
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonReservationExpired, "2 reserved hosts were not claimed by 2026-11-20T13:00:00Z")
 	d.numbers(r, 2, 0, 0)
 	if after != 0 {
 		t.Errorf("looked at again after %s", after)
@@ -269,12 +271,12 @@ func TestReservationWithoutCluster(t *testing.T) {
 		kept   int32
 	}{
 		"its hosts are there": {1, func(*infrav1.IngotReservation) {}, infrav1.ReasonClusterMissing, "Create the Cluster, or delete the reservation", 1},
-		"too few are":         {2, func(*infrav1.IngotReservation) {}, infrav1.ReasonPromiseShort, "", 2},
+		"too few are":         {2, func(*infrav1.IngotReservation) {}, infrav1.ReasonInsufficientHosts, "", 2},
 		"invalid selector": {1, func(r *infrav1.IngotReservation) {
 			r.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 		}, infrav1.ReasonSelectorInvalid, "The reservation holds no hosts until its selector is corrected", 1},
-		"expired": {1, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.Unix(1, 0) },
-			infrav1.ReasonPromiseExpired, "are released", 0},
+		"expired": {1, func(r *infrav1.IngotReservation) { r.Spec.ExpirationTime = metav1.Unix(1, 0) },
+			infrav1.ReasonReservationExpired, "are released", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, 1)
@@ -295,7 +297,7 @@ func TestReservationWithoutCluster(t *testing.T) {
 func TestReservationPaused(t *testing.T) {
 	d := newDesk(t, 1)
 	d.cluster(func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	d.promise(1, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.NewTime(d.clock.Now()) })
+	d.promise(1, func(r *infrav1.IngotReservation) { r.Spec.ExpirationTime = metav1.NewTime(d.clock.Now()) })
 	d.machine("x", "x1")
 	d.claim("x1", "h1")
 	r, _ := d.settle()
@@ -331,7 +333,7 @@ func TestReservationWatchFilter(t *testing.T) {
 	}
 	d.cluster(func(c *clusterv1.Cluster) { c.Labels = map[string]string{clusterv1.WatchLabel: "mine"} })
 	r, _ := d.settle()
-	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseShort, "lacks 1 of 1 hosts") // the host is another's
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonInsufficientHosts, "lacks 1 of 1 hosts") // the host is another's
 	hosts := &infrav1.IngotHostList{}
 	if err := d.api.List(t.Context(), hosts); err != nil || len(hosts.Items) != 1 {
 		t.Fatalf("%d hosts, %v", len(hosts.Items), err)
@@ -341,7 +343,7 @@ func TestReservationWatchFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ = d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 }
 
 // A new request replaces the reservation. A reservation of an earlier Cluster with the same name is
@@ -366,7 +368,7 @@ func TestNewRequestReplacesTheReservation(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || r.Spec.Groups[0].Count != int32(step.count) || r.OwnerReferences[0].UID != step.uid || r.Spec.ExpiresAt.Sub(d.clock.Now()) != reservation.DefaultExpiry {
+		if err != nil || r.Spec.Groups[0].Count != int32(step.count) || r.OwnerReferences[0].UID != step.uid || r.Spec.ExpirationTime.Sub(d.clock.Now()) != reservation.DefaultExpiry {
 			t.Fatalf("%+v: %+v, %v", step, r, err)
 		}
 	}

@@ -19,32 +19,32 @@ import (
 // larger spec is not stored.
 const maxStoredSpec = 100_000
 
-func isManual(spec infrav1.IngotReservationSpec) bool { return spec.AskedAt.IsZero() }
+func isManual(spec infrav1.IngotReservationSpec) bool { return spec.RequestTime.IsZero() }
 
 // storePrevious stores the valid reservation own in annotations of the request asked. Any replica
 // can then restore it, also after a crash.
 func storePrevious(asked, own *infrav1.IngotReservation, now time.Time) {
-	if own.Spec.State == infrav1.ReservationAsked {
+	if own.Spec.State == infrav1.ReservationRequested {
 		return // the first request stored it
 	}
-	delete(asked.Annotations, infrav1.BeforeAskingAnnotation)
+	delete(asked.Annotations, infrav1.PreviousSpecAnnotation)
 	if !allocation.IsInForce(own, now) {
 		return
 	}
 	if isManual(own.Spec) {
-		storeSpec(asked, infrav1.ByHandAnnotation, own.Spec)
+		storeSpec(asked, infrav1.ManualSpecAnnotation, own.Spec)
 	}
 	if isManual(own.Spec) || asked.Spec.Purpose == infrav1.ReservationUpgrade {
-		storeSpec(asked, infrav1.BeforeAskingAnnotation, own.Spec)
+		storeSpec(asked, infrav1.PreviousSpecAnnotation, own.Spec)
 	}
 }
 
 // discardPrevious discards the reservation that a granted request replaced. An upgrade keeps the
 // one that an operator created.
 func discardPrevious(promised *infrav1.IngotReservation) {
-	delete(promised.Annotations, infrav1.BeforeAskingAnnotation)
+	delete(promised.Annotations, infrav1.PreviousSpecAnnotation)
 	if promised.Spec.Purpose != infrav1.ReservationUpgrade {
-		delete(promised.Annotations, infrav1.ByHandAnnotation)
+		delete(promised.Annotations, infrav1.ManualSpecAnnotation)
 	}
 }
 
@@ -58,9 +58,9 @@ func rollback(r *infrav1.IngotReservation, now time.Time, annotations ...string)
 		}
 		previous := r.DeepCopy()
 		previous.Spec = spec
-		delete(previous.Annotations, infrav1.BeforeAskingAnnotation)
+		delete(previous.Annotations, infrav1.PreviousSpecAnnotation)
 		if isManual(spec) {
-			delete(previous.Annotations, infrav1.ByHandAnnotation)
+			delete(previous.Annotations, infrav1.ManualSpecAnnotation)
 		}
 		if allocation.IsInForce(previous, now) {
 			return previous
@@ -72,7 +72,7 @@ func rollback(r *infrav1.IngotReservation, now time.Time, annotations ...string)
 // withdraw ends a request and restores the previous reservation, unless the request changed:
 // then it was granted or repeated.
 func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation, now time.Time) error {
-	err := restoreOrDelete(ctx, c, r, rollback(r, now, infrav1.BeforeAskingAnnotation, infrav1.ByHandAnnotation))
+	err := restoreOrDelete(ctx, c, r, rollback(r, now, infrav1.PreviousSpecAnnotation, infrav1.ManualSpecAnnotation))
 	if err != nil && !isRetry(err) {
 		return fmt.Errorf("withdraw the request of Cluster %s: %w", r.Name, err)
 	}

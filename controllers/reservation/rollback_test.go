@@ -65,10 +65,10 @@ func (d *fixture) behind() *reservation.Planner {
 func TestFailedRequestKeepsTheOperatorsReservation(t *testing.T) {
 	hand := func(*infrav1.IngotReservation) {}
 	extension := func(r *infrav1.IngotReservation) {
-		r.Spec.AskedAt = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+		r.Spec.RequestTime = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
 	}
 	expired := func(r *infrav1.IngotReservation) {
-		r.Spec.ExpiresAt = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+		r.Spec.ExpirationTime = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
 	}
 	for name, tc := range map[string]struct {
 		former func(*infrav1.IngotReservation)
@@ -130,7 +130,7 @@ func TestStaleRequestRestoresTheOperatorsReservation(t *testing.T) {
 	if _, err := planner.Reserve(dies, "uid-x", asksFor("x", 3)); err == nil {
 		t.Fatal("promised")
 	}
-	if r := d.current(); r.Spec.State != infrav1.ReservationAsked {
+	if r := d.current(); r.Spec.State != infrav1.ReservationRequested {
 		t.Fatalf("it is not at it: %+v", r.Spec)
 	}
 	d.clock.Step(2 * time.Minute)
@@ -159,13 +159,13 @@ func TestOperatorsReservationIsRestoredAfterAnUpgrade(t *testing.T) {
 		}},
 		"finished in time": {expires: until, over: finish, kept: true},
 		"forgotten": {kept: true, over: func(d *fixture, _ *reservation.Planner) {
-			d.clock.SetTime(d.current().Spec.ExpiresAt.Time)
+			d.clock.SetTime(d.current().Spec.ExpirationTime.Time)
 			d.settle()
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, 4)
-			d.promise(4, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = tc.expires })
+			d.promise(4, func(r *infrav1.IngotReservation) { r.Spec.ExpirationTime = tc.expires })
 			d.machine("x", "x1")
 			d.claim("x1", "h1")
 			before := d.current()

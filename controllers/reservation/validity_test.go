@@ -30,7 +30,7 @@ func TestReservationDoesNotEndWithASelection(t *testing.T) {
 	d.settle()
 	d.choose("x-0", "h1")
 	r, _ := d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 	d.numbers(r, 1, 1, 0)
 	d.choose("x-0", "") // the host changed while it was being claimed
 	r, _ = d.settle()
@@ -64,12 +64,12 @@ func TestExpiredReservationIsRenewedAfterABreak(t *testing.T) {
 	}
 	ask(2, true, "")
 	for range 3 { // the Cluster does not come: its patches fail, or another hook blocks it
-		asked := get().Spec.AskedAt
-		d.clock.SetTime(get().Spec.ExpiresAt.Time)
+		asked := get().Spec.RequestTime
+		d.clock.SetTime(get().Spec.ExpirationTime.Time)
 		d.settle()
 		ask(2, false, "did not claim its reserved hosts by")
 		ask(2, false, "to reserve them again now: kubectl delete ires -n metal x")
-		if again := get().Spec.AskedAt; !again.Equal(&asked) {
+		if again := get().Spec.RequestTime; !again.Equal(&asked) {
 			t.Errorf("asked for at %s while it rests, before at %s", again, asked)
 		}
 		if plan, err := d.replica("b").Plan(t.Context(), asksFor("y", 2)); err != nil || !plan.Satisfied {
@@ -79,17 +79,17 @@ func TestExpiredReservationIsRenewedAfterABreak(t *testing.T) {
 		ask(2, false, "other Clusters may have them until")
 		d.clock.Step(time.Second)
 		ask(2, true, "")
-		if lasts := get().Spec.ExpiresAt.Sub(d.clock.Now()); lasts != reservation.DefaultExpiry/4 {
+		if lasts := get().Spec.ExpirationTime.Sub(d.clock.Now()); lasts != reservation.DefaultExpiry/4 {
 			t.Errorf("promised again for %s", lasts)
 		}
 	}
 	// A different request, and one after a deletion, is not a renewal.
-	d.clock.SetTime(get().Spec.ExpiresAt.Time)
+	d.clock.SetTime(get().Spec.ExpirationTime.Time)
 	ask(1, true, "")
-	if lasts := get().Spec.ExpiresAt.Sub(d.clock.Now()); lasts != reservation.DefaultExpiry {
+	if lasts := get().Spec.ExpirationTime.Sub(d.clock.Now()); lasts != reservation.DefaultExpiry {
 		t.Errorf("something else is promised for %s", lasts)
 	}
-	d.clock.SetTime(get().Spec.ExpiresAt.Time)
+	d.clock.SetTime(get().Spec.ExpirationTime.Time)
 	if err := d.api.Delete(t.Context(), get()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestExpiredReservationIsRenewedAfterABreak(t *testing.T) {
 // operator's does not.
 func TestReservationShrinksWithTheTopology(t *testing.T) {
 	ours := func(r *infrav1.IngotReservation) {
-		r.Spec.AskedAt = metav1.Now()
+		r.Spec.RequestTime = metav1.Now()
 		r.Spec.Groups = append(r.Spec.Groups, infrav1.ReservedGroup{Name: "gone", Count: 2})
 	}
 	scale := func(replicas int32) func(*clusterv1.Cluster) {
@@ -169,7 +169,7 @@ func TestUpgradeReservation(t *testing.T) {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	r, _ := d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 	d.numbers(r, 2, 2, 0)
 	if plan, err := planner.Reserve(t.Context(), "uid-x", forUpgrade("x", 4)); err != nil || plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
@@ -188,7 +188,7 @@ func TestUpgradeReservation(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ = d.settle()
-	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonReservationSatisfied, "")
 	d.numbers(r, 2, 1, 1)
 	for _, uid := range []types.UID{"uid-new", "uid-x", "uid-x"} { // of another Cluster of that name, and twice
 		if err := planner.EndUpgrade(t.Context(), uid, client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
@@ -220,7 +220,7 @@ func TestUpgradeLastsByItsMachines(t *testing.T) {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	r, _ := d.settle()
-	if lasts := r.Spec.ExpiresAt.Sub(d.clock.Now()); lasts != 30*time.Hour {
+	if lasts := r.Spec.ExpirationTime.Sub(d.clock.Now()); lasts != 30*time.Hour {
 		t.Errorf("it lasts %s", lasts)
 	}
 	d.clock.Step(30 * time.Hour)

@@ -71,7 +71,7 @@ func (w *world) host(name string) {
 	w.t.Helper()
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name + ".example"}
-	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(w.clock.Now())}
+	host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(w.clock.Now())}
 	conditions.Set(host, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonAvailable})
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	facts.Spec.Architecture = "amd64"
@@ -129,7 +129,7 @@ func (w *world) snapshot() allocation.Snapshot {
 			machines.Items[i].Spec.ProviderID = ""
 		}
 	}
-	promised := slices.DeleteFunc(reservations.Items, func(r infrav1.IngotReservation) bool { return r.Spec.State != infrav1.ReservationPromised })
+	promised := slices.DeleteFunc(reservations.Items, func(r infrav1.IngotReservation) bool { return r.Spec.State != infrav1.ReservationReserved })
 	return allocation.Snapshot{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items, Reservations: promised, Now: w.clock.Now()}
 }
 
@@ -283,7 +283,7 @@ func (w *world) claimsOf(cluster string) int {
 func TestStaleRequestIsWithdrawn(t *testing.T) {
 	w := newWorld(t, 1, 3)
 	forgotten := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}
-	forgotten.Spec = infrav1.IngotReservationSpec{State: infrav1.ReservationAsked, AskedAt: metav1.NewTime(w.clock.Now()),
+	forgotten.Spec = infrav1.IngotReservationSpec{State: infrav1.ReservationRequested, RequestTime: metav1.NewTime(w.clock.Now()),
 		Groups: []infrav1.ReservedGroup{{Name: "md", Count: 3}}}
 	w.create(forgotten)
 	planner := w.replica("a")
@@ -299,7 +299,7 @@ func TestStaleRequestIsWithdrawn(t *testing.T) {
 		t.Fatalf("y hears %+v, %v", plan, err)
 	}
 	late := forgotten.DeepCopy()
-	late.Spec.State = infrav1.ReservationPromised
+	late.Spec.State = infrav1.ReservationReserved
 	if err := w.api.Update(t.Context(), late); err == nil {
 		t.Error("what was withdrawn was promised")
 	}

@@ -98,8 +98,8 @@ func ownVariables(t *testing.T) (values map[string]any) {
 users: [{name: ops, sudo: "ALL=(ALL) NOPASSWD:ALL", sshAuthorizedKeys: [ssh-ed25519 AAAA ops@example.com]}]
 controlPlaneNetworkData: {ethernets: [{name: lan0, nic: {bootNIC: Only}, addresses: [{source: Recorded}]}]}
 workerNetworkData: {ethernets: [{name: lan0, nic: {position: 1}}, {name: lan1, nic: {position: 2}}], bonds: [{name: bond0, mode: active-backup, interfaces: [lan0, lan1], addresses: [{source: Recorded}]}]}
-controlPlaneRootDeviceHints: {minSizeGigabytes: 400}
-workerRootDeviceHints: {minSizeGigabytes: 100, rotational: false}
+controlPlaneRootDeviceHints: {minSize: 400G}
+workerRootDeviceHints: {minSize: 100G, rotational: false}
 controlPlaneSoftwareRAID: {level: RAID1}
 workerSoftwareRAID: {level: RAID1}
 cleaning: Full
@@ -437,7 +437,7 @@ func (p topology) checkMachines(t *testing.T, templates []infrav1.IngotMachineTe
 		selectors = append(selectors, string(data))
 	}
 	slices.Sort(selectors)
-	if diff := cmp.Diff([]string{`{"arch":"amd64"}`, `{"matchLabels":{"class":"small"},"arch":"amd64"}`}, selectors); diff != "" {
+	if diff := cmp.Diff([]string{`{"architecture":"amd64"}`, `{"matchLabels":{"class":"small"},"architecture":"amd64"}`}, selectors); diff != "" {
 		t.Errorf("selectors (-want +got):\n%s", diff)
 	}
 }

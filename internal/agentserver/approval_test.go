@@ -37,7 +37,7 @@ func TestReleasedInstances(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, world(func(h *infrav1.IngotHost) {
 				h.Annotations = map[string]string{infrav1.ApproveAnnotation: "2026-01-02T03:04:05Z"} // a takeover
-				h.Spec.Commands = []infrav1.HostCommand{{Name: "approve", Time: metav1.Unix(1000, 0)}}
+				h.Spec.Commands = []infrav1.HostCommand{{Name: "approve", RequestTime: metav1.Unix(1000, 0)}}
 				if c.value != "" {
 					h.Spec.Commands[0].InstanceIDs = strings.Split(c.value, ",")
 				}

@@ -240,7 +240,7 @@ func isOrderCurrent(host *infrav1.IngotHost, instanceID string) bool {
 	switch host.Spec.Order.Kind {
 	case infrav1.OrderInstall:
 		return claim != nil && claim.State == infrav1.ClaimProvisioning && claim.InstanceID == instanceID
-	case infrav1.OrderWipe:
+	case infrav1.OrderClean:
 		return claim == nil || (claim.State == infrav1.ClaimReleasing && claim.InstanceID == instanceID)
 	default:
 		return claim == nil
@@ -259,7 +259,7 @@ func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c calle
 	}
 	d := protectSystemInUse(decide(host, c, from, s.Clock.Now().After(c.claims.Expiry)), inUse)
 	if d.note != "" {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, eventAction, "%s", d.note)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRejected, eventAction, "%s", d.note)
 	}
 	switch {
 	case d.revoke:

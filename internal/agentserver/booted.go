@@ -38,7 +38,7 @@ func (s *Server) acceptBooted(r *http.Request, c caller, in agentapi.Booted) (ag
 		return agentapi.BootedReply{}, orderGone("this instance does not hold the host any more")
 	}
 	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: cutName(in.Hostname, 253),
-		Time: metav1.NewTime(s.Clock.Now()), Addresses: inventory.GlobalAddresses(in.Addresses, maxAddresses)}
+		ReportTime: metav1.NewTime(s.Clock.Now()), Addresses: inventory.GlobalAddresses(in.Addresses, maxAddresses)}
 	if in.Interrupted {
 		report.Interrupted = ptr.To(true)
 	}
@@ -85,7 +85,7 @@ func (s *Server) saveBooted(ctx context.Context, host *infrav1.IngotHost, report
 	}
 	base := hardware.DeepCopy()
 	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == report.InstanceID {
-		report.Time, report.Interrupted, report.Sentinel = kept.Time, kept.Interrupted, kept.Sentinel
+		report.ReportTime, report.Interrupted, report.Sentinel = kept.ReportTime, kept.Interrupted, kept.Sentinel
 	}
 	hardware.Spec.Booted = report
 	if equality.Semantic.DeepEqual(base.Spec, hardware.Spec) {

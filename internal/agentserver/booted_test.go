@@ -33,7 +33,7 @@ func TestBootedInterrupted(t *testing.T) {
 	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(host), kept); err != nil {
 		t.Fatal(err)
 	}
-	want := &infrav1.BootedSystem{InstanceID: instanceID, Hostname: "m1", Time: kept.Spec.Booted.Time, Addresses: []string{"10.0.0.5"}, Interrupted: ptr.To(true)}
+	want := &infrav1.BootedSystem{InstanceID: instanceID, Hostname: "m1", ReportTime: kept.Spec.Booted.ReportTime, Addresses: []string{"10.0.0.5"}, Interrupted: ptr.To(true)}
 	if diff := cmp.Diff(want, kept.Spec.Booted); diff != "" {
 		t.Errorf("report kept in IngotHardware (-want +got):\n%s", diff)
 	}
@@ -98,7 +98,7 @@ func TestFactsAndReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := recorded("127.0.0.1")
-			facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: tc.instance, Time: metav1.NewTime(time.Unix(1000, 0))}
+			facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: tc.instance, ReportTime: metav1.NewTime(time.Unix(1000, 0))}
 			facts.Spec.BMC = &infrav1.PinnedBMC{Address: "redfish://bmc", CertificateFingerprint: "sha256:x"}
 			s := newSite(t, append(world(), facts)...)
 			if reason := s.agent(claimsOf(token.Install), here).open(); reason != "" {

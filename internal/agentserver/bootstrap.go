@@ -93,11 +93,11 @@ func (s *Server) checkVerified(host *infrav1.IngotHost, in agentapi.BootstrapReq
 	case host.Spec.Claim.Image.Checksum:
 		return nil
 	case "":
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, eventAction,
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRejected, eventAction,
 			"An agent asked for bootstrap data before it verified the image; Ingot sent none. If the host boots signed or custom media, rebuild them with the agent of this Ingot version.")
 		return badRequest("bootstrap data is given after the image was verified, and the request names no verified image; " + checkAgentVersion)
 	}
-	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, eventAction,
+	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRejected, eventAction,
 		"An agent asked for bootstrap data after it verified another image than the claim's; Ingot sent none.")
 	return badRequest("the verified image is not the claim's")
 }

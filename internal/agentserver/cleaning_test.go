@@ -18,7 +18,7 @@ import (
 // Each disk is cleaned in its own mode, and the result is recorded.
 func TestCleaningOfSingleDisks(t *testing.T) {
 	wiping := func(h *infrav1.IngotHost) {
-		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningFull
+		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderClean, infrav1.CleaningFull
 		h.Spec.DiskCleaning = []infrav1.DiskCleaning{{Hints: infrav1.RootDeviceHints{SerialNumber: "d2"}, Mode: infrav1.CleaningMetadata}}
 	}
 	s := newSite(t, world(wiping)...)
@@ -47,7 +47,7 @@ func TestCleaningOfSingleDisks(t *testing.T) {
 // disk. It rejects an unknown mode, so that it gets the strictest one.
 func TestReportOfACleaningIsCompared(t *testing.T) {
 	wiping := func(h *infrav1.IngotHost) {
-		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningMetadata
+		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderClean, infrav1.CleaningMetadata
 		h.Spec.DiskCleaning = []infrav1.DiskCleaning{{Hints: infrav1.RootDeviceHints{SerialNumber: "d2"}, Mode: infrav1.CleaningFull}}
 	}
 	d1, d2 := agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9}, agentapi.DiskRef{Serial: "d2", SizeBytes: 200e9}
@@ -83,10 +83,10 @@ func TestReportOfACleaningIsCompared(t *testing.T) {
 				}
 				return
 			}
-			if result.Outcome != infrav1.OrderFailed || result.Reason != "WipeFailed" || !strings.Contains(result.Message, c.left) || strings.Contains(result.Message, "d1") {
+			if result.Outcome != infrav1.OrderFailed || result.Reason != "CleanFailed" || !strings.Contains(result.Message, c.left) || strings.Contains(result.Message, "d1") {
 				t.Errorf("result %+v", result)
 			}
-			if !s.eventWith("WipeFailed") || s.eventWith("Cleaned") {
+			if !s.eventWith("CleanFailed") || s.eventWith("Cleaned") {
 				t.Errorf("events: %q", s.seen)
 			}
 		})
@@ -97,7 +97,7 @@ func TestReportOfACleaningIsCompared(t *testing.T) {
 // that fits no other, and what is reported of them is what was ordered.
 func TestCleaningOfTwins(t *testing.T) {
 	s := newSite(t, world(func(h *infrav1.IngotHost) {
-		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningFull
+		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderClean, infrav1.CleaningFull
 	})...)
 	a := s.agent(claimsOf(token.Wipe), here)
 	hardware := found()

@@ -60,7 +60,7 @@ func TestLiveSystemAsksForEver(t *testing.T) {
 	count := func() (n int) {
 		s.eventWith("") // reads what came meanwhile
 		for _, event := range s.seen {
-			if strings.Contains(event, infrav1.ReasonLiveDataRefused) {
+			if strings.Contains(event, infrav1.ReasonLiveDataRejected) {
 				n++
 			}
 		}

@@ -32,7 +32,7 @@ func TestWhatIsRecordedStays(t *testing.T) {
 		Address:     &infrav1.RecordedAddress{NetworkName: "net", MAC: bootMAC, IP: here},
 		IPv6Address: &infrav1.RecordedAddress{NetworkName: "net", MAC: bootMAC, IP: "2001:db8::7"},
 		BMC:         &infrav1.PinnedBMC{Address: "redfish://bmc", CertificateFingerprint: "sha256:00"},
-		Booted:      &infrav1.BootedSystem{InstanceID: instanceID, Time: metav1.NewTime(time.Unix(1000, 0))},
+		Booted:      &infrav1.BootedSystem{InstanceID: instanceID, ReportTime: metav1.NewTime(time.Unix(1000, 0))},
 	}
 	before := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}, Spec: recorded}
 	s := newSite(t, append(world(), before)...)
@@ -68,7 +68,7 @@ func TestOnlyInspectionWritesIdentity(t *testing.T) {
 	mine := infrav1.HardwareSystem{UUID: "11111111-1111-1111-1111-111111111111", SerialNumber: "S1"}
 	inspecting := func(h *infrav1.IngotHost) { h.Spec.Order.Kind, h.Spec.Claim = infrav1.OrderInspect, nil }
 	wiping := func(h *infrav1.IngotHost) {
-		h.Spec.Order.Kind, h.Spec.Claim.State = infrav1.OrderWipe, infrav1.ClaimReleasing
+		h.Spec.Order.Kind, h.Spec.Claim.State = infrav1.OrderClean, infrav1.ClaimReleasing
 	}
 	none := func(*infrav1.IngotHost) {}
 	for name, tc := range map[string]struct {
@@ -200,7 +200,7 @@ func TestBootstrapAfterVerification(t *testing.T) {
 			t.Errorf("%s: answered %q", name, reason)
 		}
 	}
-	if !s.eventWith(infrav1.ReasonAgentRequestRefused) {
+	if !s.eventWith(infrav1.ReasonAgentRequestRejected) {
 		t.Errorf("no event: %q", s.seen)
 	}
 	if data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != "" || !strings.Contains(string(data.UserData), canary) {

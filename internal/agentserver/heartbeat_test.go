@@ -64,7 +64,7 @@ func TestProgressAsksTheCache(t *testing.T) {
 			if reads := s.live.Load(); (reads > 0) != tc.live {
 				t.Errorf("%d live reads", reads)
 			}
-			if s.eventWith(infrav1.ReasonAgentRequestRefused) && !tc.stop {
+			if s.eventWith(infrav1.ReasonAgentRequestRejected) && !tc.stop {
 				t.Error("people are told of a refusal that was none")
 			}
 		})

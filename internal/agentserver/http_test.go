@@ -78,7 +78,7 @@ func TestInstallOverTLS(t *testing.T) {
 	if reply, _ := call[agentapi.ProgressReply](a, agentapi.PathProgress, agentapi.Progress{OrderID: orderID}); !reply.Stop {
 		t.Error("an agent whose order has ended is not called off")
 	}
-	if !s.eventWith(infrav1.ReasonAgentStarted) || !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(infrav1.ReasonAgentRequestRefused) {
+	if !s.eventWith(infrav1.ReasonAgentStarted) || !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(infrav1.ReasonAgentRequestRejected) {
 		t.Errorf("events: %q", s.seen)
 	}
 }
@@ -206,7 +206,7 @@ func TestConflicts(t *testing.T) {
 // A wipe names every disk found; its report, and a failure, end in power-off.
 func TestWipeAndFailure(t *testing.T) {
 	wiping := func(h *infrav1.IngotHost) {
-		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderWipe
+		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderClean
 	}
 	s := newSite(t, world(wiping)...)
 	a := s.agent(claimsOf(token.Wipe), here)
@@ -228,7 +228,7 @@ func TestWipeAndFailure(t *testing.T) {
 	if result == nil || result.Outcome != infrav1.OrderFailed || result.Reason != strings.Repeat("D", maxReason) || len([]rune(result.Message)) != maxMessage {
 		t.Errorf("result = %+v", result)
 	}
-	if !s.eventWith("WipeFailed") {
+	if !s.eventWith("CleanFailed") {
 		t.Errorf("events: %q", s.seen)
 	}
 }
@@ -273,7 +273,7 @@ func TestBooted(t *testing.T) {
 	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(host), kept); err != nil {
 		t.Fatal(err)
 	}
-	want := &infrav1.BootedSystem{InstanceID: instanceID, Hostname: "m1", Time: host.Status.Booted.Time, Addresses: []string{"10.0.0.5"}}
+	want := &infrav1.BootedSystem{InstanceID: instanceID, Hostname: "m1", ReportTime: host.Status.Booted.ReportTime, Addresses: []string{"10.0.0.5"}}
 	if diff := cmp.Diff(want, kept.Spec.Booted); diff != "" {
 		t.Errorf("report kept in IngotHardware (-want +got):\n%s", diff)
 	}

@@ -39,7 +39,7 @@ func installing(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		Image: infrav1.Image{URL: "http://images/x", Checksum: "sha256:" + firstKey, Format: infrav1.ImageFormatRaw},
 	}
 	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: orderID, Attempt: 2, AgentKey: firstKey,
-		CreatedAt: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
+		CreationTime: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	for _, change := range changes {
 		change(host)
 	}
@@ -186,10 +186,10 @@ func TestStands(t *testing.T) {
 		"install, provisioned":    {infrav1.OrderInstall, claim(infrav1.ClaimProvisioned), false},
 		"install, releasing":      {infrav1.OrderInstall, claim(infrav1.ClaimReleasing), false},
 		"install, free":           {infrav1.OrderInstall, nil, false},
-		"wipe, releasing":         {infrav1.OrderWipe, claim(infrav1.ClaimReleasing), true},
-		"wipe, free":              {infrav1.OrderWipe, nil, true},
-		"wipe, provisioned":       {infrav1.OrderWipe, claim(infrav1.ClaimProvisioned), false},
-		"wipe, provisioning":      {infrav1.OrderWipe, claim(infrav1.ClaimProvisioning), false},
+		"wipe, releasing":         {infrav1.OrderClean, claim(infrav1.ClaimReleasing), true},
+		"wipe, free":              {infrav1.OrderClean, nil, true},
+		"wipe, provisioned":       {infrav1.OrderClean, claim(infrav1.ClaimProvisioned), false},
+		"wipe, provisioning":      {infrav1.OrderClean, claim(infrav1.ClaimProvisioning), false},
 		"inspection, free":        {infrav1.OrderInspect, nil, true},
 		"inspection, provisioned": {infrav1.OrderInspect, claim(infrav1.ClaimProvisioned), false},
 	} {
@@ -211,7 +211,7 @@ func TestCheckIdentity(t *testing.T) {
 		}
 	}
 	inspected := func(h *infrav1.IngotHost) {
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1, 0))}
+		h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(time.Unix(1, 0))}
 	}
 	inspection := func(h *infrav1.IngotHost) { h.Spec.Order.Kind, h.Spec.Claim = infrav1.OrderInspect, nil }
 	known := &infrav1.IngotHardware{Spec: facts(bootMAC, "u1", "s1")}
@@ -250,7 +250,7 @@ func TestCheckIdentity(t *testing.T) {
 func TestReported(t *testing.T) {
 	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
 	wiped := func(h *infrav1.IngotHost) {
-		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderWipe
+		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderClean
 		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded}
 	}
 	for name, tc := range map[string]struct {

@@ -46,7 +46,7 @@ func (s *Server) startLive(r *http.Request, c caller, in agentapi.LiveRequest) (
 		return agentapi.LiveBoot{}, orderGone("no live system is to be started on this host")
 	}
 	// Recorded before any reply: later failures are not the host's.
-	if host.Spec.Order.LiveStartedAt.IsZero() {
+	if host.Spec.Order.LiveStartTime.IsZero() {
 		if host, refusal = s.transact(r.Context(), c, s.authorize, s.recordLiveStart); refusal != nil {
 			return agentapi.LiveBoot{}, refusal
 		}
@@ -71,14 +71,14 @@ func (s *Server) recordLiveStart(host *infrav1.IngotHost) *agentapi.Error {
 	if !isLive(host) {
 		return orderGone("no live system is to be started on this host")
 	}
-	host.Spec.Order.LiveStartedAt = metav1.NewTime(s.Clock.Now())
+	host.Spec.Order.LiveStartTime = metav1.NewTime(s.Clock.Now())
 	return nil
 }
 
 // isLiveStarted reports whether another agent on the host means that the live system has rebooted,
 // as failing installers do, and not that two agents use one token.
 func isLiveStarted(host *infrav1.IngotHost) bool {
-	return isLive(host) && !host.Spec.Order.LiveStartedAt.IsZero()
+	return isLive(host) && !host.Spec.Order.LiveStartTime.IsZero()
 }
 
 // endLive ends the order of a live system that has rebooted. Neither key is valid any more, as
@@ -176,7 +176,7 @@ func (s *Server) liveData(r *http.Request, c caller, name string) (string, *agen
 		}
 		if reason := denyLiveData(host, liveCaller{caller: c, secure: r.TLS != nil, now: s.Clock.Now()}, from); reason != "" {
 			if s.denied.add(requesterOf(r, c), reason, s.Clock.Now()) {
-				s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonLiveDataRefused, eventAction,
+				s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonLiveDataRejected, eventAction,
 					"Rejected a request from %s for the bootstrap data of the live system: %s.", c.source, reason)
 			}
 			return orderGone(reason) // after status 410 some installers stop asking

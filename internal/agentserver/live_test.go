@@ -103,7 +103,7 @@ func TestLiveSystem(t *testing.T) {
 	if again := s.loaded(a); again == "" { // a lost reply
 		t.Error("the second command line is empty")
 	}
-	if got := s.host().Spec.Order.LiveStartedAt; !got.Equal(&started) {
+	if got := s.host().Spec.Order.LiveStartTime; !got.Equal(&started) {
 		t.Errorf("started at %s, want %s: it is written once, before the first reply", got, started)
 	}
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
@@ -153,7 +153,7 @@ func TestLiveSystem(t *testing.T) {
 			t.Errorf("%s a second time: %d", file, code)
 		}
 	}
-	if !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(infrav1.ReasonLiveDataRefused) {
+	if !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(infrav1.ReasonLiveDataRejected) {
 		t.Errorf("events: %q", s.seen)
 	}
 	// A server that an old boot server boots again is sent to its disk (I5).
@@ -265,7 +265,7 @@ func TestLiveStartIsNoted(t *testing.T) {
 				t.Errorf("answered %q", reason)
 			}
 			s.fail(nil, nil)
-			if got := !s.host().Spec.Order.LiveStartedAt.IsZero(); got != tc.noted {
+			if got := !s.host().Spec.Order.LiveStartTime.IsZero(); got != tc.noted {
 				t.Errorf("noted %t, want %t", got, tc.noted)
 			}
 		})
@@ -284,10 +284,10 @@ func TestLiveSystemReboots(t *testing.T) {
 		}
 	}
 	order := s.host().Spec.Order
-	if order.Result == nil || order.Result.Reason != infrav1.ReasonLiveSystemSilent || order.Revoked != nil {
+	if order.Result == nil || order.Result.Reason != infrav1.ReasonLiveSystemUnresponsive || order.Revoked != nil {
 		t.Errorf("order %+v", order)
 	}
-	if !s.eventWith(infrav1.ReasonLiveSystemSilent) || s.eventWith(infrav1.ReasonAgentKeyConflict) {
+	if !s.eventWith(infrav1.ReasonLiveSystemUnresponsive) || s.eventWith(infrav1.ReasonAgentKeyConflict) {
 		t.Errorf("events: %q", s.seen)
 	}
 	if code, _ := s.get(data, here); code != http.StatusGone {

@@ -29,7 +29,7 @@ func knownDisks(more ...infrav1.HardwareDisk) *infrav1.IngotHardware {
 func TestWipeNeedsEveryKnownDisk(t *testing.T) {
 	third := infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "d3", SizeBytes: ptr.To(int64(300e9))}
 	claimed := func(state infrav1.ClaimState) func(*infrav1.IngotHost) {
-		return func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order.Kind = state, infrav1.OrderWipe }
+		return func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order.Kind = state, infrav1.OrderClean }
 	}
 	for _, c := range []struct {
 		name   string
@@ -198,7 +198,7 @@ func TestInstallNeedsItsDisk(t *testing.T) {
 // A server with more disks than Ingot supports is not clean.
 func TestWipeOfTooManyDisks(t *testing.T) {
 	s := newSite(t, append(world(func(h *infrav1.IngotHost) {
-		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderWipe
+		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderClean
 	}), recorded(here))...)
 	hardware := found()
 	for i := range 300 {

@@ -46,7 +46,7 @@ func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionReque
 		if problem != nil {
 			host.Spec.Order.Result = &infrav1.OrderResult{
 				Outcome: infrav1.OrderFailed, Reason: problem.reason, Message: problem.message,
-				At: metav1.NewTime(s.Clock.Now()),
+				CompletionTime: metav1.NewTime(s.Clock.Now()),
 			}
 		}
 		return nil
@@ -99,7 +99,7 @@ func (s *Server) checkHardware(ctx context.Context, host *infrav1.IngotHost, fac
 	case infrav1.OrderInstall:
 	case infrav1.OrderInspect:
 		return s.identityConflict(ctx, host, known, facts)
-	case infrav1.OrderWipe:
+	case infrav1.OrderClean:
 		if unnamed > 0 {
 			return tooManyDisks(len(facts.Disks), unnamed), nil
 		}

@@ -50,7 +50,7 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		out.Attempt = claim.Attempt
 		out.Install = installOrder(host)
 		return out, nil
-	case infrav1.OrderWipe:
+	case infrav1.OrderClean:
 		wipe, refusal := s.wipeOrder(ctx, host)
 		if refusal != nil {
 			return agentapi.Order{}, refusal

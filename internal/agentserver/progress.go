@@ -70,8 +70,8 @@ func (s *Server) saveProgress(ctx context.Context, host *infrav1.IngotHost, in a
 		Step:            cutName(string(in.Step), maxStep),
 		Percent:         percentOf(in),
 		Bytes:           max(in.Bytes, 0),
-		StartedAt:       host.Spec.Order.CreatedAt,
-		Attempts:        host.Spec.Order.Attempt,
+		StartTime:       host.Spec.Order.CreationTime,
+		Attempt:         host.Spec.Order.Attempt,
 		LastContactTime: metav1.NewTime(now),
 	}
 	err := s.Client.Status().Patch(ctx, host, client.MergeFrom(base))

@@ -84,8 +84,8 @@ func TestRefusedCallers(t *testing.T) {
 		"no token": {agent: func(s *site) *agent { a := s.agent(install, here); a.token = ""; return a }, do: open, want: agentapi.ReasonTokenInvalid},
 		"a token of somebody else's key": {agent: func(s *site) *agent { a := s.agent(install, here); a.token += "x"; return a },
 			do: open, want: agentapi.ReasonTokenInvalid},
-		"no client key":          {agent: func(s *site) *agent { return s.keyless(install) }, do: open, want: agentapi.ReasonTokenInvalid, event: infrav1.ReasonAgentRequestRefused},
-		"another source address": {objects: []client.Object{recorded("127.0.0.9")}, do: open, want: agentapi.ReasonTokenInvalid, event: infrav1.ReasonAgentRequestRefused},
+		"no client key":          {agent: func(s *site) *agent { return s.keyless(install) }, do: open, want: agentapi.ReasonTokenInvalid, event: infrav1.ReasonAgentRequestRejected},
+		"another source address": {objects: []client.Object{recorded("127.0.0.9")}, do: open, want: agentapi.ReasonTokenInvalid, event: infrav1.ReasonAgentRequestRejected},
 		"a host that is gone": {agent: func(s *site) *agent {
 			c := install
 			c.Host = "h2"

@@ -115,13 +115,13 @@ func (s *Server) checkReport(ctx context.Context, host *infrav1.IngotHost, in ag
 			in.Message = "the agent reports success, but did not install to all disks of softwareRAID: " +
 				lifecycle.DescribeDisks(mirror.MirrorDisks) + "; " + checkAgentVersion
 		}
-	case infrav1.OrderWipe:
+	case infrav1.OrderClean:
 		order, refusal := s.wipeOrder(ctx, host)
 		if refusal != nil {
 			return in, refusal
 		}
 		if left := lifecycle.NotCleaned(*order, in); len(left) > 0 {
-			in.Outcome, in.Reason = agentapi.Failed, infrav1.ReasonWipeFailed
+			in.Outcome, in.Reason = agentapi.Failed, infrav1.ReasonCleanFailed
 			in.Message = "the agent reports success, but did not clean these disks as ordered: " +
 				lifecycle.DescribeDisks(left) + "; " + checkAgentVersion
 		}
@@ -157,7 +157,7 @@ func (s *Server) applyReport(host *infrav1.IngotHost, in agentapi.Report) {
 		return
 	}
 	result := &infrav1.OrderResult{
-		Outcome: infrav1.OrderOutcome(in.Outcome), At: metav1.NewTime(s.Clock.Now()),
+		Outcome: infrav1.OrderOutcome(in.Outcome), CompletionTime: metav1.NewTime(s.Clock.Now()),
 		CleanedDisks: lifecycle.CleanedDisks(in.Cleaned),
 	}
 	if in.Outcome == agentapi.Failed {
@@ -200,7 +200,7 @@ func (s *Server) recordFailure(host *infrav1.IngotHost, c caller, in agentapi.Re
 			next = "; " + note
 		}
 	case token.Wipe:
-		eventReason = infrav1.ReasonWipeFailed
+		eventReason = infrav1.ReasonCleanFailed
 	}
 	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, eventReason, eventAction, "Attempt %d failed: %s: %s. Ingot powers the host off and tries again%s.",
 		c.claims.Attempt, cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage), next)

@@ -176,7 +176,7 @@ func sharing(b *testing.B) *Directory {
 			URL: strings.Clone("https://images.example/os/ubuntu-24.04-k8s-1.36.0.raw.zst"), Checksum: benchChecksum("1")}}
 		if i%10 == 0 {
 			host.Spec.Claim.State = infrav1.ClaimProvisioning
-			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: orderID, CreatedAt: metav1.NewTime(now)}
+			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: orderID, CreationTime: metav1.NewTime(now)}
 		}
 		hosts = append(hosts, host)
 	}

@@ -125,7 +125,7 @@ func TestLookup(t *testing.T) {
 		}},
 		"its network allows not its namespace": {ask: mac, change: refused(infrav1.ReasonNamespaceNotAllowed, asIs)},
 		"its network allows no more hosts":     {ask: mac, change: refused(infrav1.ReasonNetworkQuotaExceeded, asIs)},
-		"it was there before":                  {ask: mac, change: refused(infrav1.ReasonOutsideAllowed, asIs), want: &lease},
+		"it was there before":                  {ask: mac, change: refused(infrav1.ReasonOutsideAllowedNamespaces, asIs), want: &lease},
 		"network wrong":                        {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) { n.Spec.Subnet = "x" }},
 		"address wrong":                        {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address.IP = "x" }},
 		"a bare network": {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
@@ -204,12 +204,12 @@ func TestPlan(t *testing.T) {
 		"provisioned":            {claim: claim(infrav1.ClaimProvisioned), want: pxe.LocalDisk},
 		"inspection":             {order: order(infrav1.OrderInspect), want: pxe.Agent, purpose: token.Inspect},
 		"install":                {claim: claim(infrav1.ClaimProvisioning), order: order(infrav1.OrderInstall), want: pxe.Agent, purpose: token.Install},
-		"wipe":                   {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderWipe), want: pxe.Agent, purpose: token.Wipe},
+		"wipe":                   {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderClean), want: pxe.Agent, purpose: token.Wipe},
 		"claimed, not ordered":   {claim: claim(infrav1.ClaimProvisioning), want: pxe.LocalDisk},
 		"order that has ended":   {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Result = &infrav1.OrderResult{} }), want: pxe.LocalDisk},
 		"inspection, held":       {order: order(infrav1.OrderInspect), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
 		"install, held":          {claim: claim(infrav1.ClaimProvisioning), order: order(infrav1.OrderInstall), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
-		"wipe, held":             {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderWipe), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
+		"wipe, held":             {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderClean), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
 		"held, seen off since":   {order: order(infrav1.OrderInspect), held: infrav1.PowerStateOff, want: pxe.Agent, purpose: token.Inspect},
 		"order that was revoked": {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Revoked = ptr.To(true) }), want: pxe.LocalDisk},
 	} {

@@ -66,7 +66,7 @@ func sourcesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) (urls, names
 		}
 		p := priority{provisioning: claim.State == infrav1.ClaimProvisioning}
 		if order := host.Spec.Order; order != nil {
-			p.since = order.CreatedAt.Time
+			p.since = order.CreationTime.Time
 		}
 		if priorities[host.Namespace] == nil {
 			priorities[host.Namespace] = map[string]priority{}

@@ -92,7 +92,7 @@ func TestImagePlaces(t *testing.T) {
 		h := &infrav1.IngotHost{}
 		h.Spec.Claim = &infrav1.HostClaim{State: state, Image: image(url)}
 		if minute > 0 {
-			h.Spec.Order = &infrav1.HostOrder{CreatedAt: metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))}
+			h.Spec.Order = &infrav1.HostOrder{CreationTime: metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))}
 		}
 		return h
 	}
@@ -130,7 +130,7 @@ func TestPlacesTakeTurns(t *testing.T) {
 		h := &infrav1.IngotHost{}
 		h.Namespace = namespace
 		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Image: infrav1.Image{URL: url, Checksum: checksum}}
-		h.Spec.Order = &infrav1.HostOrder{CreatedAt: metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))}
+		h.Spec.Order = &infrav1.HostOrder{CreationTime: metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))}
 		return h
 	}
 	urls, namespaces := sourcesOf(slices.Values([]*infrav1.IngotHost{

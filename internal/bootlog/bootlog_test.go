@@ -71,8 +71,8 @@ func TestMerge(t *testing.T) {
 		steps []func([]infrav1.BootRecord) []infrav1.BootRecord
 		want  []string
 	}{
-		"those of which only DHCP was seen push out one": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{bare(0), bare(1), boot(2, bootlog.Stopped), boot(3, bootlog.Stopped),
-			boot(4, bootlog.Stopped), boot(5, bootlog.Stopped), bare(6), bare(7), bare(8)},
+		"those of which only DHCP was seen push out one": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{bare(0), bare(1), boot(2, bootlog.Incomplete), boot(3, bootlog.Incomplete),
+			boot(4, bootlog.Incomplete), boot(5, bootlog.Incomplete), bare(6), bare(7), bare(8)},
 			[]string{"Agent 8 [DHCP 0 Agent 1500]", "Stopped 5 [DHCP 0 Loader 1500]", "Stopped 4 [DHCP 0 Loader 1500]", "Stopped 3 [DHCP 0 Loader 1500]", "Stopped 2 [DHCP 0 Loader 1500]"}},
 		"boot, then its end": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(1, infrav1.BootSucceeded)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 60000]"}},
@@ -80,7 +80,7 @@ func TestMerge(t *testing.T) {
 			[]string{"Failed 0 [DHCP 0 Loader 1500 Done 60000]"}},
 		"told twice": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(1, infrav1.BootSucceeded), boot(0, bootlog.AgentStarted)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 60000]"}},
-		"an agent that nobody saw coming": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.Stopped), over(9, infrav1.BootSucceeded)},
+		"an agent that nobody saw coming": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.Incomplete), over(9, infrav1.BootSucceeded)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 540000]"}},
 		"an end long after": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(60*24, infrav1.BootSucceeded)},
 			[]string{"Succeeded 1440 [Done 0]", "Agent 0 [DHCP 0 Loader 1500]"}},
@@ -97,7 +97,7 @@ func TestMerge(t *testing.T) {
 			}
 			var got []string
 			for _, b := range boots {
-				got = append(got, fmt.Sprint(b.Outcome, " ", int(b.StartedAt.Sub(begin).Minutes()), " ", stages(b)))
+				got = append(got, fmt.Sprint(b.Outcome, " ", int(b.StartTime.Sub(begin).Minutes()), " ", stages(b)))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("boots (-want +got):\n%s", diff)
@@ -114,7 +114,7 @@ func TestRecorder(t *testing.T) {
 	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = "52:54:00:00:00:01", "net"
-	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "00000000-0000-4000-8000-000000000001", Attempt: 1, CreatedAt: metav1.NewTime(begin)}
+	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "00000000-0000-4000-8000-000000000001", Attempt: 1, CreationTime: metav1.NewTime(begin)}
 	must(t, c.Create(t.Context(), host))
 	told := events.NewFakeRecorder(100)
 	r := &Recorder{Client: c, Live: c, Recorder: told}
@@ -135,8 +135,8 @@ func TestRecorder(t *testing.T) {
 		t.Error("the same boot was written twice")
 	}
 	must(t, r.End(t.Context(), client.ObjectKeyFromObject(host), begin.Add(time.Minute), true))
-	want := infrav1.BootRecord{StartedAt: metav1.NewMicroTime(begin), Outcome: infrav1.BootSucceeded, Firmware: strings.Repeat("é", 64), Server: "192.0.2.1",
-		Trouble: strings.Repeat("x", 256), Stages: []infrav1.BootStage{{Name: "DHCP", AfterMilliseconds: ptr.To[int64](0)},
+	want := infrav1.BootRecord{StartTime: metav1.NewMicroTime(begin), Outcome: infrav1.BootSucceeded, Firmware: strings.Repeat("é", 64), Server: "192.0.2.1",
+		Error: strings.Repeat("x", 256), Stages: []infrav1.BootStage{{Name: "DHCP", AfterMilliseconds: ptr.To[int64](0)},
 			{Name: "Loader", AfterMilliseconds: ptr.To[int64](1500)}, {Name: "Done", AfterMilliseconds: ptr.To[int64](60000)}}}
 	if diff := cmp.Diff([]infrav1.BootRecord{want}, read().Status.Boots, cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("boots (-want +got):\n%s", diff)
@@ -144,10 +144,10 @@ func TestRecorder(t *testing.T) {
 	if len(told.Events) != 0 {
 		t.Errorf("a boot that went well is told: %s", <-told.Events)
 	}
-	must(t, r.Record(t.Context(), []bootlog.Boot{bootAt(5, bootlog.Stopped)}))
+	must(t, r.Record(t.Context(), []bootlog.Boot{bootAt(5, bootlog.Incomplete)}))
 	select {
 	case event := <-told.Events:
-		if !strings.Contains(event, infrav1.ReasonBootStopped) || !strings.Contains(event, "after Loader") {
+		if !strings.Contains(event, infrav1.ReasonNetworkBootIncomplete) || !strings.Contains(event, "after Loader") {
 			t.Errorf("told: %s", event)
 		}
 	default:
@@ -233,7 +233,7 @@ func TestRecorderMeetsOthers(t *testing.T) {
 		}}
 		must(t, (&Recorder{Client: c, Live: live, Recorder: events.NewFakeRecorder(100)}).Record(t.Context(), []bootlog.Boot{boot}))
 	}
-	first, second := bootAt(0, bootlog.Stopped), bootAt(5, bootlog.AgentStarted)
+	first, second := bootAt(0, bootlog.Incomplete), bootAt(5, bootlog.AgentStarted)
 	first.LastFailure, first.Marks = "no file", first.Marks[:1]
 	var want []infrav1.BootRecord
 	for _, boot := range []bootlog.Boot{first, second} {
@@ -277,7 +277,7 @@ func TestWire(t *testing.T) {
 	dial := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
 	}
-	boots := []bootlog.Boot{bootAt(0, bootlog.AgentStarted), bootAt(1, bootlog.Stopped)}
+	boots := []bootlog.Boot{bootAt(0, bootlog.AgentStarted), bootAt(1, bootlog.Incomplete)}
 	for name, tc := range map[string]struct {
 		seal func([]byte) []byte
 		pins []token.Pin

@@ -31,8 +31,8 @@ const (
 // recordOf converts a boot into the form of the status.
 func recordOf(b bootlog.Boot) infrav1.BootRecord {
 	out := infrav1.BootRecord{
-		StartedAt: metav1.NewMicroTime(b.Started().Truncate(time.Microsecond)), Outcome: infrav1.BootOutcome(b.Outcome),
-		Firmware: cut(b.Firmware, maxShort), Server: cut(b.Server, maxShort), Port: cut(b.Port, maxText), Trouble: cut(b.LastFailure, maxText),
+		StartTime: metav1.NewMicroTime(b.Started().Truncate(time.Microsecond)), Outcome: infrav1.BootOutcome(b.Outcome),
+		Firmware: cut(b.Firmware, maxShort), Server: cut(b.Server, maxShort), Port: cut(b.Port, maxText), Error: cut(b.LastFailure, maxText),
 	}
 	for _, m := range b.Marks[:min(len(b.Marks), maxStages-1)] {
 		out.Stages = append(out.Stages, stage(string(m.Stage), m.At, b.Started()))
@@ -55,16 +55,16 @@ func cut(s string, n int) string {
 // add inserts a boot, newest first, each once. If the end of the boot's order was recorded before, the
 // boot replaces that record.
 func add(boots []infrav1.BootRecord, b infrav1.BootRecord) []infrav1.BootRecord {
-	if slices.ContainsFunc(boots, func(other infrav1.BootRecord) bool { return other.StartedAt.Equal(&b.StartedAt) }) {
+	if slices.ContainsFunc(boots, func(other infrav1.BootRecord) bool { return other.StartTime.Equal(&b.StartTime) }) {
 		return boots // reported again, because the answer was lost
 	}
 	boots = slices.Clone(boots)
 	for i, other := range boots {
 		isEnd := len(other.Stages) == 1 && other.Stages[0].Name == stageDone
-		after := other.StartedAt.Sub(b.StartedAt.Time)
+		after := other.StartTime.Sub(b.StartTime.Time)
 		if isEnd && b.Outcome == infrav1.BootRanAgent && after >= 0 && after < maxBootTime {
 			b.Outcome = other.Outcome
-			b.Stages = append(slices.Clone(b.Stages), stage(stageDone, other.StartedAt.Time, b.StartedAt.Time))
+			b.Stages = append(slices.Clone(b.Stages), stage(stageDone, other.StartTime.Time, b.StartTime.Time))
 			boots = slices.Delete(boots, i, i+1)
 			break
 		}
@@ -78,15 +78,15 @@ func end(boots []infrav1.BootRecord, at time.Time, outcome infrav1.BootOutcome) 
 	boots = slices.Clone(boots)
 	if len(boots) > 0 {
 		last := &boots[0]
-		since := at.Sub(last.StartedAt.Time)
-		ranAgent := last.Outcome == infrav1.BootRanAgent || last.Outcome == infrav1.BootStopped
+		since := at.Sub(last.StartTime.Time)
+		ranAgent := last.Outcome == infrav1.BootRanAgent || last.Outcome == infrav1.BootIncomplete
 		if ranAgent && since >= 0 && since < maxBootTime {
 			last.Outcome = outcome
-			last.Stages = append(slices.Clone(last.Stages), stage(stageDone, at, last.StartedAt.Time))
+			last.Stages = append(slices.Clone(last.Stages), stage(stageDone, at, last.StartTime.Time))
 			return boots
 		}
 	}
-	record := infrav1.BootRecord{StartedAt: metav1.NewMicroTime(at.Truncate(time.Microsecond)), Outcome: outcome}
+	record := infrav1.BootRecord{StartTime: metav1.NewMicroTime(at.Truncate(time.Microsecond)), Outcome: outcome}
 	record.Stages = []infrav1.BootStage{stage(stageDone, at, at)}
 	return newest(append(boots, record))
 }
@@ -95,7 +95,7 @@ func end(boots []infrav1.BootRecord, at time.Time, outcome infrav1.BootOutcome) 
 // forged packets can cause, it drops the oldest of them first: together they displace one other boot at
 // most.
 func newest(boots []infrav1.BootRecord) []infrav1.BootRecord {
-	slices.SortStableFunc(boots, func(a, b infrav1.BootRecord) int { return b.StartedAt.Compare(a.StartedAt.Time) })
+	slices.SortStableFunc(boots, func(a, b infrav1.BootRecord) int { return b.StartTime.Compare(a.StartTime.Time) })
 	for len(boots) > infrav1.MaxBoots {
 		drop, bare := len(boots)-1, 0
 		for i := len(boots) - 1; i >= 0; i-- {

@@ -60,7 +60,7 @@ func (r *Recorder) Record(ctx context.Context, boots []bootlog.Boot) error {
 }
 
 func isOutcome(o bootlog.Outcome) bool {
-	return o == bootlog.AgentStarted || o == bootlog.BootedFromDisk || o == bootlog.Stopped
+	return o == bootlog.AgentStarted || o == bootlog.BootedFromDisk || o == bootlog.Incomplete
 }
 
 // End records how the order of the host's last boot ended.
@@ -111,14 +111,14 @@ func isPaused(host *infrav1.IngotHost) bool {
 
 // warnStopped records an event if a boot that should run the agent stopped before.
 func (r *Recorder) warnStopped(host *infrav1.IngotHost, b bootlog.Boot, record infrav1.BootRecord) {
-	if host == nil || b.Outcome != bootlog.Stopped || host.Spec.Order == nil {
+	if host == nil || b.Outcome != bootlog.Incomplete || host.Spec.Order == nil {
 		return
 	}
 	trouble := ""
-	if record.Trouble != "" {
-		trouble = " Last failed request: " + record.Trouble + "."
+	if record.Error != "" {
+		trouble = " Last failed request: " + record.Error + "."
 	}
-	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootStopped, eventAction,
+	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonNetworkBootIncomplete, eventAction,
 		"A network boot (%s) stopped after %s, before the agent ran.%s Ingot powers the host off at the agent's deadline and retries. Check the server's console.",
 		record.Firmware, record.Stages[len(record.Stages)-1].Name, trouble)
 }

@@ -253,13 +253,13 @@ func (r *Registrar) createHost(ctx context.Context, network *infrav1.IngotNetwor
 		host.Labels[clusterv1.WatchLabel] = r.WatchFilterValue // else no manager reconciles the host (M41)
 	}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = report.MAC, network.Name
-	host.Spec.BootMode = report.Facts.Firmware
+	host.Spec.BootMode = report.Facts.BootMode
 	err := r.Client.Create(ctx, host)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return retryError{retrySoon, "another replica enrolls the machine"}
 	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, eventAction,
+		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrollmentRejected, eventAction,
 			"Could not enroll the machine with MAC address %s as IngotHost %s: %s. Correct spec.discover.", report.MAC, key, err.Error())
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case err != nil:
@@ -287,14 +287,14 @@ func (r *Registrar) takeTurn(ctx context.Context, network *infrav1.IngotNetwork,
 	switch {
 	case waiting >= int(network.Spec.Discover.MaxHosts):
 		return r.rejectFull(network, waiting)
-	case status == nil, status.LastTime.Sub(now) > enrollTimeout: // a future time: a clock was or is wrong
-	case !lastExists && status.LastHost != key.Name && now.Before(status.LastTime.Add(enrollTimeout)):
+	case status == nil, status.LastEnrollmentTime.Sub(now) > enrollTimeout: // a future time: a clock was or is wrong
+	case !lastExists && status.LastHostName != key.Name && now.Before(status.LastEnrollmentTime.Add(enrollTimeout)):
 		return retryError{retrySoon, "another machine is being enrolled"}
-	case status.LastHost != key.Name && now.Before(status.LastTime.Add(interval)):
-		return retryError{max(status.LastTime.Add(interval).Sub(now), time.Second), "too many machines at once"}
+	case status.LastHostName != key.Name && now.Before(status.LastEnrollmentTime.Add(interval)):
+		return retryError{max(status.LastEnrollmentTime.Add(interval).Sub(now), time.Second), "too many machines at once"}
 	}
 	base := network.DeepCopy()
-	network.Status.Discovery = &infrav1.DiscoveryStatus{Waiting: ptr.To(int32(waiting + 1)), LastHost: key.Name, LastTime: metav1.NewMicroTime(now)}
+	network.Status.Discovery = &infrav1.DiscoveryStatus{WaitingHosts: ptr.To(int32(waiting + 1)), LastHostName: key.Name, LastEnrollmentTime: metav1.NewMicroTime(now)}
 	err = r.Client.Status().Patch(ctx, network, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
@@ -323,7 +323,7 @@ func (r *Registrar) checkCapacity(ctx context.Context, network *infrav1.IngotNet
 // rejectFull reports that the network is full, at most one event per reportFullAgain.
 func (r *Registrar) rejectFull(network *infrav1.IngotNetwork, waiting int) error {
 	if r.RateLimiter.shouldReportFull(network.Name, r.Clock.Now()) {
-		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, eventAction,
+		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrollmentRejected, eventAction,
 			"%d enrolled hosts wait for approval, the maximum of spec.discover.maxHosts. Ingot enrolls no more machines until you approve or delete hosts, or raise the maximum.", waiting)
 	}
 	return retryError{retryFull, "too many hosts wait for approval"}
@@ -340,7 +340,7 @@ func (r *Registrar) countWaiting(ctx context.Context, network *infrav1.IngotNetw
 		if hosts.Items[i].Spec.NetworkRef.Name == network.Name {
 			count++
 		}
-		lastExists = lastExists || network.Status.Discovery != nil && hosts.Items[i].Name == network.Status.Discovery.LastHost
+		lastExists = lastExists || network.Status.Discovery != nil && hosts.Items[i].Name == network.Status.Discovery.LastHostName
 	}
 	return count, lastExists, nil
 }

@@ -101,7 +101,7 @@ func (s *site) hosts() []infrav1.IngotHost {
 func (s *site) machine(n int) enrollment.Report {
 	group := s.group
 	mac := func(nic int) string { return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", group, nic, n>>8, n&0xff) }
-	facts := infrav1.IngotHardwareSpec{Firmware: infrav1.BootModeBIOS, NICs: []infrav1.HardwareNIC{{MAC: mac(0)}, {MAC: mac(1)}}}
+	facts := infrav1.IngotHardwareSpec{BootMode: infrav1.BootModeBIOS, NICs: []infrav1.HardwareNIC{{MAC: mac(0)}, {MAC: mac(1)}}}
 	facts.System.UUID = fmt.Sprintf("4c4c4544-0000-1000-80%02x-%012x", group, n)
 	facts.System.SerialNumber, facts.System.Manufacturer = fmt.Sprintf("S%d-%d", group, n), "ACME"
 	return enrollment.Report{Network: s.network.Name, MAC: mac(0), Source: netip.MustParseAddr("192.168.2.7"), Facts: facts}
@@ -268,7 +268,7 @@ func testRefused(t *testing.T, s *site) {
 			s.change(func(d *infrav1.NetworkDiscovery) { d.Namespace = s.network.Name })
 		})
 	}
-	if n := s.said(infrav1.ReasonEnrolmentRefused); n != 1 {
+	if n := s.said(infrav1.ReasonEnrollmentRejected); n != 1 {
 		t.Errorf("%d events tell of a namespace that is not there", n)
 	}
 	must(t, s.Get(t.Context(), client.ObjectKeyFromObject(s.network), s.network))
@@ -319,7 +319,7 @@ func testCap(t *testing.T, s *site) {
 		_, _ = s.registrar().Enroll(t.Context(), s.machine(n))
 	}
 	_, err := s.registrar().Enroll(t.Context(), s.machine(machines))
-	if _, ok := enrollment.RetryAfter(err); !ok || len(s.hosts()) != most || s.said(infrav1.ReasonEnrolmentRefused) == 0 {
+	if _, ok := enrollment.RetryAfter(err); !ok || len(s.hosts()) != most || s.said(infrav1.ReasonEnrollmentRejected) == 0 {
 		t.Errorf("%d hosts, and then %v", len(s.hosts()), err)
 	}
 	// An approval allows another enrollment.
@@ -412,7 +412,7 @@ func testFlood(t *testing.T, s *site) {
 			t.Error("enrolled on a network that is full")
 		}
 	}
-	if got, told := live.reads.Load(), s.said(infrav1.ReasonEnrolmentRefused); got != 0 || told != 1 {
+	if got, told := live.reads.Load(), s.said(infrav1.ReasonEnrollmentRejected); got != 0 || told != 1 {
 		t.Errorf("%d reads for a network that is full, and told %d times", got, told)
 	}
 	late := s.machine(0)

@@ -64,11 +64,11 @@ func (p *Preparer) deferNextAttempt(v View, decision lifecycle.Decision) {
 		return
 	}
 	preparation := v.Host.Spec.Record.Preparation
-	if preparation.Attempts == 0 || v.lastUpdateDeferral().attempts == preparation.Attempts {
+	if preparation.Attempt == 0 || v.lastUpdateDeferral().attempts == preparation.Attempt {
 		return
 	}
 	p.deferUpdate(v, preparation.Message, p.Policy.UpdateRead)
-	v.Memory.update.attempts = preparation.Attempts
+	v.Memory.update.attempts = preparation.Attempt
 }
 
 // deferAccess defers the settings and firmware of a BMC that answers, but does not let them be read

@@ -146,7 +146,7 @@ func (s *shop) step(url, checksum string) lifecycle.StartUpdate {
 	return lifecycle.StartUpdate{
 		Component: infrav1.FirmwareComponent{Component: "BIOS", Version: "2", URL: url, Checksum: checksum},
 		Ledger: lifecycle.Ledger{Record: &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
-			Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, Delivery: infrav1.DeliveryPush, StartedAt: metav1.NewTime(s.Clock.Now().Add(-time.Hour)),
+			Component: "BIOS", Version: "2", State: infrav1.UpdateRequested, Delivery: infrav1.DeliveryPush, StartTime: metav1.NewTime(s.Clock.Now().Add(-time.Hour)),
 		}}}},
 	}
 }
@@ -196,8 +196,8 @@ func TestPush(t *testing.T) {
 		{"taken", reads(nil, "/tasks/1"), 0, infrav1.UpdateAccepted, "/tasks/1", ""},
 		{"taken without a task", reads(nil, ""), 0, infrav1.UpdateAccepted, "", ""},
 		{"taken while others write", reads(nil, "/tasks/1"), 2, infrav1.UpdateAccepted, "/tasks/1", ""},
-		{"refused", reads(bmc.ErrProtocol, ""), 0, infrav1.UpdateRefused, "", ""},
-		{"no answer", reads(bmc.ErrUnknownOutcome, ""), 0, infrav1.UpdateAsked, "", ""},
+		{"refused", reads(bmc.ErrProtocol, ""), 0, infrav1.UpdateRejected, "", ""},
+		{"no answer", reads(bmc.ErrUnknownOutcome, ""), 0, infrav1.UpdateRequested, "", ""},
 		{"no answer, and nothing was read", unread(bmc.ErrUnknownOutcome), 0, "", "", bmc.ErrUnknownOutcome.Error()},
 		{"busy", unread(bmc.ErrBusy), 0, "", "", bmc.ErrBusy.Error()},
 		{"rests", unread(&bmc.PausedError{RetryAfter: time.Second, Err: bmc.ErrTimeout}), 0, "", "", bmc.ErrTimeout.Error()},
@@ -207,14 +207,14 @@ func TestPush(t *testing.T) {
 			url, checksum := serve(t, []byte("an image"))
 			memory := &Memory{}
 			step := s.step(url, checksum)
-			began := step.Ledger.Record.Preparation.Update.StartedAt
+			began := step.Ledger.Record.Preparation.Update.StartTime
 			s.pushes(memory, step, func() { s.refuse = tc.refuse })
 			update := lifecycle.UpdateOf(s.live())
 			if (update == nil) != (tc.state == "") || update != nil && (update.State != tc.state || update.TaskID != tc.task) {
 				t.Errorf("the record says %+v, want %q %q", update, tc.state, tc.task)
 			}
-			if update != nil && update.State == infrav1.UpdateAccepted == update.StartedAt.Equal(&began) {
-				t.Errorf("started at %s: the time of an image that was taken begins with the end of its push, that of another does not", update.StartedAt)
+			if update != nil && update.State == infrav1.UpdateAccepted == update.StartTime.Equal(&began) {
+				t.Errorf("started at %s: the time of an image that was taken begins with the end of its push, that of another does not", update.StartTime)
 			}
 			v := s.view(memory)
 			if err := s.ObservePush(v); err != nil || v.Seen.Update.State != lifecycle.UpdateUnknown {
@@ -299,7 +299,7 @@ func TestPushUnderWay(t *testing.T) {
 			if s.Jobs.Cancel(v.key()) {
 				t.Error("a push that has ended can be cancelled")
 			}
-			if update := lifecycle.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAsked {
+			if update := lifecycle.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateRequested {
 				t.Errorf("the record says %+v of a push that was broken off", update)
 			}
 		})

@@ -154,7 +154,7 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 	case err == nil:
 		v.Seen.Update = lifecycle.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: bmc.Mask(task.Message, secretsOf(v.Host)...)}
 	case errors.Is(err, bmc.ErrNotSupported): // BMCs forget their tasks when they restart
-	case v.Memory.running.key == key && v.Seen.Now.Before(update.StartedAt.Add(p.Policy.UpdateDeadline)):
+	case v.Memory.running.key == key && v.Seen.Now.Before(update.StartTime.Add(p.Policy.UpdateDeadline)):
 		// A BMC that writes firmware may be too busy to answer: the task is probably still running.
 		v.Seen.Update = v.Memory.running.task
 	}
@@ -262,7 +262,7 @@ func Operation(host *infrav1.IngotHost, seen lifecycle.Observation) *infrav1.Hos
 	}
 	operation := &infrav1.HostOperation{
 		Kind: infrav1.OperationUpdate, Step: "Update" + firstRunes(update.Component, 58),
-		StartedAt: update.StartedAt, Attempts: host.Spec.Record.Preparation.Attempts + 1,
+		StartTime: update.StartTime, Attempt: host.Spec.Record.Preparation.Attempt + 1,
 	}
 	if seen.Update.State != lifecycle.UpdateUnknown && seen.Update.Percent >= 0 {
 		operation.Percent = ptr.To(int32(min(seen.Update.Percent, 100)))

@@ -41,7 +41,7 @@ func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotH
 func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *lifecycle.FirmwareReading) error {
 	values, err := conn.Settings(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
-		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC does not support BIOS settings: "+p.Stable(err.Error()))
+		refuse(reading, infrav1.ReasonSettingsRejected, "the BMC does not support BIOS settings: "+p.Stable(err.Error()))
 		return nil
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[s
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		value, known := values[name]
 		if !known {
-			refuse(reading, infrav1.ReasonSettingsRefused, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, suggestName(name, values)))
+			refuse(reading, infrav1.ReasonSettingsRejected, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, suggestName(name, values)))
 			continue
 		}
 		next, changes := pending[name]
@@ -104,7 +104,7 @@ func isValue(text string, value bmc.Value) bool {
 func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *lifecycle.FirmwareReading) error {
 	items, err := conn.FirmwareInventory(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
-		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC does not report its firmware: "+p.Stable(err.Error()))
+		refuse(reading, infrav1.ReasonFirmwareRejected, "the BMC does not report its firmware: "+p.Stable(err.Error()))
 		return nil
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 			names = append(names, strconv.Quote(lifecycle.StableComponentName(item.ID)))
 			reading.IDs[component] = item.ID
 			if other := matched[item.ID]; isWanted(other) && isWanted(component) { // its two versions would be installed in turn, forever
-				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are the same firmware; remove one of them", other, component))
+				refuse(reading, infrav1.ReasonFirmwareRejected, fmt.Sprintf("spec.firmware: %q and %q are the same firmware; remove one of them", other, component))
 			}
 			matched[item.ID] = component
 		}
@@ -142,9 +142,9 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 			reading.Versions[component] = found[0]
 		case !isWanted(component): // a running update that the spec no longer names
 		case len(found) == 0:
-			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
+			refuse(reading, infrav1.ReasonFirmwareRejected, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
 		default:
-			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q matches several firmwares with versions %s; name one of %s",
+			refuse(reading, infrav1.ReasonFirmwareRejected, fmt.Sprintf("spec.firmware: %q matches several firmwares with versions %s; name one of %s",
 				component, strings.Join(found, ", "), joinNames(names)))
 		}
 	}

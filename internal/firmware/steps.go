@@ -77,7 +77,7 @@ func (p *Preparer) writeSettings(ctx context.Context, v View, step lifecycle.Wri
 	case errors.As(err, &invalid), errors.Is(err, bmc.ErrNotSupported):
 		v.remember(func(m *Memory) {
 			reading := *m.reading
-			reading.RefusedReason, reading.Refused = infrav1.ReasonSettingsRefused, p.settingsRefusal(err, invalid, step.Settings)
+			reading.RefusedReason, reading.Refused = infrav1.ReasonSettingsRejected, p.settingsRefusal(err, invalid, step.Settings)
 			m.reading = &reading
 		})
 	case outcomeOf(err) == unsent:
@@ -162,7 +162,7 @@ func (p *Preparer) undoAttempt(ctx context.Context, host *infrav1.IngotHost, cou
 		return ErrStale
 	}
 	next := live.DeepCopy()
-	next.Spec.Record.Preparation.Attempts--
+	next.Spec.Record.Preparation.Attempt--
 	return p.Save(ctx, next, live)
 }
 

@@ -69,7 +69,7 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 			memory := &Memory{}
 			update := &infrav1.FirmwareUpdate{
 				Component: "BIOS", Version: "2", State: infrav1.UpdateAccepted, TaskID: "/tasks/1",
-				StartedAt: metav1.NewTime(s.Clock.Now().Add(-tc.since - time.Second)),
+				StartTime: metav1.NewTime(s.Clock.Now().Add(-tc.since - time.Second)),
 			}
 			s.host.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: update}}
 			var seen lifecycle.UpdateTask
@@ -98,7 +98,7 @@ func TestTaskIsWithoutSignature(t *testing.T) {
 	s := newShop(t, nil)
 	s.host.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", Version: "2", URL: "https://store/BIOS.bin?Signature=" + signature}}
 	s.host.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
-		Component: "BIOS", Version: "2", State: infrav1.UpdateAccepted, TaskID: "1", StartedAt: metav1.NewTime(s.Clock.Now())}}}
+		Component: "BIOS", Version: "2", State: infrav1.UpdateAccepted, TaskID: "1", StartTime: metav1.NewTime(s.Clock.Now())}}}
 	s.BMC = telling{s, func() (bmc.Task, error) {
 		return bmc.Task{State: bmc.TaskFailed, Message: "cannot fetch https://store/BIOS.bin?Signature=" + signature}, nil
 	}}

@@ -83,7 +83,7 @@ func (a *Allocator) putBack(ctx context.Context, v View) error {
 	}
 	problem, err := a.Record(ctx, v)
 	if err == nil && problem.Message == "" {
-		a.Warn(v.Host, infrav1.ReasonAddressPutBack, "The IngotHardware was deleted while the host is in use. Ingot recorded an address for the boot NIC again. Compare it with the address of the system.")
+		a.Warn(v.Host, infrav1.ReasonAddressRestored, "The IngotHardware was deleted while the host is in use. Ingot recorded an address for the boot NIC again. Compare it with the address of the system.")
 		return ErrStale
 	}
 	return err // Record reports a problem when the address is needed

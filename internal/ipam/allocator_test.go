@@ -68,11 +68,11 @@ func TestRecordBesideOthers(t *testing.T) {
 		Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.12"},
 		IPv6: &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateful, Subnet: "2001:db8::/64", Range: infrav1.IPv6Range{Start: "2001:db8::10", End: "2001:db8::12"}}}}
 	reserving := network.DeepCopy()
-	reserving.Spec.Reservations = []infrav1.NetworkReservation{{MAC: mac, IP: "10.10.0.200"}}
+	reserving.Spec.StaticLeases = []infrav1.StaticLease{{MAC: mac, IP: "10.10.0.200"}}
 	proxy := func(mac string, ips ...string) *infrav1.IngotNetwork {
 		out := &infrav1.IngotNetwork{ObjectMeta: named("", "proxy"), Spec: infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "10.10.0.0/24"}}
 		for _, ip := range ips {
-			out.Spec.Reservations = append(out.Spec.Reservations, infrav1.NetworkReservation{MAC: mac, IP: ip})
+			out.Spec.StaticLeases = append(out.Spec.StaticLeases, infrav1.StaticLease{MAC: mac, IP: ip})
 		}
 		return out
 	}
@@ -80,7 +80,7 @@ func TestRecordBesideOthers(t *testing.T) {
 	recorded.Spec.Address = &infrav1.RecordedAddress{NetworkName: "rack-a", MAC: "52:54:00:00:00:02", IP: "10.10.0.12"}
 	recorded.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "rack-a", MAC: "52:54:00:00:00:02", IP: "2001:db8::12"}
 	reservingEndpoint := network.DeepCopy()
-	reservingEndpoint.Spec.Reservations = []infrav1.NetworkReservation{{MAC: mac, IP: "10.10.0.11"}}
+	reservingEndpoint.Spec.StaticLeases = []infrav1.StaticLease{{MAC: mac, IP: "10.10.0.11"}}
 	free := &infrav1.IngotHost{ObjectMeta: named("dc1", "a07")}
 	free.Spec.BootMACAddress, free.Spec.NetworkRef.Name = mac, "rack-a"
 	for name, tc := range map[string]struct {
@@ -224,7 +224,7 @@ func TestPutBackTheSameAddress(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ErrStale) || told != infrav1.ReasonAddressPutBack {
+			if !errors.Is(err, ErrStale) || told != infrav1.ReasonAddressRestored {
 				t.Errorf("%v, told %q; want an address to be put back", err, told)
 			}
 			facts := &infrav1.IngotHardware{}

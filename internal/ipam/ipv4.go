@@ -117,7 +117,7 @@ func (a *Allocator) taken(ctx context.Context, v View, by string) (map[netip.Add
 		if other.Name == v.Network.Name {
 			continue
 		}
-		for _, kept := range other.Spec.Reservations {
+		for _, kept := range other.Spec.StaticLeases {
 			if address, err := netip.ParseAddr(kept.IP); err == nil && kept.MAC != v.Host.Spec.BootMACAddress {
 				taken[address] = true
 			}

@@ -199,6 +199,6 @@ func Established(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool 
 		}
 		elsewhere = elsewhere || entry != nil && entry.NetworkName != host.Spec.NetworkRef.Name
 	}
-	inspected := !elsewhere && host.Spec.Record != nil && !host.Spec.Record.InspectedAt.IsZero()
+	inspected := !elsewhere && host.Spec.Record != nil && !host.Spec.Record.InspectedTime.IsZero()
 	return inspected && slices.ContainsFunc(hardware.Spec.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress })
 }

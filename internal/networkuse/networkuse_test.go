@@ -123,7 +123,7 @@ func recordedOn(of func(infrav1.IngotHardwareSpec) *infrav1.RecordedAddress) cli
 func TestEstablished(t *testing.T) {
 	const mac = "52:54:00:00:00:01"
 	recorded := &infrav1.RecordedAddress{NetworkName: "rack", MAC: mac, IP: "192.0.2.7"}
-	inspected := &infrav1.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1, 0))}
+	inspected := &infrav1.HostRecord{InspectedTime: metav1.NewTime(time.Unix(1, 0))}
 	facts := func(change func(*infrav1.IngotHardwareSpec)) *infrav1.IngotHardware {
 		out := &infrav1.IngotHardware{}
 		change(&out.Spec)

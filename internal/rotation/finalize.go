@@ -31,7 +31,7 @@ func Last(host *infrav1.IngotHost, secret *corev1.Secret) *metav1.Condition {
 		last.Message = fmt.Sprintf("The BMC did not accept a new password at %s. Secret %s holds the password in use.", at, secret.Name)
 	}
 	shown := conditions.Get(host, infrav1.HostCredentialsRotatedCondition)
-	if shown != nil && (shown.Reason == last.Reason || shown.Reason == infrav1.ReasonRotationRefused) {
+	if shown != nil && (shown.Reason == last.Reason || shown.Reason == infrav1.ReasonRotationRejected) {
 		return nil
 	}
 	return &last
@@ -68,7 +68,7 @@ func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 			return fmt.Errorf("keep Secret %s: %w", secret.Name, err)
 		}
 	}
-	r.Note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s stays: Ingot set the BMC password in it, and no other copy exists. "+
+	r.Note(host, infrav1.ReasonCredentialsRetained, fmt.Sprintf("Secret %s stays: Ingot set the BMC password in it, and no other copy exists. "+
 		"Delete it after you changed the password of the BMC.", secret.Name))
 	return nil
 }

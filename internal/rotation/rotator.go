@@ -163,7 +163,7 @@ func (r *run) digest() string {
 func (r *run) execute(ctx context.Context, step RotationStep) (more bool, _ error) {
 	switch step {
 	case RotationRefuse:
-		return false, r.end(ctx, infrav1.ReasonRotationRefused, "Ingot did not change the BMC password: "+r.memory.Obstacle+".")
+		return false, r.end(ctx, infrav1.ReasonRotationRejected, "Ingot did not change the BMC password: "+r.memory.Obstacle+".")
 	case RotationPrepare:
 		return true, r.prepare(ctx)
 	case RotationTryOld:

@@ -74,9 +74,9 @@ func TestRotate(t *testing.T) {
 		"taken":              {reason: infrav1.ReasonCredentialsRotated, sent: 1},
 		"refused":            {door: door{refuses: true}, reason: infrav1.ReasonRotationFailed, sent: 1},
 		"lost":               {door: door{loses: true}, reason: infrav1.ReasonRotationFailed, sent: 3},
-		"a duplicate":        {seen: lifecycle.Observation{DuplicateOf: "n/other"}, reason: infrav1.ReasonRotationRefused},
-		"another server":     {seen: lifecycle.Observation{WrongServer: "serial B2"}, reason: infrav1.ReasonRotationRefused},
-		"no NIC of the host": {seen: lifecycle.Observation{BootMACMissing: true}, reason: infrav1.ReasonRotationRefused},
+		"a duplicate":        {seen: lifecycle.Observation{DuplicateOf: "n/other"}, reason: infrav1.ReasonRotationRejected},
+		"another server":     {seen: lifecycle.Observation{WrongServer: "serial B2"}, reason: infrav1.ReasonRotationRejected},
+		"no NIC of the host": {seen: lifecycle.Observation{BootMACMissing: true}, reason: infrav1.ReasonRotationRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.door.password = canary

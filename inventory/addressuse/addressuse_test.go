@@ -19,7 +19,7 @@ func TestOf(t *testing.T) {
 		Relays: []string{"10.10.0.4", "10.255.0.7"}, Routes: []infrav1.NetworkRoute{{Destination: "10.20.0.0/16", Gateway: "10.10.0.5"}},
 		Range:        infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.19"},
 		Discover:     &infrav1.NetworkDiscovery{Range: infrav1.AddressRange{Start: "10.10.0.20", End: "10.10.0.29"}},
-		Reservations: []infrav1.NetworkReservation{{MAC: "m1", IP: "10.10.0.15"}, {MAC: "m2", IP: "10.10.0.2"}},
+		StaticLeases: []infrav1.StaticLease{{MAC: "m1", IP: "10.10.0.15"}, {MAC: "m2", IP: "10.10.0.2"}},
 		IPv6: &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateful, Subnet: "2001:db8::/64", Range: infrav1.IPv6Range{Start: "2001:db8::10", End: "2001:db8::19"},
 			DNSServers: []string{"2001:db8::53"}, Relays: []string{"2001:db8::4"}}}
 	for _, tc := range []struct {
@@ -114,7 +114,7 @@ func TestAddressesStayUntilPowerOff(t *testing.T) {
 		"being installed":            {&infrav1.HostClaim{State: infrav1.ClaimProvisioning}, nil, true},
 		"in use":                     {&infrav1.HostClaim{State: infrav1.ClaimProvisioned}, nil, true},
 		"being released":             {&infrav1.HostClaim{State: infrav1.ClaimReleasing}, nil, true},
-		"off, being cleaned":         {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now()}, nil, false},
+		"off, being cleaned":         {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedTime: metav1.Now()}, nil, false},
 		"released without being off": {nil, quarantined(addresses...), true},
 		"the same, had none":         {nil, quarantined(), false},
 	} {

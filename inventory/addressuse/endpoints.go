@@ -47,7 +47,7 @@ func (e Endpoints) Kept(network infrav1.IngotNetworkSpec, macs ...string) map[ne
 	for address := range e {
 		kept[address] = true
 	}
-	for _, r := range network.Reservations {
+	for _, r := range network.StaticLeases {
 		if address, err := netip.ParseAddr(r.IP); err == nil && slices.Contains(macs, r.MAC) {
 			delete(kept, address)
 		}

@@ -42,7 +42,7 @@ func TestEndpoints(t *testing.T) {
 	if diff := cmp.Diff(Endpoints{vip: {key("a")}, shared: {key("b"), key("c")}}, endpoints, comparable); diff != "" {
 		t.Error(diff)
 	}
-	network := infrav1.IngotNetworkSpec{Reservations: []infrav1.NetworkReservation{{MAC: "m1", IP: "10.10.0.5"}, {MAC: "m2", IP: "10.10.0.6"}, {MAC: "m1", IP: "none"}}}
+	network := infrav1.IngotNetworkSpec{StaticLeases: []infrav1.StaticLease{{MAC: "m1", IP: "10.10.0.5"}, {MAC: "m2", IP: "10.10.0.6"}, {MAC: "m1", IP: "none"}}}
 	for name, tc := range map[string]struct {
 		macs []string
 		want map[netip.Addr]bool

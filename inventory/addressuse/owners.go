@@ -51,7 +51,7 @@ func InLedger(host *infrav1.IngotHost) []string {
 		return record.Quarantine.Addresses
 	case claim == nil || claim.Network == nil:
 		return nil
-	case claim.State == infrav1.ClaimReleasing && !claim.FencedAt.IsZero():
+	case claim.State == infrav1.ClaimReleasing && !claim.FencedTime.IsZero():
 		return nil
 	}
 	return claim.Network.Addresses

@@ -22,7 +22,7 @@ const (
 	Router
 	// Server: a DNS or NTP server. A machine may be one.
 	Server
-	// Reserved for an interface (spec.reservations).
+	// Reserved for an interface (spec.staticLeases).
 	Reserved
 	// InRange: in the range from which hosts get addresses.
 	InRange
@@ -64,7 +64,7 @@ func contains(subnet string, address netip.Addr) bool {
 // Of returns what a network keeps an address for. An address that is reserved for one of the MAC
 // addresses is free for them.
 func Of(network infrav1.IngotNetworkSpec, address netip.Addr, macs ...string) Use {
-	for _, r := range network.Reservations {
+	for _, r := range network.StaticLeases {
 		if !is(r.IP, address) {
 			continue
 		}

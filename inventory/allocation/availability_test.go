@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"maps"
 	"reflect"
@@ -126,7 +127,7 @@ func views() []DomainRequest {
 		return c
 	}
 	large := func(s *infrav1.IngotMachineSpec) {
-		s.HostSelector = &infrav1.HostSelector{Arch: "amd64", Minimum: &infrav1.HardwareMinimum{Cores: new(int32(16)), MemoryGiB: new(int64(64)), DiskGB: new(int64(400))}}
+		s.HostSelector = &infrav1.HostSelector{Architecture: "amd64", Minimum: &infrav1.HardwareMinimum{Cores: new(int32(16)), Memory: new(resource.MustParse("64Gi")), Disk: new(resource.MustParse("400G"))}}
 	}
 	return []DomainRequest{
 		{Cluster: cluster(""), ClusterName: "c1"},

@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,7 +41,7 @@ func TestFailureDomains(t *testing.T) {
 	asking := func(name string, at int64, memoryGiB int64) *infrav1.IngotMachine {
 		m := &infrav1.IngotMachine{}
 		m.Namespace, m.Name, m.CreationTimestamp = "metal", name, metav1.Unix(at, 0)
-		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: &memoryGiB}}
+		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: &memoryGiB}}
 		return m
 	}
 	// booting has an interface to boot from; recorded has an address there besides.
@@ -66,7 +67,7 @@ func TestFailureDomains(t *testing.T) {
 	}
 	networks := map[string]infrav1.IngotNetworkSpec{
 		"net":     {Subnet: "10.10.0.0/24", IPv6: &infrav1.NetworkIPv6{Subnet: "2001:db8::/64"}},
-		"storage": {Subnet: "10.30.0.0/24", Reservations: []infrav1.NetworkReservation{{MAC: "52:54:00:00:00:0a", IP: "10.30.0.20"}}},
+		"storage": {Subnet: "10.30.0.0/24", StaticLeases: []infrav1.StaticLease{{MAC: "52:54:00:00:00:0a", IP: "10.30.0.20"}}},
 	}
 	own := claimOf(infrav1.ClaimProvisioned).MachineRef.Name
 	wrong := asking("wrong", 9, 1)
@@ -126,7 +127,7 @@ func TestFailureDomains(t *testing.T) {
 		{name: "a rack whose hosts have no IPv6 address recorded", hosts: []Candidate{host("a", "r1", recorded), host("b", "r2", recorded6)},
 			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressRecordedIPv6}), want: domains(map[string]bool{"r1": false, "r2": true})},
 		{name: "a rack that nothing is reserved for", hosts: []Candidate{host("a", "r1", booting("52:54:00:00:00:0a")), host("b", "r2", booting("52:54:00:00:00:0b"))},
-			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: "storage"}}),
+			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressStaticLease, NetworkRef: &infrav1.LocalReference{Name: "storage"}}),
 			want:         domains(map[string]bool{"r1": true, "r2": false})},
 		{name: "on its way back, with its address", hosts: []Candidate{host("a", "r1", claimed, releasing, recorded)},
 			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressRecorded}), want: domains(map[string]bool{"r1": true})},
@@ -160,7 +161,7 @@ func TestFailureDomainsKeepReservations(t *testing.T) {
 		return infrav1.ReservedGroup{Name: "cp", ControlPlane: new(true), Count: count}
 	}
 	small := controlPlane(1)
-	small.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
+	small.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("128Gi"))}}
 	away, back, large := candidate("h9", "r2"), candidate("h9", "r2"), candidate("h9", "r2")
 	away.Host.Status = infrav1.IngotHostStatus{}
 	back.Host.Spec.Claim = claimOf(infrav1.ClaimReleasing)

@@ -36,7 +36,7 @@ func TestMisfit(t *testing.T) {
 			"recorded with 192.0.2.7, the endpoint of the cluster. Delete the IngotHost and register it again to change its address"},
 		"several, in Select's order": {func(r *SelectionRequest) {
 			r.FailureDomain = "r2"
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: &memory}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: &memory}}
 		}, candidate("h1", "r1"), `in failure domain "r1"; 64 GiB memory of 1048576`},
 	} {
 		got, err := Misfit(request(tc.ask), tc.host)

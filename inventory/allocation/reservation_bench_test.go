@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"testing"
 
@@ -19,7 +20,7 @@ func large(hosts, others int) (Snapshot, PlanRequest) {
 		c.Hardware.Spec.MemoryBytes = int64(64<<(i%4)) << 30
 		snapshot.Candidates = append(snapshot.Candidates, c)
 	}
-	big := &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(256))}}
+	big := &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("256Gi"))}}
 	for i := range others {
 		racks := []string{fmt.Sprintf("r%02d", i%40), fmt.Sprintf("r%02d", (i+1)%40)}
 		big := infrav1.ReservedGroup{Name: "big", Count: 10, HostSelector: big}

@@ -108,7 +108,7 @@ func saidOf(selector *infrav1.HostSelector) *infrav1.HostSelector {
 	case said.Minimum != nil && *said.Minimum == infrav1.HardwareMinimum{}:
 		said.Minimum = nil
 	}
-	if len(said.MatchLabels)+len(said.MatchExpressions) == 0 && said.Minimum == nil && said.Arch == "" {
+	if len(said.MatchLabels)+len(said.MatchExpressions) == 0 && said.Minimum == nil && said.Architecture == "" {
 		return nil
 	}
 	return said

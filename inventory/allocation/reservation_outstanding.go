@@ -82,7 +82,7 @@ func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, b
 
 // IsInForce reports whether a reservation is in force: neither expired nor being deleted.
 func IsInForce(r *infrav1.IngotReservation, now time.Time) bool {
-	return r.DeletionTimestamp.IsZero() && (r.Spec.ExpiresAt.IsZero() || now.Before(r.Spec.ExpiresAt.Time))
+	return r.DeletionTimestamp.IsZero() && (r.Spec.ExpirationTime.IsZero() || now.Before(r.Spec.ExpirationTime.Time))
 }
 
 // Left returns the number of machines of a reservation without a host, even if it is not in force.

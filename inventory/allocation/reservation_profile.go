@@ -143,7 +143,7 @@ func (p *profile) hardware(candidate Candidate) {
 	spec := &candidate.Hardware.Spec
 	p.word(spec.Architecture)
 	p.number(int64(spec.CPU.Cores))
-	p.number(inventory.MemoryGiB(spec.MemoryBytes))
+	p.number(inventory.MemoryBytes(*spec))
 	for _, data := range p.networks {
 		fits := byte(0)
 		if networkdata.Fit(data, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: spec.NICs}) == nil {

@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -48,7 +49,7 @@ func randomLot(r *rand.Rand) lot {
 			}
 		}
 		if r.IntN(3) == 0 {
-			g.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
+			g.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("128Gi"))}}
 		}
 		return g
 	}
@@ -259,7 +260,7 @@ func TestHostsOfOneKindSuitTheSameGroups(t *testing.T) {
 		l := randomLot(rand.New(rand.NewPCG(seed, 3)))
 		l.snapshot.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
 		spec := l.request.reservation()
-		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(1))}
+		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSize: new(resource.MustParse("1G"))}
 		l.snapshot.Candidates[len(l.snapshot.Candidates)-1].Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 480, "B")}
 		if seed%2 == 0 {
 			spec.Groups[len(spec.Groups)-1].SoftwareRAID = mirror()

@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ var promisedAt = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // reservation of hosts for a Cluster in the namespace of the tests.
 func reservation(cluster string, groups ...infrav1.ReservedGroup) infrav1.IngotReservation {
-	r := infrav1.IngotReservation{Spec: infrav1.IngotReservationSpec{State: infrav1.ReservationPromised, Groups: groups}}
+	r := infrav1.IngotReservation{Spec: infrav1.IngotReservationSpec{State: infrav1.ReservationReserved, Groups: groups}}
 	r.Namespace, r.Name = "metal", cluster
 	return r
 }
@@ -75,14 +76,14 @@ func demand(groups ...DemandGroup) PlanRequest {
 func TestPlanPromise(t *testing.T) {
 	large := candidate("large", "r2")
 	large.Hardware.Spec.MemoryBytes = 256 << 30
-	bigger := infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}}
+	bigger := infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("128Gi"))}}}
 	md := func(count int, racks ...string) DemandGroup {
 		return DemandGroup{Name: "md", Count: count, FailureDomains: racks}
 	}
 	gone := reservation("rival", workers("md", 2))
-	gone.Spec.ExpiresAt = metav1.NewTime(promisedAt)
+	gone.Spec.ExpirationTime = metav1.NewTime(promisedAt)
 	asked := reservation("rival", workers("md", 2))
-	asked.Spec.State = infrav1.ReservationAsked
+	asked.Spec.State = infrav1.ReservationRequested
 	held := hostsIn("r1", "r1", "r1")
 	elsewhere := candidate("h9", "r1")
 	elsewhere.Host.Namespace = "elsewhere"
@@ -157,7 +158,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 	request := demand(
 		DemandGroup{Name: "cp", ControlPlane: true, Count: 3, FailureDomains: []string{"r2", "r1", "r2"}, Architecture: "amd64"},
 		DemandGroup{Name: "none", Count: 0},
-		DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()}},
+		DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Architecture: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()}},
 		DemandGroup{Name: "any", Count: 1, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{}, Minimum: &infrav1.HardwareMinimum{}}}},
 	)
 	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified}
@@ -169,7 +170,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified,
 		Groups: []infrav1.ReservedGroup{
 			{Name: "cp", ControlPlane: new(true), Count: 3, FailureDomains: []string{"r1", "r2"}, Architecture: "amd64"},
-			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()},
+			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Architecture: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()},
 			{Name: "any", Count: 1}, // a selector that says nothing is none: the schema takes no empty one
 		},
 	}

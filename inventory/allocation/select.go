@@ -275,7 +275,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 		domainUse:     c.DomainUse[domain],
 		deploymentUse: c.DeploymentUse[domain],
 		ailing:        lifecycle.IsCriticalRank(candidate.Host),
-		memory:        inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
+		memory:        inventory.MemoryBytes(candidate.Hardware.Spec),
 		cores:         int64(candidate.Hardware.Spec.CPU.Cores),
 		disk:          inventory.RootBytes(j.rootDisks) / inventory.BytesPerGB,
 		hash:          pairHash(c.Machine.Namespace+"/"+c.Machine.Name, candidate.Host.Namespace+"/"+candidate.Host.Name),
@@ -311,14 +311,14 @@ func (c *criteria) judgeHardware(j *judgement) {
 		return
 	}
 	spec := j.Hardware.Spec
-	if c.want.Arch != "" && spec.Architecture != c.want.Arch || c.Architecture != "" && spec.Architecture != c.Architecture {
+	if c.want.Architecture != "" && spec.Architecture != c.want.Architecture || c.Architecture != "" && spec.Architecture != c.Architecture {
 		j.miss("of another architecture", fmt.Sprintf("architecture %q", spec.Architecture))
 	}
 	if least := c.minimum.Cores; least != nil && spec.CPU.Cores < *least {
 		j.miss("with too few cores", fmt.Sprintf("%d cores of %d", spec.CPU.Cores, *least))
 	}
-	if least := c.minimum.MemoryGiB; least != nil && inventory.MemoryGiB(spec.MemoryBytes) < *least {
-		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", inventory.MemoryGiB(spec.MemoryBytes), *least))
+	if least := c.minimum.Memory; least != nil && least.CmpInt64(inventory.MemoryBytes(spec)) > 0 {
+		j.miss("with too little memory", fmt.Sprintf("%s memory of %s", inventory.MemoryQuantity(inventory.MemoryBytes(spec)), least))
 	}
 	c.judgeInterfaces(j)
 	disks, err := inventory.SelectRootDisks(spec.Disks, c.hints(j.Host), c.Machine.Spec.SoftwareRAID)
@@ -327,8 +327,8 @@ func (c *criteria) judgeHardware(j *judgement) {
 		return
 	}
 	j.rootDisks = disks
-	if least := c.minimum.DiskGB; least != nil && inventory.RootBytes(disks) < *least*inventory.BytesPerGB {
-		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", inventory.RootBytes(disks)/inventory.BytesPerGB, *least))
+	if least := c.minimum.Disk; least != nil && least.CmpInt64(inventory.RootBytes(disks)) > 0 {
+		j.miss("with too small a root disk", fmt.Sprintf("root disk of %s of %s", inventory.DiskQuantity(inventory.RootBytes(disks)), least))
 	}
 }
 

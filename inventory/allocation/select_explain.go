@@ -63,17 +63,17 @@ func (c *criteria) asked() string {
 	if c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified {
 		words = append(words, "a verified boot")
 	}
-	if arch := cmp.Or(c.want.Arch, c.Architecture); arch != "" {
+	if arch := cmp.Or(c.want.Architecture, c.Architecture); arch != "" {
 		words = append(words, arch)
 	}
 	if n := c.minimum.Cores; n != nil {
 		words = append(words, fmt.Sprintf("%d cores", *n))
 	}
-	if n := c.minimum.MemoryGiB; n != nil {
-		words = append(words, fmt.Sprintf("%d GiB memory", *n))
+	if n := c.minimum.Memory; n != nil {
+		words = append(words, fmt.Sprintf("%s memory", n))
 	}
-	if n := c.minimum.DiskGB; n != nil {
-		words = append(words, fmt.Sprintf("a root disk of %d GB", *n))
+	if n := c.minimum.Disk; n != nil {
+		words = append(words, fmt.Sprintf("a root disk of %s", n))
 	}
 	if data := c.Machine.Spec.NetworkData; data != nil {
 		words = append(words, fmt.Sprintf("%d ethernets in networkData", len(data.Ethernets)))

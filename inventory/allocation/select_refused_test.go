@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"testing"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -35,7 +36,7 @@ func TestSelectRefusingLast(t *testing.T) {
 		"before a rack in less": {func(r *SelectionRequest) { names("x")(r); r.DomainUse = map[string]int{"r2": 1} }, []Candidate{small, elsewhere}, "elsewhere"},
 		"on this disk alone": {func(r *SelectionRequest) {
 			names("x")(r)
-			r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(100))}
+			r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{MinSize: new(resource.MustParse("100G"))}
 		}, []Candidate{small, large}, "small"},
 		"two disks that make no mirror": {func(r *SelectionRequest) { names("y")(r); r.Machine.Spec.SoftwareRAID = mirror() }, []Candidate{small, large}, "large"},
 	} {

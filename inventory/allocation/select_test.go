@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func candidate(name, rack string) Candidate {
 		BootMACAddress: "52:54:00:00:00:01",
 		NetworkRef:     infrav1.NetworkReference{Name: "net"},
 		Cleaning:       infrav1.CleaningMetadata,
-		Record:         &infrav1.HostRecord{InspectedAt: metav1.NewTime(day().Add(-24 * time.Hour))},
+		Record:         &infrav1.HostRecord{InspectedTime: metav1.NewTime(day().Add(-24 * time.Hour))},
 	}
 	host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonAvailable, ObservedGeneration: 1}}
 	hw := &infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Architecture: "amd64", MemoryBytes: 64 << 30,
@@ -100,10 +101,10 @@ func TestSelect(t *testing.T) {
 		{"a free host is nearer than one about to be in use", func(r *SelectionRequest) { r.FailureDomain, r.Named = "r1", map[string]bool{"a": true} },
 			[]Candidate{candidate("a", "r1"), large}, `Nearest miss: large (in failure domain "r2")`},
 		{"minimum", func(r *SelectionRequest) {
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse("128Gi"))}}
 		}, []Candidate{large, candidate("small", "r1")}, "large"},
 		{"cores, disk and architecture too small", func(r *SelectionRequest) {
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Arch: "arm64", Minimum: &infrav1.HardwareMinimum{Cores: new(int32(32)), DiskGB: new(int64(500))}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Architecture: "arm64", Minimum: &infrav1.HardwareMinimum{Cores: new(int32(32)), Disk: new(resource.MustParse("500G"))}}
 		}, []Candidate{large}, `large (architecture "amd64"; 16 cores of 32; root disk of 480 GB of 500)`},
 		{"machine's labels", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: map[string]string{"kind": "storage"}}
@@ -190,7 +191,7 @@ func TestSelectExplanationIsBounded(t *testing.T) {
 	}
 	got := Select(request(func(r *SelectionRequest) {
 		r.FailureDomain = strings.Repeat("f", 256)
-		r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: selector, Arch: "arm64"}
+		r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: selector, Architecture: "arm64"}
 	}), hosts)
 	if n := utf8.RuneCountInString(got.Message); n > inventory.MaxText || !strings.Contains(got.Message, "Nearest miss") || got.Counts != "Of 300 hosts: 300 claimed, 300 in another failure domain, 300 of another architecture, 300 without the labels asked for." {
 		t.Errorf("%d characters: %s", n, got.Message)
@@ -204,7 +205,7 @@ func TestSelectWithMirror(t *testing.T) {
 	asks := func(least int64) SelectionRequest {
 		return request(func(r *SelectionRequest) {
 			r.Machine.Spec.SoftwareRAID = mirror()
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{DiskGB: &least}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Disk: &least}}
 		})
 	}
 	if got := Select(asks(200), []Candidate{one, two}); got.Host == nil || got.Host.Name != "two" || got.RootDisk.SerialNumber != "B" {

@@ -48,7 +48,7 @@ func TestEnrolledHostWaitsForApproval(t *testing.T) {
 			"metal/other"},
 		"in the ledger, and labelled by a person": {func(h *infrav1.IngotHost, o *Observation) {
 			o.AddressRecorded = true
-			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(o.Now)}
+			h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(o.Now)}
 		}, "start/available", Idle{}, infrav1.ReasonAvailable, ""},
 		"registered by a person": {func(h *infrav1.IngotHost, _ *Observation) { h.Labels = nil }, "start/address", RecordAddress{}, infrav1.ReasonInProgress, ""},
 	} {

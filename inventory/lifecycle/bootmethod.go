@@ -97,7 +97,7 @@ func (in *input) byMedia() bool { return BootMethodOf(in.host) == infrav1.BootMe
 
 // mediaRecorded reports whether Ingot's image may be in the drive.
 func (in *input) mediaRecorded() bool {
-	return in.record != nil && !in.record.VirtualMediaAt.IsZero()
+	return in.record != nil && !in.record.VirtualMediaTime.IsZero()
 }
 func (in *input) mediaNotRecorded() bool { return !in.mediaRecorded() }
 
@@ -117,17 +117,17 @@ func (in *input) bmcUsable() bool {
 // or a loss of status (I3).
 func recordMedia(in *input) Decision {
 	ledger := in.ledger()
-	ledger.recorded().VirtualMediaAt = in.now()
+	ledger.recorded().VirtualMediaTime = in.now()
 	return Decision{Step: in.save(ledger), Reason: in.text().working, Message: "Ingot inserts its CD image into the BMC's virtual drive next."}
 }
 
 func ejectMedia(*input) Decision {
-	return Decision{Step: EjectMedia{}, Reason: infrav1.ReasonEjectingMedia, Message: "Ingot ejects its CD image from the BMC's virtual drive, since the host no longer needs it."}
+	return Decision{Step: EjectMedia{}, Reason: infrav1.ReasonEjectingVirtualMedia, Message: "Ingot ejects its CD image from the BMC's virtual drive, since the host no longer needs it."}
 }
 
 // WithoutMedia returns the ledger of a host whose virtual drive is empty.
 func WithoutMedia(host *infrav1.IngotHost) Ledger {
 	ledger := LedgerOf(host)
-	ledger.recorded().VirtualMediaAt = metav1.Time{}
+	ledger.recorded().VirtualMediaTime = metav1.Time{}
 	return ledger
 }

@@ -23,7 +23,7 @@ func (w *world) distrusted(host *infrav1.IngotHost) bool {
 func (w *world) checkBootMethod(host *infrav1.IngotHost, _ Observation, d Decision) {
 	byMedia := host.Spec.BootMethod == infrav1.BootMethodVirtualMedia
 	named := byMedia || host.Spec.BootMethod == infrav1.BootMethodHTTP
-	noted := host.Spec.Record != nil && !host.Spec.Record.VirtualMediaAt.IsZero()
+	noted := host.Spec.Record != nil && !host.Spec.Record.VirtualMediaTime.IsZero()
 	switch d.Step.(type) {
 	case BootAgent:
 		switch {
@@ -51,7 +51,7 @@ func (w *world) checkBootMethod(host *infrav1.IngotHost, _ Observation, d Decisi
 // checkEject: only what is ours is ejected, and never from under a boot.
 func (w *world) checkEject(host *infrav1.IngotHost) {
 	o := host.Spec.Order
-	if host.Spec.Record == nil || host.Spec.Record.VirtualMediaAt.IsZero() {
+	if host.Spec.Record == nil || host.Spec.Record.VirtualMediaTime.IsZero() {
 		w.violate("a drive is emptied that nothing of ours is in")
 	}
 	booting := o != nil && o.Result == nil && o.Revoked == nil && o.AgentKey == ""
@@ -102,7 +102,7 @@ func (w *world) endingOfMedia(kind uint64) {
 			if h.Spec.Record == nil {
 				h.Spec.Record = &infrav1.HostRecord{}
 			}
-			h.Spec.Record.VirtualMediaAt = metav1.NewTime(w.now)
+			h.Spec.Record.VirtualMediaTime = metav1.NewTime(w.now)
 		})
 		w.deleting, w.bmc = true, BMCUnreachable
 	}

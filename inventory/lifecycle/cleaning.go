@@ -122,7 +122,7 @@ func CleanedDisks(reported []agentapi.CleanedDisk) []infrav1.CleanedDisk {
 	for _, r := range reported {
 		disk := infrav1.CleanedDisk{
 			Disk: diskReference(r.Disk), Mode: infrav1.CleaningMode(r.Mode),
-			Method: inventory.Truncate(r.Method, maxMethod), FailedBefore: inventory.Truncate(r.FailedBefore, limit),
+			Method: inventory.Truncate(r.Method, maxMethod), FailedMethods: inventory.Truncate(r.FailedBefore, limit),
 		}
 		known := disk.Mode == infrav1.CleaningMetadata || disk.Mode == infrav1.CleaningFull
 		if !known || disk.Method == "" || disk.Disk == (infrav1.DiskReference{}) {

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -59,7 +60,7 @@ func TestUnseenStorageIsNotCleaned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
-				s.host.Spec.Record.SanitizedAt, s.host.Spec.Record.UncleanedStorage = metav1.Time{Time: day()}, tc.blind
+				s.host.Spec.Record.SanitizedTime, s.host.Spec.Record.UncleanedStorage = metav1.Time{Time: day()}, tc.blind
 			})
 			s.obs.StorageWithoutDriver = []infrav1.HardwareController{{Address: "seen since"}}
 			decision := Next(s.host, s.obs, DefaultPolicy())
@@ -79,8 +80,8 @@ func TestUncleanedStorageIsKeptUntilInstall(t *testing.T) {
 	blind := []infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}}
 	s := newScene(func(s *scene) {
 		s.host.Spec.Claim = fencedClaim()
-		s.host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe, ID: "x", CreatedAt: metav1.Time{Time: day()},
-			Result: &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}}
+		s.host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderClean, ID: "x", CreationTime: metav1.Time{Time: day()},
+			Result: &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day()}}}
 		s.obs.StorageWithoutDriver = blind
 	})
 	save, saves := concludeWipe(&input{host: s.host, obs: s.obs, claim: s.host.Spec.Claim, record: s.host.Spec.Record, order: s.host.Spec.Order}).Step.(SaveLedger)
@@ -103,7 +104,7 @@ func TestCleanedDisks(t *testing.T) {
 	}
 	kept := infrav1.CleanedDisk{
 		Disk: infrav1.DiskReference{SerialNumber: "S1", SizeBytes: new(int64(1e12))}, Mode: infrav1.CleaningFull, Method: "ATASecureErase",
-		ErasedBytes: new(int64(1e12)), VerifiedBytes: new(int64(4 << 20)), FailedBefore: "ATAEnhancedSecureErase: aborted",
+		ErasedBytes: new(int64(1e12)), VerifiedBytes: new(int64(4 << 20)), FailedMethods: "ATAEnhancedSecureErase: aborted",
 	}
 	change := func(how func(*agentapi.CleanedDisk)) []agentapi.CleanedDisk {
 		c := good
@@ -144,7 +145,7 @@ func TestCleanedDisksAreCompleteForManyDisks(t *testing.T) {
 				t.Errorf("%d disks kept, want %d", len(kept), c.kept)
 			}
 			for _, disk := range kept {
-				if n := len([]rune(disk.FailedBefore)); n != c.words {
+				if n := len([]rune(disk.FailedMethods)); n != c.words {
 					t.Fatalf("%d characters kept of each, want %d", n, c.words)
 				}
 			}
@@ -194,7 +195,7 @@ func TestEveryHint(t *testing.T) {
 		"wwn":                {WWN: "0x6f4ee08012345678"},
 		"wwnWithExtension":   {WWNWithExtension: "0x6f4ee080123456782d1a000012345678"},
 		"wwnVendorExtension": {WWNVendorExtension: "0x2D1A000012345678"},
-		"maxSizeGigabytes":   {MaxSizeGigabytes: new(int64(960))},
+		"maxSize":            {MaxSize: new(resource.MustParse("960G"))},
 		"rotational":         {Rotational: new(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,9 +207,9 @@ func TestEveryHint(t *testing.T) {
 			}
 		})
 	}
-	minimum := infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(961))}
+	minimum := infrav1.RootDeviceHints{MinSize: new(resource.MustParse("961G"))}
 	if got, err := inventory.SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &minimum); err != nil || got.Name != other.Name {
-		t.Errorf("minSizeGigabytes: %s, %v", got.Name, err)
+		t.Errorf("minSize: %s, %v", got.Name, err)
 	}
 	short := infrav1.RootDeviceHints{WWNWithExtension: "0x5000c500a1b2c3d4"}
 	if got, err := inventory.SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &short); err != nil || got.Name != other.Name {
@@ -261,9 +262,9 @@ func TestInspectionPrecedesCleaning(t *testing.T) {
 		claim       *infrav1.HostClaim
 		want        infrav1.OrderKind
 	}{
-		{name: "due", record: due, want: infrav1.OrderWipe},
+		{name: "due", record: due, want: infrav1.OrderClean},
 		{name: "due, and asked to inspect", annotations: asked, record: due, want: infrav1.OrderInspect},
-		{name: "being released", annotations: asked, record: due, claim: &infrav1.HostClaim{State: infrav1.ClaimReleasing}, want: infrav1.OrderWipe},
+		{name: "being released", annotations: asked, record: due, claim: &infrav1.HostClaim{State: infrav1.ClaimReleasing}, want: infrav1.OrderClean},
 		{name: "a machine's", annotations: asked, claim: &infrav1.HostClaim{State: infrav1.ClaimProvisioning}, want: infrav1.OrderInstall},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -312,7 +313,7 @@ func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
 			if diff := cmp.Diff(append(slices.Clone(c.earlier), c.want), ReleasedInstances(host)); diff != "" {
 				t.Errorf("released (-want +got):\n%s", diff)
 			}
-			host.Spec.Record, host.Spec.Order = ledger.Record, &infrav1.HostOrder{Kind: infrav1.OrderWipe, Result: &infrav1.OrderResult{}}
+			host.Spec.Record, host.Spec.Order = ledger.Record, &infrav1.HostOrder{Kind: infrav1.OrderClean, Result: &infrav1.OrderResult{}}
 			decision := concludeWipe(&input{host: host, record: host.Spec.Record, order: host.Spec.Order})
 			if save, ok := decision.Step.(SaveLedger); !ok || save.Ledger.Record.LastInstanceID != "" || save.Ledger.Record.EarlierInstanceIDs != nil {
 				t.Errorf("%+v: after the cleaning nothing of an instance is left", decision)

@@ -26,8 +26,8 @@ func TestAgentDeadlineAfterClockWasSetBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
-				s.host.Spec.Order, s.host.Spec.Record.CleaningDue = orderOf(infrav1.OrderWipe), infrav1.CleaningMetadata
-				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(time.Hour)}
+				s.host.Spec.Order, s.host.Spec.Record.CleaningDue = orderOf(infrav1.OrderClean), infrav1.CleaningMetadata
+				s.host.Spec.Order.CreationTime = metav1.Time{Time: day().Add(time.Hour)}
 				s.obs.Power = infrav1.PowerStateOn
 				if tc.reset > 0 {
 					s.obs.LastReset = day().Add(-tc.reset)

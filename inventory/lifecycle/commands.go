@@ -35,7 +35,7 @@ func (in *input) idleCommands() []commandDropped {
 		why   func() string
 	}{
 		{infrav1.ForceReleaseAnnotation, in.mayBeForced(), in.whyNotForced},
-		{infrav1.ReleaseDanglingAnnotation, in.held() && !in.machineExists(), in.whyNotDangling},
+		{infrav1.ReleaseAnnotation, in.held() && !in.machineExists(), in.whyNotDangling},
 		{infrav1.ClearQuarantineAnnotation, in.clearable(), in.whyNotCleared},
 	} {
 		if in.commanded(c.name) && !c.waits {
@@ -95,7 +95,7 @@ func dropCommands(in *input) Decision {
 		end = fmt.Sprintf(". And %d more.", more)
 	}
 	return Decision{
-		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonCommandDropped, KeepsConditions: true, RefusesCommands: true,
+		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonAnnotationIgnored, KeepsConditions: true, RefusesCommands: true,
 		Message: inventory.WithDetail(fmt.Sprintf("Removed annotation %s: %s. It was set by ", first.name, first.why), in.giver(first.name), end),
 		Detail:  strings.Join(all, ", "),
 	}

@@ -44,7 +44,7 @@ func claimedScene(state infrav1.ClaimState) func(*scene) {
 
 func quarantinedScene(reason infrav1.QuarantineReason) func(*scene) {
 	return func(s *scene) {
-		s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: reason, Since: metav1.Time{Time: day()}}
+		s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: reason, StartTime: metav1.Time{Time: day()}}
 		s.obs.Power = infrav1.PowerStateOn
 	}
 }
@@ -60,7 +60,7 @@ func all(changes ...func(*scene)) func(*scene) {
 // A command without use is removed with an explanation, so that it has no effect later.
 func TestUnusableCommandsAreRemoved(t *testing.T) {
 	const dropped = "command-dropped"
-	force, dangling, lift := infrav1.ForceReleaseAnnotation, infrav1.ReleaseDanglingAnnotation, infrav1.ClearQuarantineAnnotation
+	force, dangling, lift := infrav1.ForceReleaseAnnotation, infrav1.ReleaseAnnotation, infrav1.ClearQuarantineAnnotation
 	drains := func(s *scene) { s.obs.MachineDeleting = true }
 	gone := func(s *scene) { s.obs.Machine = MachineMissing }
 	silent := func(s *scene) { s.obs.Machine = MachineUnknown }
@@ -107,11 +107,11 @@ func TestUnusableCommandsAreRemoved(t *testing.T) {
 				return
 			}
 			want := SaveLedger{Ledger: LedgerOf(s.host), RemoveAnnotations: []string{tc.command}}
-			want.Ledger.Commands = []infrav1.HostCommand{{Name: inventory.ShortCommandName(tc.command), Time: metav1.Time{Time: day()}}}
+			want.Ledger.Commands = []infrav1.HostCommand{{Name: inventory.ShortCommandName(tc.command), RequestTime: metav1.Time{Time: day()}}}
 			if diff := cmp.Diff(want, got.Step); diff != "" {
 				t.Errorf("step (-want +got):\n%s", diff)
 			}
-			if got.Reason != infrav1.ReasonCommandDropped || got.Event != "Warning" || !got.KeepsConditions {
+			if got.Reason != infrav1.ReasonAnnotationIgnored || got.Event != "Warning" || !got.KeepsConditions {
 				t.Errorf("told as %s %s, aside %t", got.Event, got.Reason, got.KeepsConditions)
 			}
 		})
@@ -122,10 +122,10 @@ func TestUnusableCommandsAreRemoved(t *testing.T) {
 func TestUnusableCommandsAreRemovedTogether(t *testing.T) {
 	s := newScene(quarantinedScene(infrav1.QuarantineInstallFailed))
 	s.host.Annotations = map[string]string{
-		infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseDanglingAnnotation: givenAt(day()), infrav1.ClearQuarantineAnnotation: givenAt(day()), infrav1.ApproveAnnotation: givenAt(day()),
+		infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseAnnotation: givenAt(day()), infrav1.ClearQuarantineAnnotation: givenAt(day()), infrav1.ApproveAnnotation: givenAt(day()),
 	}
 	save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
-	if want := []string{infrav1.ForceReleaseAnnotation, infrav1.ReleaseDanglingAnnotation}; !ok || !slices.Equal(save.RemoveAnnotations, want) {
+	if want := []string{infrav1.ForceReleaseAnnotation, infrav1.ReleaseAnnotation}; !ok || !slices.Equal(save.RemoveAnnotations, want) {
 		t.Errorf("%+v, want %v removed", save, want)
 	}
 }
@@ -134,13 +134,13 @@ func TestUnusableCommandsAreRemovedTogether(t *testing.T) {
 // machine can claim the host.
 func TestForceReleaseLeavesNoCommand(t *testing.T) {
 	s := newScene(claimedScene(infrav1.ClaimReleasing))
-	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseDanglingAnnotation: givenAt(day())}
+	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseAnnotation: givenAt(day())}
 	for _, step := range []struct {
 		rule    string
 		removed []string
 	}{
 		{"force-release", []string{infrav1.ForceReleaseAnnotation}},
-		{"command-dropped", []string{infrav1.ReleaseDanglingAnnotation}},
+		{"command-dropped", []string{infrav1.ReleaseAnnotation}},
 	} {
 		got := Next(s.host, s.obs, DefaultPolicy())
 		save, ok := got.Step.(SaveLedger)
@@ -226,12 +226,12 @@ func TestApprovedInstanceIsKeptInLedger(t *testing.T) {
 	t.Run("wiped", func(t *testing.T) {
 		s := newScene(func(s *scene) {
 			due(s)
-			s.host.Spec.Commands = []infrav1.HostCommand{{Name: "approve", Time: metav1.Time{Time: day()}, InstanceIDs: both}}
-			s.host.Spec.Order = orderOf(infrav1.OrderWipe)
-			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+			s.host.Spec.Commands = []infrav1.HostCommand{{Name: "approve", RequestTime: metav1.Time{Time: day()}, InstanceIDs: both}}
+			s.host.Spec.Order = orderOf(infrav1.OrderClean)
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day()}}
 		})
 		save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
-		want := []infrav1.HostCommand{{Name: "approve", Time: metav1.Time{Time: day()}}}
+		want := []infrav1.HostCommand{{Name: "approve", RequestTime: metav1.Time{Time: day()}}}
 		if diff := cmp.Diff(want, save.Ledger.Commands); !ok || diff != "" {
 			t.Errorf("the approval outlives what it was for (-want +got):\n%s", diff)
 		}
@@ -287,7 +287,7 @@ func TestSilenceCountsFromFirstReconcile(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
 				s.host.Spec.Order, s.obs.Power = orderOf(infrav1.OrderInspect), infrav1.PowerStateOn
-				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(-2 * time.Hour)}
+				s.host.Spec.Order.CreationTime = metav1.Time{Time: day().Add(-2 * time.Hour)}
 				s.obs.LastContact = day().Add(-tc.contact)
 				if tc.began >= 0 {
 					s.obs.ListeningSince = day().Add(-tc.began)
@@ -323,7 +323,7 @@ func TestNeverOnCountsFromAcceptedBoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
 				s.host.Spec.Order, s.obs.Power = orderOf(infrav1.OrderInspect), infrav1.PowerStateOff
-				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(-time.Hour)}
+				s.host.Spec.Order.CreationTime = metav1.Time{Time: day().Add(-time.Hour)}
 				s.obs.LastReset = day().Add(-policy.ResetInterval)
 				if tc.taken > 0 {
 					s.obs.BootAcceptedAt = day().Add(-tc.taken)
@@ -367,7 +367,7 @@ func TestCommandHasEffectOnce(t *testing.T) {
 	}
 	done := func(at time.Time) func(*scene) {
 		return func(s *scene) {
-			s.host.Spec.Commands = []infrav1.HostCommand{{Name: "reboot", Time: metav1.Time{Time: at}}}
+			s.host.Spec.Commands = []infrav1.HostCommand{{Name: "reboot", RequestTime: metav1.Time{Time: at}}}
 		}
 	}
 	began := func(at time.Time) func(*scene) { return func(s *scene) { s.obs.ListeningSince = at } }
@@ -441,7 +441,7 @@ func TestCommandUsers(t *testing.T) {
 		t.Errorf("another reboot is %q's", got)
 	}
 	inventory.TakeCommand(second, infrav1.InspectAnnotation)
-	if diff := cmp.Diff([]infrav1.HostCommand{{Name: "inspect", Time: metav1.Time{Time: day()}, User: "bob"}}, second.Spec.Commands); diff != "" {
+	if diff := cmp.Diff([]infrav1.HostCommand{{Name: "inspect", RequestTime: metav1.Time{Time: day()}, User: "bob"}}, second.Spec.Commands); diff != "" {
 		t.Errorf("carried out (-want +got):\n%s", diff)
 	}
 	delete(second.Annotations, infrav1.RebootAnnotation)

@@ -28,7 +28,7 @@ func commandEvents() []event {
 			return claimed(w) && w.claim().State == infrav1.ClaimReleasing
 		}), do: note(infrav1.ForceReleaseAnnotation)},
 		{name: "person: forces early", weight: 2, fault: true, when: given(always), do: note(infrav1.ForceReleaseAnnotation)},
-		{name: "person: releases what does not dangle", weight: 2, fault: true, when: given(always), do: note(infrav1.ReleaseDanglingAnnotation)},
+		{name: "person: releases what does not dangle", weight: 2, fault: true, when: given(always), do: note(infrav1.ReleaseAnnotation)},
 		{name: "person: clears no quarantine", weight: 2, fault: true, when: given(always), do: note(infrav1.ClearQuarantineAnnotation)},
 		{name: "repository: applies all commands again", weight: 8, when: given(always), do: func(w *world) {
 			for name, value := range w.given {
@@ -113,8 +113,8 @@ func (w *world) staleCommands(host *infrav1.IngotHost, obs Observation) []string
 			stale = append(stale, name)
 		}
 	}
-	add(infrav1.ForceReleaseAnnotation, c == nil || !c.FencedAt.IsZero() || held(host) && stays && !obs.MachineDeleting)
-	add(infrav1.ReleaseDanglingAnnotation, !held(host) || stays)
+	add(infrav1.ForceReleaseAnnotation, c == nil || !c.FencedTime.IsZero() || held(host) && stays && !obs.MachineDeleting)
+	add(infrav1.ReleaseAnnotation, !held(host) || stays)
 	add(infrav1.ClearQuarantineAnnotation, quarantine(host) == "" || quarantine(host) == infrav1.QuarantineNotFenced)
 	return stale
 }
@@ -159,7 +159,7 @@ func (w *world) checkCommands(host *infrav1.IngotHost, obs Observation, d Decisi
 	after := ApprovedInstances(&infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Commands: save.Ledger.Commands}})
 	if saves && len(before) > 0 && len(after) == 0 {
 		o := host.Spec.Order
-		if o == nil || o.Kind != infrav1.OrderWipe || o.Result == nil || o.Result.Outcome != infrav1.OrderSucceeded {
+		if o == nil || o.Kind != infrav1.OrderClean || o.Result == nil || o.Result.Outcome != infrav1.OrderSucceeded {
 			w.violate("I8: %s takes the approval of an instance away that was not used", d.Rule)
 		}
 	}

@@ -54,7 +54,7 @@ func ready(decision Decision) metav1.Condition {
 // that a tool may apply next.
 var operatorReasons = []string{
 	infrav1.ReasonMaintenance, infrav1.ReasonPoweredOff, infrav1.ReasonUnmanaged, infrav1.ReasonQuarantined,
-	infrav1.ReasonUnexpectedlyOn, infrav1.ReasonWaitingForApproval,
+	infrav1.ReasonPoweredOnUnexpectedly, infrav1.ReasonWaitingForApproval,
 }
 
 func stalled(decision Decision) metav1.Condition {
@@ -71,7 +71,7 @@ func (in *input) bmcReachable() metav1.Condition {
 	case in.unmanaged():
 		return inventory.UnknownCondition(name, infrav1.ReasonUnmanaged, "The host has no BMC in spec.bmc.")
 	case in.obs.BMC == BMCOK, in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCPasswordChange:
-		return inventory.TrueCondition(name, infrav1.ReasonBMCAnswers, "The BMC answers.")
+		return inventory.TrueCondition(name, infrav1.ReasonBMCResponding, "The BMC answers.")
 	case in.obs.BMC == BMCCredentialsMissing, in.obs.BMC == BMCCAMissing:
 		return inventory.UnknownCondition(name, bmcReason(in.obs.BMC), in.bmcMessage())
 	default:
@@ -107,7 +107,7 @@ func (in *input) inspectedCondition(decision Decision) metav1.Condition {
 	case in.factsMissing() && in.free():
 		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "The IngotHardware of the host does not exist. Ingot inspects the host again before it becomes Available.")
 	case in.inspected():
-		return inventory.TrueCondition(name, infrav1.ReasonInspected, "The agent reported the hardware at "+inventory.FormatTime(in.record.InspectedAt.Time)+".")
+		return inventory.TrueCondition(name, infrav1.ReasonInspected, "The agent reported the hardware at "+inventory.FormatTime(in.record.InspectedTime.Time)+".")
 	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineInspectFailed:
 		return inventory.FalseCondition(name, infrav1.ReasonInspectFailed, in.quarantineMessage())
 	case in.ordered() && in.isInspect():
@@ -146,21 +146,21 @@ func (in *input) provisionedCondition(decision Decision) metav1.Condition {
 func (in *input) cleaned(decision Decision) metav1.Condition {
 	const name = infrav1.HostCleanedCondition
 	switch {
-	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineWipeFailed:
-		return inventory.FalseCondition(name, infrav1.ReasonWipeFailed, in.quarantineMessage())
+	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineCleanFailed:
+		return inventory.FalseCondition(name, infrav1.ReasonCleanFailed, in.quarantineMessage())
 	case in.ordered() && in.isWipe():
-		return inventory.FalseCondition(name, infrav1.ReasonWiping, decision.Message)
+		return inventory.FalseCondition(name, infrav1.ReasonCleaning, decision.Message)
 	case in.claimed() && in.claim.Attempt > 0:
 		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("The disks hold data of IngotMachine %s.", in.claim.MachineRef.Name))
 	case in.cleaningDue():
 		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, "Ingot cleans the host before a machine can claim it.")
 	case in.record != nil && in.record.LastClusterName != "":
 		return inventory.FalseCondition(name, infrav1.ReasonNotCleaned, fmt.Sprintf("The disks hold data of cluster %s. No other cluster can claim the host before it is cleaned.", in.record.LastClusterName))
-	case in.record != nil && !in.record.SanitizedAt.IsZero() && len(in.record.UncleanedStorage) > 0:
+	case in.record != nil && !in.record.SanitizedTime.IsZero() && len(in.record.UncleanedStorage) > 0:
 		return inventory.FalseCondition(name, infrav1.ReasonStorageWithoutDriver, inventory.WithDetail("Disks were not seen and not cleaned behind ",
 			inventory.DescribeControllers(in.record.UncleanedStorage), ". "+inventory.UnseenStorageRemedy+"."))
-	case in.record != nil && !in.record.SanitizedAt.IsZero():
-		return inventory.TrueCondition(name, infrav1.ReasonCleaned, "The agent confirmed the cleaning at "+inventory.FormatTime(in.record.SanitizedAt.Time)+".")
+	case in.record != nil && !in.record.SanitizedTime.IsZero():
+		return inventory.TrueCondition(name, infrav1.ReasonCleaned, "The agent confirmed the cleaning at "+inventory.FormatTime(in.record.SanitizedTime.Time)+".")
 	default:
 		return inventory.UnknownCondition(name, infrav1.ReasonNotApplicable, "Ingot has installed and cleaned nothing on this host.")
 	}
@@ -172,7 +172,7 @@ func (in *input) fencedCondition(decision Decision) metav1.Condition {
 	case in.quarantinedNotFenced():
 		return inventory.FalseCondition(name, infrav1.ReasonNotFenced, in.quarantineMessage())
 	case in.releasing() && in.fenced():
-		return inventory.TrueCondition(name, infrav1.ReasonFenced, "The BMC confirmed the power-off at "+inventory.FormatTime(in.claim.FencedAt.Time)+".")
+		return inventory.TrueCondition(name, infrav1.ReasonFenced, "The BMC confirmed the power-off at "+inventory.FormatTime(in.claim.FencedTime.Time)+".")
 	case in.releasing():
 		return inventory.FalseCondition(name, infrav1.ReasonFencing, decision.Message)
 	default:

@@ -63,10 +63,10 @@ func agentEvents() []event {
 		}},
 		{name: "agent: second key", weight: 1, fault: true, when: agentWorks, do: (*world).secondKey},
 		{name: "live system: goes off", weight: 8, fault: true, when: func(w *world) bool {
-			return agentWorks(w) && !w.order().LiveStartedAt.IsZero()
+			return agentWorks(w) && !w.order().LiveStartTime.IsZero()
 		}, do: func(w *world) { w.switchTo(false, "") }},
 		{name: "live system: hangs", weight: 8, fault: true, when: func(w *world) bool {
-			return agentWorks(w) && !w.order().LiveStartedAt.IsZero()
+			return agentWorks(w) && !w.order().LiveStartTime.IsZero()
 		}, do: func(w *world) { w.running, w.started = "stranger", false }},
 		{name: "agent: dies", weight: 2, fault: true, when: agentRuns, do: func(w *world) { w.running, w.started = "stranger", false }},
 		{name: "agent: restarts", weight: 1, fault: true, when: agentRuns, do: func(w *world) { w.started = false }},
@@ -85,7 +85,7 @@ func machineEvents() []event {
 		{name: "machine: deleted", weight: 4, when: func(w *world) bool { return held(w.host) && w.machine && w.order() == nil && !w.fw.stays }, do: (*world).deleteMachine},
 		{name: "machine: deleted during its install", weight: 1, when: func(w *world) bool { return held(w.host) && w.machine && w.order() != nil }, do: (*world).deleteMachine},
 		{name: "machine: leaves", weight: 6, when: func(w *world) bool {
-			return w.machine && (!holds(w) || !w.claim().FencedAt.IsZero())
+			return w.machine && (!holds(w) || !w.claim().FencedTime.IsZero())
 		}, do: (*world).machineLeaves},
 		{name: "machine: vanishes", weight: 1, fault: true, when: func(w *world) bool { return w.machine }, do: (*world).machineLeaves},
 	}
@@ -102,7 +102,7 @@ func personEvents() []event {
 	return []event{
 		{name: "person: approves", weight: 2, fault: true, when: always, do: note(infrav1.ApproveAnnotation)},
 		{name: "person: forces release", weight: 1, fault: true, when: func(w *world) bool { return w.claim() != nil }, do: note(infrav1.ForceReleaseAnnotation)},
-		{name: "person: releases dangling", weight: 2, fault: true, when: func(w *world) bool { return held(w.host) && !w.machine }, do: note(infrav1.ReleaseDanglingAnnotation)},
+		{name: "person: releases dangling", weight: 2, fault: true, when: func(w *world) bool { return held(w.host) && !w.machine }, do: note(infrav1.ReleaseAnnotation)},
 		{name: "person: clears quarantine", weight: 30, fault: true, when: func(w *world) bool { return quarantine(w.host) != "" }, do: note(infrav1.ClearQuarantineAnnotation)},
 		{name: "person: asks for inspection", weight: 1, fault: true, when: always, do: note(infrav1.InspectAnnotation)},
 		{name: "person: asks for a reboot", weight: 2, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Graceful")},
@@ -197,7 +197,7 @@ func bmcProblems() []BMCProblem {
 // liveForLong reports whether a live system was started so long ago that the agent's last message
 // does not contradict a report of off.
 func liveForLong(w *world) bool {
-	return agentWorks(w) && !w.order().LiveStartedAt.IsZero() && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
+	return agentWorks(w) && !w.order().LiveStartTime.IsZero() && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
 }
 
 // lieOnce lets the manager see one wrong report of the BMC.
@@ -218,7 +218,7 @@ func (w *world) leaveOrder() {
 func (w *world) reportUncommitted() {
 	w.disk = w.claim().InstanceID
 	w.write(func(h *infrav1.IngotHost) {
-		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: w.now}}
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: w.now}}
 	})
 }
 

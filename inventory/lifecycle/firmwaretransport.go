@@ -50,7 +50,7 @@ func DeliveryOf(component infrav1.FirmwareComponent, ways UpdateWays, failed int
 // delivery returns the delivery of the next update.
 func (in *input) delivery() (delivery infrav1.UpdateDelivery, why string) {
 	wish, _ := in.outdated()
-	return DeliveryOf(wish, in.reading().Ways, in.preparation().Attempts)
+	return DeliveryOf(wish, in.reading().Ways, in.preparation().Attempt)
 }
 
 // noWay reports whether the BMC cannot get the image.
@@ -62,14 +62,14 @@ func (in *input) noWay() bool {
 func giveUpNoWay(in *input) Decision {
 	wish, _ := in.outdated()
 	_, why := in.delivery()
-	return in.fail(infrav1.ReasonFirmwareRefused, fmt.Sprintf("%s is at version %s, not %s: %s",
+	return in.fail(infrav1.ReasonFirmwareRejected, fmt.Sprintf("%s is at version %s, not %s: %s",
 		wish.Component, in.reading().Versions[wish.Component], wish.Version, why))
 }
 
 // orphaned reports whether the transfer of an image to the BMC was interrupted.
 func (in *input) orphaned() bool {
 	update := UpdateOf(in.host)
-	return update != nil && update.State == infrav1.UpdateAsked && update.Delivery == infrav1.DeliveryPush && in.obs.Update.State == UpdateUnknown
+	return update != nil && update.State == infrav1.UpdateRequested && update.Delivery == infrav1.DeliveryPush && in.obs.Update.State == UpdateUnknown
 }
 
 // noteCutOff starts the time in which the update may run: the BMC may have got the end of the
@@ -77,7 +77,7 @@ func (in *input) orphaned() bool {
 func noteCutOff(in *input) Decision {
 	update := UpdateOf(in.host)
 	ledger := in.ledger()
-	ledger.Record.Preparation.Update.State, ledger.Record.Preparation.Update.StartedAt = infrav1.UpdateCutOff, in.now()
+	ledger.Record.Preparation.Update.State, ledger.Record.Preparation.Update.StartTime = infrav1.UpdateInterrupted, in.now()
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonUpdatingFirmware, Message: inventory.WithDetail(
 		"The transfer of ", update.Component+" version "+update.Version,
 		" to the BMC was interrupted. Ingot checks whether the version appears, and sends nothing until then.")}

@@ -93,7 +93,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if w.deleting && !releasing && !passive && !ejects && !isForcedOff(d.Step) {
 		w.violate("a host that is being deleted is put to work: %T", d.Step)
 	}
-	if c := host.Spec.Claim; force && c != nil && c.State == infrav1.ClaimReleasing && c.FencedAt.IsZero() && !w.deleting &&
+	if c := host.Spec.Claim; force && c != nil && c.State == infrav1.ClaimReleasing && c.FencedTime.IsZero() && !w.deleting &&
 		(!saves || save.Ledger.Claim != nil) {
 		w.violate("I7: a person's force is not heard but answered by %s", d.Rule)
 	}
@@ -118,7 +118,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if host.Spec.BMC == nil && !forgets && !w.deleting && !w.duplicate && !saves && d.Reason != infrav1.ReasonUnmanaged {
 		w.violate("an unmanaged host is told to be %s", d.Reason)
 	}
-	if held(host) && obs.Machine == MachineMissing && !passive && !w.asked(host, infrav1.ReleaseDanglingAnnotation) {
+	if held(host) && obs.Machine == MachineMissing && !passive && !w.asked(host, infrav1.ReleaseAnnotation) {
 		w.violate("I6: a dangling claim is acted on by %s", d.Rule)
 	}
 	if (obs.BMC != BMCOK || obs.Power == infrav1.PowerStateUnknown || w.wrongServer) && !passive && !force &&
@@ -170,7 +170,7 @@ func onlyAnnotations(host *infrav1.IngotHost, save SaveLedger, saves bool) bool 
 func (w *world) checkAvailable(host *infrav1.IngotHost, obs Observation) {
 	r := host.Spec.Record
 	switch {
-	case host.Spec.Claim != nil, host.Spec.Order != nil, r == nil, r != nil && r.InspectedAt.IsZero(),
+	case host.Spec.Claim != nil, host.Spec.Order != nil, r == nil, r != nil && r.InspectedTime.IsZero(),
 		quarantine(host) != "", inMaintenance(host), host.Spec.Power == infrav1.PowerIntentOff,
 		w.asked(host, infrav1.InspectAnnotation), w.duplicate, w.deleting, w.mac, w.network, !w.addressed, obs.BMC != BMCOK:
 		w.violate("I3: Available though it is not: %+v", host.Spec)
@@ -185,9 +185,9 @@ func (w *world) checkAvailable(host *infrav1.IngotHost, obs Observation) {
 
 func (w *world) checkClaim(cluster string) {
 	r := w.host.Spec.Record
-	if w.host.Spec.Claim != nil || r == nil || r.InspectedAt.IsZero() || r.CleaningDue != "" || w.host.Spec.Order != nil ||
+	if w.host.Spec.Claim != nil || r == nil || r.InspectedTime.IsZero() || r.CleaningDue != "" || w.host.Spec.Order != nil ||
 		quarantine(w.host) != "" || inMaintenance(w.host) || w.host.Spec.Power == infrav1.PowerIntentOff ||
-		DesiredDigest(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationInForce || UpdateOf(w.host) != nil {
+		DesiredDigest(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationApplied || UpdateOf(w.host) != nil {
 		w.violate("I1: claimed though it is not free: %+v", w.host.Spec)
 	}
 	if w.disk != "" && w.disk != "old" && r.LastClusterName != cluster {
@@ -260,7 +260,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	if o != nil && o.Result == nil && o.Revoked == nil && host == w.host && w.orderFits(host) && !w.deleting {
 		w.violate("%s cuts off an agent at work", rule)
 	}
-	soft := o == nil && !proving && (wantedOff || !cycled) && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedAt.IsZero()))
+	soft := o == nil && !proving && (wantedOff || !cycled) && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedTime.IsZero()))
 	if soft && !step.Graceful && !w.refusedLong() && (obs.SoftOffAt.IsZero() || obs.Now.Before(obs.SoftOffAt.Add(walkPolicy().SoftPowerOff))) {
 		w.violate("I7: %s cuts the power without having asked, or too early", rule)
 	}
@@ -293,11 +293,11 @@ func (w *world) orderFits(host *infrav1.IngotHost) bool {
 	switch o.Kind {
 	case infrav1.OrderInstall:
 		return c != nil && c.State == infrav1.ClaimProvisioning
-	case infrav1.OrderWipe:
+	case infrav1.OrderClean:
 		if c == nil {
 			return r != nil && r.CleaningDue != "" && r.Quarantine == nil
 		}
-		return c.State == infrav1.ClaimReleasing && !c.FencedAt.IsZero()
+		return c.State == infrav1.ClaimReleasing && !c.FencedTime.IsZero()
 	default:
 		return c == nil && quarantine(host) == ""
 	}
@@ -327,7 +327,7 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	w.checkCycle(obs, before, next)
 	w.checkKept(before, next)
 	w.checkProof(obs, next)
-	if w.media && (next.Record == nil || next.Record.VirtualMediaAt.IsZero()) {
+	if w.media && (next.Record == nil || next.Record.VirtualMediaTime.IsZero()) {
 		w.violate("an image stays in the drive that nothing remembers")
 	}
 	if next.Claim == nil && next.Record == nil && (before.Claim != nil || before.Record != nil) {
@@ -359,7 +359,7 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 // Policy.MaxAttempts failures.
 func (w *world) checkQuarantine(before Ledger, is *infrav1.HostRecord) {
 	tooEarly := is.Failures < walkPolicy().MaxAttempts
-	if before.Order != nil && before.Order.Kind == infrav1.OrderWipe {
+	if before.Order != nil && before.Order.Kind == infrav1.OrderClean {
 		tooEarly = before.Order.Attempt < walkPolicy().MaxAttempts
 	}
 	if handedOver := before.Claim != nil && before.Claim.Quarantine != nil; is.Quarantine.Reason == infrav1.QuarantineHealthFailed && handedOver {
@@ -378,9 +378,9 @@ func (w *world) checkClaimChange(obs Observation, before, next Ledger) {
 	case was == nil:
 	case is == nil:
 		w.checkClaimEnd(was, before.Order)
-	case was.State != is.State && (obs.Machine != MachineMissing || is.State != infrav1.ClaimReleasing || !w.asked(w.host, infrav1.ReleaseDanglingAnnotation)):
+	case was.State != is.State && (obs.Machine != MachineMissing || is.State != infrav1.ClaimReleasing || !w.asked(w.host, infrav1.ReleaseAnnotation)):
 		w.violate("I6: the host's controller changes the claim to %s", is.State)
-	case was.FencedAt.IsZero() && !is.FencedAt.IsZero() && w.power:
+	case was.FencedTime.IsZero() && !is.FencedTime.IsZero() && w.power:
 		w.violate("I7: fenced while the server is on")
 	}
 }
@@ -388,13 +388,13 @@ func (w *world) checkClaimChange(obs Observation, before, next Ledger) {
 func (w *world) checkClaimEnd(was *infrav1.HostClaim, order *infrav1.HostOrder) {
 	forced := w.asked(w.host, infrav1.ForceReleaseAnnotation)
 	releasing := was.State == infrav1.ClaimReleasing
-	if releasing && forced && was.FencedAt.IsZero() {
+	if releasing && forced && was.FencedTime.IsZero() {
 		return
 	}
 	if w.power {
 		w.violate("I7: the claim ends while the server is on")
 	}
-	if releasing && was.FencedAt.IsZero() {
+	if releasing && was.FencedTime.IsZero() {
 		w.violate("I7: a claim ends that was not fenced")
 	}
 	if was.State == infrav1.ClaimProvisioned {
@@ -440,11 +440,11 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 		w.violate("an order is written while the server is on")
 	case !fits.orderFits(host):
 		w.violate("an order to %s that the ledger does not ask for", is.Kind)
-	case is.ID != obs.NewID || !is.CreatedAt.Time.Equal(w.now) || is.AgentKey != "" || is.Result != nil || is.Revoked != nil:
+	case is.ID != obs.NewID || !is.CreationTime.Time.Equal(w.now) || is.AgentKey != "" || is.Result != nil || is.Revoked != nil:
 		w.violate("an order that is not new")
-	case is.Kind == infrav1.OrderWipe && before.Claim != nil && (before.Claim.Attempt == 0 || before.Claim.Cleaning == infrav1.CleaningNone):
+	case is.Kind == infrav1.OrderClean && before.Claim != nil && (before.Claim.Attempt == 0 || before.Claim.Cleaning == infrav1.CleaningNone):
 		w.violate("I12: a wipe that nobody asked for")
-	case is.Kind == infrav1.OrderWipe && is.Attempt > walkPolicy().MaxAttempts:
+	case is.Kind == infrav1.OrderClean && is.Attempt > walkPolicy().MaxAttempts:
 		w.violate("I7: attempt %d to wipe", is.Attempt)
 	case is.Kind == infrav1.OrderInstall && (is.Attempt != before.Claim.Attempt+1 || next.Claim.Attempt != is.Attempt):
 		w.violate("attempts are miscounted")
@@ -468,7 +468,7 @@ func (w *world) checkImageFailure(before, next Ledger) {
 	if failuresOf(next) > failuresOf(before) || next.Record != nil && next.Record.Quarantine != nil {
 		w.violate("a host is blamed for an image that is not there, or too large for its disk")
 	}
-	if due := was.Result.At.Add(min(walkPolicy().ResetInterval<<min(was.Attempt-1, 8), walkPolicy().RetryMax)); w.now.Before(due) {
+	if due := was.Result.CompletionTime.Add(min(walkPolicy().ResetInterval<<min(was.Attempt-1, 8), walkPolicy().RetryMax)); w.now.Before(due) {
 		w.violate("I13: an image is tried again %s too soon", due.Sub(w.now))
 	}
 }

@@ -89,7 +89,7 @@ func ReleasedInstances(host *infrav1.IngotHost) []string {
 // forgetCleaning drops the result of the last cleaning, because an install may write the disks.
 func (l *Ledger) forgetCleaning() {
 	if l.Record != nil {
-		l.Record.SanitizedAt, l.Record.CleanedDisks, l.Record.UncleanedStorage = metav1.Time{}, nil, nil
+		l.Record.SanitizedTime, l.Record.CleanedDisks, l.Record.UncleanedStorage = metav1.Time{}, nil, nil
 	}
 }
 
@@ -109,9 +109,9 @@ func forceRelease(in *input) Decision {
 	ledger.endClaim()
 	ledger.Order = nil
 	ledger.Record.Quarantine = &infrav1.Quarantine{
-		Reason:  infrav1.QuarantineNotFenced,
-		Message: "The host was released by force and may still run the system of IngotMachine " + in.claim.MachineRef.Name + ".",
-		Since:   in.now(),
+		Reason:    infrav1.QuarantineNotFenced,
+		Message:   "The host was released by force and may still run the system of IngotMachine " + in.claim.MachineRef.Name + ".",
+		StartTime: in.now(),
 	}
 	if network := in.claim.Network; network != nil { // the system may answer to them
 		ledger.Record.Quarantine.Addresses = slices.Clone(network.Addresses)
@@ -126,7 +126,7 @@ func releaseDangling(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim.State = infrav1.ClaimReleasing
 	return Decision{
-		Step: in.save(ledger, infrav1.ReleaseDanglingAnnotation), Event: "Warning", Reason: infrav1.ReasonReleasing,
+		Step: in.save(ledger, infrav1.ReleaseAnnotation), Event: "Warning", Reason: infrav1.ReasonReleasing,
 		Message: fmt.Sprintf("An operator released the host of the missing IngotMachine %s. Ingot powers it off and cleans it.", in.claim.MachineRef.Name),
 	}
 }
@@ -162,12 +162,12 @@ func giveUpAgent(in *input) Decision {
 	message := fmt.Sprintf("The agent has been silent for %s (--agent-deadline).", in.policy.AgentDeadline)
 	told := message + " Ingot powers the host off and retries. Check its console, boot order and network, or raise --agent-deadline."
 	if n := in.obs.SilentPeers; n >= enoughSilent && !in.isWipe() { // giving up on wiping is bounded (I7)
-		reason = infrav1.ReasonNetworkSilent
+		reason = infrav1.ReasonNetworkUnresponsive
 		network, silent := in.host.Spec.NetworkRef.Name, fmt.Sprintf(" have been silent for %s, on %d other hosts too.", in.policy.AgentDeadline, n)
 		message = "All agents on IngotNetwork " + network + silent
 		told = inventory.WithDetail("All agents on IngotNetwork ", network, silent+" Ingot powers the host off and retries. Check the boot servers (ingot-boot).")
 	}
-	ledger.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: message, At: in.now()}
+	ledger.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: message, CompletionTime: in.now()}
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: told}
 }
 
@@ -193,7 +193,7 @@ func (in *input) endLive(what string) Decision {
 // what completes the sentence "The live system ...".
 func LiveSystemFailed(what string, now time.Time) infrav1.OrderResult {
 	return infrav1.OrderResult{
-		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonLiveSystemSilent, At: metav1.Time{Time: now},
+		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonLiveSystemUnresponsive, CompletionTime: metav1.Time{Time: now},
 		Message: "The live system " + what + ". Check on the console its NIC, address and kernel command line, and the bootstrap Secret of the Machine.",
 	}
 }
@@ -201,7 +201,7 @@ func LiveSystemFailed(what string, now time.Time) infrav1.OrderResult {
 func concludeInspection(in *input) Decision {
 	ledger := in.ledger()
 	record := ledger.recorded()
-	record.InspectedAt = in.order.Result.At
+	record.InspectedTime = in.order.Result.CompletionTime
 	record.Failures = 0
 	record.RefusedImages = nil // the disks may be other ones
 	ledger.Order = nil
@@ -216,7 +216,7 @@ func concludeWipe(in *input) Decision {
 	ledger.Claim = nil
 	record := ledger.recorded()
 	record.Preparation = nil // as in endClaim
-	record.SanitizedAt = in.order.Result.At
+	record.SanitizedTime = in.order.Result.CompletionTime
 	record.CleanedDisks, record.UncleanedStorage = in.order.Result.CleanedDisks, in.obs.StorageWithoutDriver
 	record.LastClusterName, record.LastInstanceID, record.EarlierInstanceIDs = "", "", nil
 	record.CleaningDue = ""
@@ -283,7 +283,7 @@ func quarantineFailed(in *input) Decision {
 	ledger.endClaim()
 	ledger.Order = nil
 	text := inventory.WithDetail(fmt.Sprintf("The %s failed %d times, last with %s: ", in.text().noun, in.attempts(), reason), message, ".")
-	ledger.Record.Quarantine = &infrav1.Quarantine{Reason: in.text().quarantine, Message: text, Since: in.now()}
+	ledger.Record.Quarantine = &infrav1.Quarantine{Reason: in.text().quarantine, Message: text, StartTime: in.now()}
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonQuarantined, Detail: message,
 		Message: inventory.WithDetail("Out of service: ", text, ". Repair the host, then "+annotate(infrav1.ClearQuarantineAnnotation)+".")}
 }
@@ -312,7 +312,7 @@ func clearQuarantine(in *input) Decision {
 
 func fence(in *input) Decision {
 	ledger := in.ledger()
-	ledger.Claim.FencedAt = in.now()
+	ledger.Claim.FencedTime = in.now()
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "The BMC confirmed the power-off of the release."}
 }
 
@@ -348,11 +348,11 @@ func (in *input) wanted() infrav1.OrderKind {
 	case in.provisioning():
 		return infrav1.OrderInstall
 	case in.releasing():
-		return infrav1.OrderWipe
+		return infrav1.OrderClean
 	case in.inspectAsked(), in.factsMissing(): // first: a cleaning would wait for disks that were removed
 		return infrav1.OrderInspect
 	case in.cleaningDue():
-		return infrav1.OrderWipe
+		return infrav1.OrderClean
 	default:
 		return infrav1.OrderInspect
 	}
@@ -384,7 +384,7 @@ func (in *input) newOrder(ledger *Ledger, kind infrav1.OrderKind, attempt int32)
 		attempt = ledger.Claim.Attempt
 	}
 	ledger.Order = &infrav1.HostOrder{
-		Kind: kind, ID: in.obs.NewID, Attempt: attempt, CreatedAt: in.now(), HostUID: string(in.host.UID),
+		Kind: kind, ID: in.obs.NewID, Attempt: attempt, CreationTime: in.now(), HostUID: string(in.host.UID),
 		NetworkName: in.host.Spec.NetworkRef.Name, BootMACAddress: in.host.Spec.BootMACAddress,
 	}
 }

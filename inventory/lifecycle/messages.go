@@ -49,13 +49,13 @@ func sayUnmanaged(*input) Decision {
 }
 
 func sayMachineMissing(in *input) Decision {
-	return warn(infrav1.ReasonClaimDangling, inventory.WithDetail("IngotMachine ", in.claim.MachineRef.Name,
-		" is missing or uses another host. Ingot waits. To release and clean the host, annotate it with "+inventory.CommandText(infrav1.ReleaseDanglingAnnotation)+"."))
+	return warn(infrav1.ReasonMachineNotFound, inventory.WithDetail("IngotMachine ", in.claim.MachineRef.Name,
+		" is missing or uses another host. Ingot waits. To release and clean the host, annotate it with "+inventory.CommandText(infrav1.ReleaseAnnotation)+"."))
 }
 
 // bmcTexts has the condition reason of each problem with a BMC, and the start of its message.
 var bmcTexts = map[BMCProblem]struct{ reason, news string }{
-	BMCOK:                   {infrav1.ReasonBMCAnswers, "The BMC answers"},
+	BMCOK:                   {infrav1.ReasonBMCResponding, "The BMC answers"},
 	BMCUnreachable:          {infrav1.ReasonBMCUnreachable, "Cannot reach the BMC"},
 	BMCTimeout:              {infrav1.ReasonBMCTimeout, "The BMC does not answer in time"},
 	BMCBusy:                 {infrav1.ReasonBMCBusy, "The BMC is busy"},
@@ -66,10 +66,10 @@ var bmcTexts = map[BMCProblem]struct{ reason, news string }{
 	BMCCertificateInvalid:   {infrav1.ReasonCertificateInvalid, "BMC certificate not trusted"},
 	BMCCertificateChanged:   {infrav1.ReasonCertificateChanged, "BMC certificate changed"},
 	BMCCredentialsMissing:   {infrav1.ReasonCredentialsMissing, "No credentials for the BMC"},
-	BMCCAMissing:            {infrav1.ReasonCAMissing, "No CA for the BMC"},
+	BMCCAMissing:            {infrav1.ReasonCABundleMissing, "No CA for the BMC"},
 	BMCUnsupported:          {infrav1.ReasonBMCUnsupported, "The BMC is not supported"},
 	BMCAddressNotAllowed:    {infrav1.ReasonBMCAddressNotAllowed, "BMC address not allowed"},
-	BMCIgnoresPower:         {infrav1.ReasonBMCDisobeys, "The BMC ignores power requests"},
+	BMCIgnoresPower:         {infrav1.ReasonPowerActionIgnored, "The BMC ignores power requests"},
 	BMCNamespaceTerminating: {infrav1.ReasonNamespaceTerminating, "The namespace is being deleted"},
 	BMCError:                {infrav1.ReasonBMCError, "The BMC reports an error"},
 }
@@ -244,7 +244,7 @@ func sayQuarantined(in *input) Decision {
 }
 
 func sayUnexpectedlyOn(*input) Decision {
-	return warn(infrav1.ReasonUnexpectedlyOn, "The server is on, but Ingot did not power it on. Power it off, or to let Ingot shut it down "+
+	return warn(infrav1.ReasonPoweredOnUnexpectedly, "The server is on, but Ingot did not power it on. Power it off, or to let Ingot shut it down "+
 		annotate(infrav1.ApproveAnnotation)+".")
 }
 
@@ -291,7 +291,7 @@ func sayWrongServer(in *input) Decision {
 }
 
 func sayMACMissing(in *input) Decision {
-	return warn(infrav1.ReasonMACNotFound, inventory.WithDetail(fmt.Sprintf("The BMC lists no NIC with spec.bootMACAddress %s, only ", in.host.Spec.BootMACAddress),
+	return warn(infrav1.ReasonBootMACNotFound, inventory.WithDetail(fmt.Sprintf("The BMC lists no NIC with spec.bootMACAddress %s, only ", in.host.Spec.BootMACAddress),
 		inventory.ListSome(in.obs.KnownMACs, 3), ". Correct it. If the NIC only shows after power-on, power the server on once."))
 }
 
@@ -305,7 +305,7 @@ func sayNetworkMissing(in *input) Decision {
 func sayAddressProblem(in *input) Decision {
 	reason, remedy := in.obs.AddressReason, ". Ingot retries."
 	if reason == "" {
-		reason, remedy = infrav1.ReasonAddressExhausted, ". Ingot retries. Widen spec.range of the IngotNetwork, or delete unused hosts."
+		reason, remedy = infrav1.ReasonAddressesExhausted, ". Ingot retries. Widen spec.range of the IngotNetwork, or delete unused hosts."
 	}
 	decision := in.retry(reason, inventory.WithDetail("No address for the boot NIC: ", in.obs.AddressProblem, remedy))
 	decision.Detail = in.obs.AddressProblem
@@ -325,7 +325,7 @@ type orderText struct {
 
 var orderTexts = map[infrav1.OrderKind]orderText{
 	infrav1.OrderInstall: {"install", "install", "installing", infrav1.ReasonProvisioning, infrav1.ReasonInstallFailed, infrav1.QuarantineInstallFailed},
-	infrav1.OrderWipe:    {"clean", "cleaning", "cleaning", infrav1.ReasonWiping, infrav1.ReasonWipeFailed, infrav1.QuarantineWipeFailed},
+	infrav1.OrderClean:   {"clean", "cleaning", "cleaning", infrav1.ReasonCleaning, infrav1.ReasonCleanFailed, infrav1.QuarantineCleanFailed},
 	infrav1.OrderInspect: {"inspect", "inspection", "inspecting", infrav1.ReasonInspecting, infrav1.ReasonInspectFailed, infrav1.QuarantineInspectFailed},
 }
 

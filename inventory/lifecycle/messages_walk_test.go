@@ -81,7 +81,7 @@ func withLongTexts(t *testing.T, host *infrav1.IngotHost, obs Observation) (*inf
 		if o.NetworkName != "" {
 			o.NetworkName = longName(o.NetworkName)
 		}
-		if o.Result != nil && o.Result.Message != "" && o.Result.Reason != infrav1.ReasonStateUnconfirmed && o.Result.Reason != infrav1.ReasonLiveSystemSilent {
+		if o.Result != nil && o.Result.Message != "" && o.Result.Reason != infrav1.ReasonStateUnconfirmed && o.Result.Reason != infrav1.ReasonLiveSystemUnresponsive {
 			o.Result.Message = inventory.ClipMessage(long)
 		}
 	}
@@ -206,7 +206,7 @@ func TestOtherMessagesAreShortSentences(t *testing.T) {
 		agentapi.FailureOldSystem, agentapi.FailureMirrorRefused, agentapi.FailureLiveRefused} {
 		note(func(s *scene) {
 			s.host.Spec.Claim, s.host.Spec.Order = claimOf(infrav1.ClaimProvisioning), orderOf(infrav1.OrderInstall)
-			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: "40 GB of image, 32 GB of disk", At: metav1.Time{Time: day()}}
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: "40 GB of image, 32 GB of disk", CompletionTime: metav1.Time{Time: day()}}
 		})
 	}
 	for _, method := range []infrav1.BootMethod{infrav1.BootMethodPXE, infrav1.BootMethodHTTP, infrav1.BootMethodVirtualMedia} {
@@ -234,7 +234,7 @@ func TestOtherMessagesAreShortSentences(t *testing.T) {
 		}
 	}
 	note(func(s *scene) {
-		s.host.Spec.Record.SanitizedAt = metav1.Time{Time: day()}
+		s.host.Spec.Record.SanitizedTime = metav1.Time{Time: day()}
 		s.host.Spec.Record.UncleanedStorage = []infrav1.HardwareController{{ID: "8086:2826", Address: "0000:00:17.0"}}
 	})
 	for _, ways := range []UpdateWays{{}, {Fetch: true, Protocols: []string{"HTTP"}}, {Push: true}} {

@@ -98,7 +98,7 @@ func (in *input) switchableAt() time.Time {
 // each attempt up to Policy.RetryMax (I13).
 func (in *input) imageRetryAt() time.Time {
 	wait := in.policy.ResetInterval << min(in.order.Attempt-1, 16)
-	return in.order.Result.At.Add(min(wait, in.policy.RetryMax))
+	return in.order.Result.CompletionTime.Add(min(wait, in.policy.RetryMax))
 }
 
 // cutAt is when Ingot cuts the power of a host that is shutting down.

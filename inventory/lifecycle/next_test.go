@@ -34,13 +34,13 @@ func claimOf(state infrav1.ClaimState) *infrav1.HostClaim {
 }
 
 func orderOf(kind infrav1.OrderKind) *infrav1.HostOrder {
-	return &infrav1.HostOrder{Kind: kind, ID: "o", Attempt: 1, CreatedAt: metav1.Time{Time: day().Add(-time.Hour)}}
+	return &infrav1.HostOrder{Kind: kind, ID: "o", Attempt: 1, CreationTime: metav1.Time{Time: day().Add(-time.Hour)}}
 }
 
 // newScene is an inspected host that is free, off and well.
 func newScene(change func(*scene)) scene {
 	w := newWorld(nil)
-	w.host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}}
+	w.host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Time{Time: day().Add(-24 * time.Hour)}}
 	s := scene{host: w.host, obs: Observation{Now: day(), NewID: newID, Power: infrav1.PowerStateOff, AddressRecorded: true, Machine: MachineExists}}
 	change(&s)
 	return s
@@ -63,24 +63,24 @@ func misplaced(s *scene, kind infrav1.OrderKind) {
 
 // mintedInspect is the order that newScene's host is given to be inspected.
 func mintedInspect() *infrav1.HostOrder {
-	return &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0",
+	return &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreationTime: metav1.Time{Time: day()}, HostUID: "object-0",
 		NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}
 }
 
 func fencedClaim() *infrav1.HostClaim {
 	claim := claimOf(infrav1.ClaimReleasing)
-	claim.FencedAt = metav1.Time{Time: day()}
+	claim.FencedTime = metav1.Time{Time: day()}
 	return claim
 }
 
 // notCleaned makes the host one that was released, and whose cleaning failed for good.
 func notCleaned(s *scene) {
 	s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata
-	s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineWipeFailed, Message: "wipe failed 3 times", Since: metav1.Time{Time: day()}}
+	s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineCleanFailed, Message: "wipe failed 3 times", StartTime: metav1.Time{Time: day()}}
 }
 
 func inspectedRecord() *infrav1.HostRecord {
-	return &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}}
+	return &infrav1.HostRecord{InspectedTime: metav1.Time{Time: day().Add(-24 * time.Hour)}}
 }
 
 func TestNext(t *testing.T) {
@@ -101,13 +101,13 @@ func TestNext(t *testing.T) {
 		{"password refused", func(s *scene) { s.obs.BMC = BMCUnauthorized; s.obs.RetryAt = day().Add(time.Minute) }, "bmc",
 			Wait{Until: day().Add(time.Minute)}, infrav1.ReasonCredentialsRejected},
 		{"power unknown", func(s *scene) { s.obs.Power = "" }, "power-unknown", Wait{Until: day().Add(policy.ResetInterval)}, infrav1.ReasonBMCError},
-		{"stranger is on", func(s *scene) { s.obs.Power = infrav1.PowerStateOn; s.host.Spec.Record = nil }, "free/unexpectedly-on", Idle{}, infrav1.ReasonUnexpectedlyOn},
+		{"stranger is on", func(s *scene) { s.obs.Power = infrav1.PowerStateOn; s.host.Spec.Record = nil }, "free/unexpectedly-on", Idle{}, infrav1.ReasonPoweredOnUnexpectedly},
 		{"stranger is on, approved", func(s *scene) {
 			s.obs.Power = infrav1.PowerStateOn
 			note(s, infrav1.ApproveAnnotation)
 		}, "free/approved-off-ask", PowerOff{Graceful: true}, infrav1.ReasonInProgress},
 		{"never inspected", func(s *scene) { s.host.Spec.Record = nil }, "start/order", Ledger{Order: &infrav1.HostOrder{
-			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInspecting},
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreationTime: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInspecting},
 		{"no address yet", func(s *scene) { s.obs.AddressRecorded = false }, "start/address", RecordAddress{}, infrav1.ReasonInProgress},
 		{"order written, host off", func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }, "start/boot", BootAgent{}, infrav1.ReasonInspecting},
 		{"order written, switched a moment ago", func(s *scene) {
@@ -123,14 +123,14 @@ func TestNext(t *testing.T) {
 			s.obs.Power = infrav1.PowerStateOn
 		}, "order/forgotten", Wait{Until: day().Add(15 * time.Minute)}, infrav1.ReasonInspecting},
 		{"cleaning begun by another management cluster, its agent still on", func(s *scene) {
-			moved(s, infrav1.OrderWipe)
+			moved(s, infrav1.OrderClean)
 			s.obs.Power = infrav1.PowerStateOn
 		}, "order/misfit-off", PowerOff{}, infrav1.ReasonInProgress},
 		{"inspection that a person asked for in another management cluster, off", func(s *scene) {
 			moved(s, infrav1.OrderInspect)
 			s.host.Spec.Claim = nil
 		}, "order/misfit-drop", Ledger{Record: inspectedRecord(), Order: &infrav1.HostOrder{
-			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInProgress},
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreationTime: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInProgress},
 		{"the same in maintenance", func(s *scene) {
 			moved(s, infrav1.OrderInspect)
 			s.host.Spec.Claim, s.host.Spec.Maintenance = nil, new(true)
@@ -143,20 +143,20 @@ func TestNext(t *testing.T) {
 			s.host.Spec.Claim, s.host.Spec.Maintenance = fencedClaim(), new(true)
 		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
 		{"the same, the order was there", func(s *scene) {
-			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Order = fencedClaim(), new(true), orderOf(infrav1.OrderWipe)
+			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Order = fencedClaim(), new(true), orderOf(infrav1.OrderClean)
 		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
 		{"in maintenance, on by hand: its order was never booted", func(s *scene) {
-			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderWipe)
+			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderClean)
 			s.obs.Power, s.obs.LastReset, s.obs.LastContact = infrav1.PowerStateOn, day().Add(-2*time.Hour), day().Add(-20*time.Minute)
 		}, "order/left", Idle{}, infrav1.ReasonMaintenance},
 		{"in maintenance, on by hand: its boot came to nothing", func(s *scene) {
-			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderWipe)
+			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderClean)
 			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-20*time.Minute)
 		}, "order/left", Idle{}, infrav1.ReasonMaintenance},
 		{"in maintenance, and its agent has ended", func(s *scene) {
-			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderWipe)
+			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderClean)
 			s.host.Spec.Record.CleaningDue, s.host.Spec.Order.AgentKey = infrav1.CleaningMetadata, "k"
-			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day().Add(-time.Minute)}}
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day().Add(-time.Minute)}}
 			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-20*time.Minute)
 		}, "order/ended-off", PowerOff{}, infrav1.ReasonInProgress},
 		{"provisioned and off, wanted on, in maintenance", func(s *scene) {
@@ -184,7 +184,7 @@ func TestNext(t *testing.T) {
 			s.host.Spec.Claim = fencedClaim()
 		}, "order/misfit-drop", Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"cleaning booted on another network, off", func(s *scene) {
-			misplaced(s, infrav1.OrderWipe)
+			misplaced(s, infrav1.OrderClean)
 			s.host.Spec.Claim = fencedClaim()
 		}, "order/misfit-drop", Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"booted by another NIC, off", func(s *scene) {
@@ -199,19 +199,19 @@ func TestNext(t *testing.T) {
 		{"inspected on another network", func(s *scene) {
 			misplaced(s, infrav1.OrderInspect)
 			s.host.Spec.Order.AgentKey = "key"
-			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
-		}, "order/inspected", Ledger{Record: &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day()}}}, infrav1.ReasonInspected},
-		{"cleaning begun by another management cluster, off", func(s *scene) { moved(s, infrav1.OrderWipe) }, "order/misfit-drop",
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day()}}
+		}, "order/inspected", Ledger{Record: &infrav1.HostRecord{InspectedTime: metav1.Time{Time: day()}}}, infrav1.ReasonInspected},
+		{"cleaning begun by another management cluster, off", func(s *scene) { moved(s, infrav1.OrderClean) }, "order/misfit-drop",
 			Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"inspection begun by another management cluster, off", func(s *scene) {
 			moved(s, infrav1.OrderInspect)
 			s.host.Spec.Claim, s.host.Spec.Record = nil, nil
 		}, "order/misfit-drop", Ledger{}, infrav1.ReasonInProgress},
 		{"cleaning confirmed to another management cluster", func(s *scene) {
-			moved(s, infrav1.OrderWipe)
-			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+			moved(s, infrav1.OrderClean)
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day()}}
 		}, "order/wiped", Ledger{Record: &infrav1.HostRecord{
-			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, SanitizedAt: metav1.Time{Time: day()}}}, infrav1.ReasonCleaned},
+			InspectedTime: metav1.Time{Time: day().Add(-24 * time.Hour)}, SanitizedTime: metav1.Time{Time: day()}}}, infrav1.ReasonCleaned},
 		{"provisioned and on", func(s *scene) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
 		}, "provisioned/idle", Idle{}, infrav1.ReasonProvisioned},
@@ -222,7 +222,7 @@ func TestNext(t *testing.T) {
 		}, "provisioned/restart", Restart{}, infrav1.ReasonProvisioned},
 		{"machine gone", func(s *scene) {
 			s.host.Spec.Claim, s.obs.Machine = claimOf(infrav1.ClaimProvisioned), MachineMissing
-		}, "dangling/wait", Idle{}, infrav1.ReasonClaimDangling},
+		}, "dangling/wait", Idle{}, infrav1.ReasonMachineNotFound},
 		{"released and on", func(s *scene) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
 		}, "releasing/off-ask", PowerOff{Graceful: true}, infrav1.ReasonFencing},
@@ -248,16 +248,16 @@ func TestNext(t *testing.T) {
 		}, "releasing/off-cut", PowerOff{}, infrav1.ReasonFencing},
 		{"wipe confirmed", func(s *scene) {
 			s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
-			s.host.Spec.Claim.FencedAt = metav1.Time{Time: day()}
-			s.host.Spec.Order = orderOf(infrav1.OrderWipe)
-			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+			s.host.Spec.Claim.FencedTime = metav1.Time{Time: day()}
+			s.host.Spec.Order = orderOf(infrav1.OrderClean)
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day()}}
 		}, "order/wiped", Ledger{Record: &infrav1.HostRecord{
-			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, SanitizedAt: metav1.Time{Time: day()}}}, infrav1.ReasonCleaned},
+			InspectedTime: metav1.Time{Time: day().Add(-24 * time.Hour)}, SanitizedTime: metav1.Time{Time: day()}}}, infrav1.ReasonCleaned},
 		{"released without cleaning", func(s *scene) {
 			s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
-			s.host.Spec.Claim.FencedAt, s.host.Spec.Claim.Cleaning = metav1.Time{Time: day()}, infrav1.CleaningNone
+			s.host.Spec.Claim.FencedTime, s.host.Spec.Claim.Cleaning = metav1.Time{Time: day()}, infrav1.CleaningNone
 		}, "releasing/nothing-to-clean", Ledger{Record: &infrav1.HostRecord{
-			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, LastClusterName: "c1", LastInstanceID: "i"}}, infrav1.ReasonNotCleaned},
+			InspectedTime: metav1.Time{Time: day().Add(-24 * time.Hour)}, LastClusterName: "c1", LastInstanceID: "i"}}, infrav1.ReasonNotCleaned},
 		{"deleted while claimed", func(s *scene) { s.obs.Deleting, s.host.Spec.Claim = true, claimOf(infrav1.ClaimProvisioned) }, "deleting/claimed", Idle{}, infrav1.ReasonDeleting},
 		{"deleted, and its cleaning failed", func(s *scene) { s.obs.Deleting = true; notCleaned(s) }, "deleting/quarantined", Idle{}, infrav1.ReasonDeleting},
 		{"deleted, its cleaning failed, and a person cleared it", func(s *scene) {
@@ -319,7 +319,7 @@ func TestImageFailureDoesNotQuarantine(t *testing.T) {
 			s.host.Spec.Order = orderOf(infrav1.OrderInstall)
 			s.host.Spec.Order.Attempt, s.host.Spec.Order.AgentKey = attempt, "key"
 			s.host.Spec.Order.Result = &infrav1.OrderResult{
-				Outcome: infrav1.OrderFailed, Reason: reason, Message: "404 Not Found", At: metav1.Time{Time: day().Add(-ago)},
+				Outcome: infrav1.OrderFailed, Reason: reason, Message: "404 Not Found", CompletionTime: metav1.Time{Time: day().Add(-ago)},
 			}
 			s.obs.LastReset = day().Add(-ago + time.Second)
 		})
@@ -335,7 +335,7 @@ func TestImageFailureDoesNotQuarantine(t *testing.T) {
 		{"the wait doubles", failed(3, "ChecksumMismatch", 30*time.Second), "order/image-wait", day().Add(90 * time.Second)},
 		{"up to its bound", failed(400, "ImageInvalid", 30*time.Second), "order/image-wait", day().Add(270 * time.Second)},
 		{"a live system that no kernel starts", failed(1, "LiveSystemRefused", 30*time.Second), "order/image-retry", time.Time{}},
-		{"a live system that was started and never spoke", failed(1, "LiveSystemSilent", 30*time.Second), "order/image-retry", time.Time{}},
+		{"a live system that was started and never spoke", failed(1, "LiveSystemUnresponsive", 30*time.Second), "order/image-retry", time.Time{}},
 		{"disks that cannot be one mirror, just now", failed(1, "MirrorRefused", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
 		{"disks that cannot be one mirror", failed(1, "MirrorRefused", 30*time.Second), "order/image-retry", time.Time{}},
 		{"an image larger than the disk, just now", failed(1, "DiskTooSmall", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
@@ -387,9 +387,9 @@ func TestSilentLiveSystemDoesNotQuarantine(t *testing.T) {
 		reason  string
 	}{
 		"it may yet ask":             {infrav1.PowerStateOn, 14 * time.Minute, true, infrav1.PowerStateOn, "order/running", ""},
-		"silence":                    {infrav1.PowerStateOn, 15 * time.Minute, true, infrav1.PowerStateOn, "order/live-silent", infrav1.ReasonLiveSystemSilent},
+		"silence":                    {infrav1.PowerStateOn, 15 * time.Minute, true, infrav1.PowerStateOn, "order/live-silent", infrav1.ReasonLiveSystemUnresponsive},
 		"silence of an agent":        {infrav1.PowerStateOn, 15 * time.Minute, false, infrav1.PowerStateOn, "order/silent", infrav1.ReasonNoAgentContact},
-		"it has switched itself off": {infrav1.PowerStateOff, time.Minute, true, infrav1.PowerStateOff, "order/live-stopped", infrav1.ReasonLiveSystemSilent},
+		"it has switched itself off": {infrav1.PowerStateOff, time.Minute, true, infrav1.PowerStateOff, "order/live-stopped", infrav1.ReasonLiveSystemUnresponsive},
 		"off for the first time":     {infrav1.PowerStateOff, time.Minute, true, infrav1.PowerStateOn, "order/live-doubted", ""},
 		"off, and status is lost":    {infrav1.PowerStateOff, time.Minute, true, "", "order/live-doubted", ""},
 		"off a moment after it":      {infrav1.PowerStateOff, time.Second, true, infrav1.PowerStateOn, "order/speaking", ""},
@@ -404,7 +404,7 @@ func TestSilentLiveSystemDoesNotQuarantine(t *testing.T) {
 				s.host.Status.Power = tc.told
 				s.obs.Power, s.obs.LastContact, s.obs.LastReset = tc.power, day().Add(-tc.contact), day().Add(-time.Hour)
 				if tc.started {
-					s.host.Spec.Order.LiveStartedAt = metav1.Time{Time: day().Add(-tc.contact)}
+					s.host.Spec.Order.LiveStartTime = metav1.Time{Time: day().Add(-tc.contact)}
 				}
 			})
 			d := Next(s.host, s.obs, DefaultPolicy())
@@ -487,7 +487,7 @@ func TestStalledOnlyIfOperatorIsNeeded(t *testing.T) {
 		"off by hand":    {func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOff }, infrav1.ReasonPoweredOff, metav1.ConditionTrue},
 		"without a BMC":  {func(s *scene) { s.host.Spec.BMC = nil }, infrav1.ReasonUnmanaged, metav1.ConditionTrue},
 		"in quarantine":  {quarantinedScene(infrav1.QuarantineInstallFailed), infrav1.ReasonQuarantined, metav1.ConditionTrue},
-		"found on":       {func(s *scene) { s.obs.Power, s.host.Spec.Record = infrav1.PowerStateOn, nil }, infrav1.ReasonUnexpectedlyOn, metav1.ConditionTrue},
+		"found on":       {func(s *scene) { s.obs.Power, s.host.Spec.Record = infrav1.PowerStateOn, nil }, infrav1.ReasonPoweredOnUnexpectedly, metav1.ConditionTrue},
 		"Available":      {func(*scene) {}, infrav1.ReasonAvailable, metav1.ConditionFalse},
 		"in use": {func(s *scene) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
@@ -533,7 +533,7 @@ func TestLostFactsAreInspectedAgain(t *testing.T) {
 	}{
 		"free":          {func(*scene) {}, "start/order", infrav1.OrderInspect, infrav1.PhaseRegistering},
 		"to be cleaned": {func(s *scene) { s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata }, "start/order", infrav1.OrderInspect, infrav1.PhaseDeprovisioning},
-		"released":      {func(s *scene) { s.host.Spec.Claim = fencedClaim() }, "start/order", infrav1.OrderWipe, infrav1.PhaseDeprovisioning},
+		"released":      {func(s *scene) { s.host.Spec.Claim = fencedClaim() }, "start/order", infrav1.OrderClean, infrav1.PhaseDeprovisioning},
 		"restored":      {func(s *scene) { s.obs.FactsAwaitedUntil = day().Add(time.Second) }, "start/order", "", infrav1.PhaseRegistering},
 		"in use":        {func(s *scene) { s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }, "provisioned/idle", "", infrav1.PhaseProvisioned},
 		"off by hand":   {func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOff }, "start/powered-off", "", infrav1.PhaseRegistering},

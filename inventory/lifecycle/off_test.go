@@ -27,7 +27,7 @@ func TestOffOfLiveSystemNeedsConfirmation(t *testing.T) {
 	} {
 		s := newScene(func(s *scene) {
 			s.host.Spec.Claim, s.host.Spec.Order = claimOf(tc.claim), orderOf(infrav1.OrderInstall)
-			s.host.Spec.Order.AgentKey, s.host.Spec.Order.LiveStartedAt = "key", metav1.Time{Time: day().Add(-time.Minute)}
+			s.host.Spec.Order.AgentKey, s.host.Spec.Order.LiveStartTime = "key", metav1.Time{Time: day().Add(-time.Minute)}
 			s.host.Status.Power, s.obs.OffUnconfirmed = infrav1.PowerStateOff, tc.unsure
 			s.obs.LastContact, s.obs.LastReset = day().Add(-time.Minute), day().Add(-time.Hour)
 		})

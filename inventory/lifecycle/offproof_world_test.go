@@ -14,7 +14,7 @@ func blindEvents() []event {
 		{name: "BMC says off of a running server", weight: 12, fault: true, when: func(w *world) bool {
 			// The proof is wanted before the fence; who is switched on behind a blind BMC after it is seen by nobody.
 			c := w.claim()
-			inUse := c != nil && c.State != infrav1.ClaimProvisioning && c.FencedAt.IsZero() || quarantine(w.host) == infrav1.QuarantineNotFenced
+			inUse := c != nil && c.State != infrav1.ClaimProvisioning && c.FencedTime.IsZero() || quarantine(w.host) == infrav1.QuarantineNotFenced
 			return w.blinds && inUse && w.power && !w.blind && w.order() == nil && w.softOffAt.IsZero() && !w.isProved()
 		}, do: func(w *world) { w.blind, w.lag = true, "" }},
 		{name: "BMC sees the server again", weight: 1, when: func(w *world) bool { return w.blind }, do: func(w *world) { w.blind = false }},
@@ -48,7 +48,7 @@ func (w *world) checkProof(obs Observation, next Ledger) {
 	host := w.host.DeepCopy()
 	host.Spec.Claim, host.Spec.Record = next.Claim, next.Record
 	c := next.Claim
-	fenced := w.claim() != nil && c != nil && w.claim().FencedAt.IsZero() && !c.FencedAt.IsZero()
+	fenced := w.claim() != nil && c != nil && w.claim().FencedTime.IsZero() && !c.FencedTime.IsZero()
 	cycled := cycleIs(w.host, infrav1.PowerCycleOff) && cycleIs(host, infrav1.PowerCycleOn) && c.PowerCycle.ConfirmedOff != nil &&
 		!w.late(c.PowerCycle)
 	lifted := quarantine(w.host) == infrav1.QuarantineNotFenced && quarantine(host) == ""

@@ -25,7 +25,7 @@ func HasPendingWork(host *infrav1.IngotHost) bool {
 	case record.Quarantine != nil:
 		return record.Quarantine.Reason == infrav1.QuarantineNotFenced
 	}
-	return record.InspectedAt.IsZero() || record.CleaningDue != "" && record.CleaningDue != infrav1.CleaningNone || preparationDue(host)
+	return record.InspectedTime.IsZero() || record.CleaningDue != "" && record.CleaningDue != infrav1.CleaningNone || preparationDue(host)
 }
 
 // settingsDueInUse reports whether settings must be written for the next reboot of a host in use.

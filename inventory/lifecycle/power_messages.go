@@ -219,7 +219,7 @@ func (in *input) withoutEffect(decision Decision) string {
 		applicable bool
 	}{
 		{infrav1.ForceReleaseAnnotation, in.deleting() || in.releasing() && in.notFenced()},
-		{infrav1.ReleaseDanglingAnnotation, in.held() && in.machineMissing()},
+		{infrav1.ReleaseAnnotation, in.held() && in.machineMissing()},
 		{infrav1.ClearQuarantineAnnotation, in.clearable()},
 		{infrav1.ApproveAnnotation, in.free()},
 		{infrav1.InspectAnnotation, in.free()},

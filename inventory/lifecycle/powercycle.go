@@ -59,7 +59,7 @@ const cycleLapses = 24 * time.Hour
 // cycleLapsed reports whether the request is too old: the host comes from a backup, or its BMC
 // was unavailable until the remediation ended. The system may be healthy.
 func (in *input) cycleLapsed() bool {
-	return in.obs.Now.Sub(in.claim.PowerCycle.AskedAt.Time) > cycleLapses
+	return in.obs.Now.Sub(in.claim.PowerCycle.RequestTime.Time) > cycleLapses
 }
 
 // lapseCycle ends the cycle as its remediation would. If the host was just powered off, it is
@@ -68,13 +68,13 @@ func lapseCycle(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("Ingot skips power cycle %d: it was requested at %s, which is longer ago than any remediation waits.", in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.AskedAt.Time))}
+		Message: fmt.Sprintf("Ingot skips power cycle %d: it was requested at %s, which is longer ago than any remediation waits.", in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.RequestTime.Time))}
 }
 
 // cycleInterrupted reports whether Ingot could not act on the host for a while after the
 // request. The system may be healthy or booting now. Times in the ledger are whole seconds.
 func (in *input) cycleInterrupted() bool {
-	return in.claim.PowerCycle.AskedAt.Time.Before(in.activeSince().Truncate(time.Second))
+	return in.claim.PowerCycle.RequestTime.Time.Before(in.activeSince().Truncate(time.Second))
 }
 
 // activeSince is since when the manager runs and the host is not paused.
@@ -94,7 +94,7 @@ func (in *input) cycleTimely() bool { return !in.cycleLapsed() && !in.cycleInter
 func undoCycle(in *input) Decision {
 	return Decision{Step: in.save(in.uncounted()), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
 		Message: fmt.Sprintf("Ingot skips power cycle %d of %s: it did not act on the host until %s, and the Node may be healthy. If it is not, the remediation asks again.",
-			in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.AskedAt.Time), inventory.FormatTime(in.activeSince()))}
+			in.claim.PowerCycle.Count, inventory.FormatTime(in.claim.PowerCycle.RequestTime.Time), inventory.FormatTime(in.activeSince()))}
 }
 
 // uncounted returns the ledger without the running power cycle.
@@ -104,7 +104,7 @@ func (in *input) uncounted() Ledger {
 	if cycle.Count--; cycle.Count == 0 {
 		ledger.Claim.PowerCycle = nil
 	}
-	cycle.State, cycle.DoneAt = infrav1.PowerCycleDone, in.now()
+	cycle.State, cycle.CompletionTime = infrav1.PowerCycleDone, in.now()
 	return ledger
 }
 
@@ -156,7 +156,7 @@ func cycleOn(in *input) Decision {
 func concludeCycle(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleDone
-	ledger.Claim.PowerCycle.DoneAt = in.now()
+	ledger.Claim.PowerCycle.CompletionTime = in.now()
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioned,
 		Message: fmt.Sprintf("The host is on again after power cycle %d.", in.claim.PowerCycle.Count)}
 }

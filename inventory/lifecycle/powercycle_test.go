@@ -17,7 +17,7 @@ import (
 func TestInterruptedCycleIsSkipped(t *testing.T) {
 	asked := metav1.Time{Time: day().Add(-3 * time.Hour)}
 	cycle := func(count int32, state infrav1.PowerCycleState, done metav1.Time) *infrav1.ClaimPowerCycle {
-		return &infrav1.ClaimPowerCycle{Count: count, State: state, AskedAt: asked, DoneAt: done, BootID: "b"}
+		return &infrav1.ClaimPowerCycle{Count: count, State: state, RequestTime: asked, CompletionTime: done, BootID: "b"}
 	}
 	for name, tc := range map[string]struct {
 		count            int32
@@ -57,10 +57,10 @@ func TestInterruptedCycleIsSkipped(t *testing.T) {
 // A power cycle that its remediation ended counts if the host was off.
 func TestEndedCycleCountsIfHostWasOff(t *testing.T) {
 	cycle := func(count int32, confirmed, wasOn *bool) *infrav1.ClaimPowerCycle {
-		return &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOn, AskedAt: metav1.Time{Time: day()}, BootID: "b", ConfirmedOff: confirmed, WasOn: wasOn}
+		return &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOn, RequestTime: metav1.Time{Time: day()}, BootID: "b", ConfirmedOff: confirmed, WasOn: wasOn}
 	}
 	done := func(c *infrav1.ClaimPowerCycle) *infrav1.ClaimPowerCycle {
-		c.State, c.DoneAt = infrav1.PowerCycleDone, metav1.Time{Time: day()}
+		c.State, c.CompletionTime = infrav1.PowerCycleDone, metav1.Time{Time: day()}
 		return c
 	}
 	for name, tc := range map[string]struct {
@@ -107,7 +107,7 @@ func TestFirstCycleRecordsPowerState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
 				s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
-				s.host.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.Time{Time: day()}, WasOn: tc.before}
+				s.host.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: metav1.Time{Time: day()}, WasOn: tc.before}
 				s.obs.Power, s.obs.OffProven, s.obs.SeenOn = infrav1.PowerStateOff, true, tc.seenOn
 			})
 			d := Next(s.host, s.obs, DefaultPolicy())

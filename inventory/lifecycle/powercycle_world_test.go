@@ -48,7 +48,7 @@ func remedyEvents() []event {
 		}},
 		{name: "remediation: hands over", weight: 1, fault: true, when: inUse, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) {
-				h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "unhealthy", Since: metav1.Time{Time: w.now}}
+				h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "unhealthy", StartTime: metav1.Time{Time: w.now}}
 			})
 		}},
 	}
@@ -60,7 +60,7 @@ func (w *world) askCycle() {
 		if was := h.Spec.Claim.PowerCycle; was != nil {
 			count += was.Count
 		}
-		h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOff, AskedAt: metav1.Time{Time: w.now}}
+		h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOff, RequestTime: metav1.Time{Time: w.now}}
 	})
 }
 
@@ -72,12 +72,12 @@ func cycleIs(host *infrav1.IngotHost, state infrav1.PowerCycleState) bool {
 
 // lapsed: the power cycle was asked for longer ago than anybody waits for it.
 func lapsed(now time.Time, cycle *infrav1.ClaimPowerCycle) bool {
-	return now.After(cycle.AskedAt.Add(24 * time.Hour))
+	return now.After(cycle.RequestTime.Add(24 * time.Hour))
 }
 
 // interrupted: nobody acted on the host for a while since the power cycle was asked for.
 func (w *world) interrupted(cycle *infrav1.ClaimPowerCycle) bool {
-	return cycle.AskedAt.Time.Before(w.since)
+	return cycle.RequestTime.Time.Before(w.since)
 }
 
 // undone says whether the wish for a power cycle is taken back, as if it had not been asked
@@ -105,12 +105,12 @@ func (w *world) checkCycle(obs Observation, before, next Ledger) {
 	was, is := before.Claim.PowerCycle, next.Claim.PowerCycle
 	switch {
 	case w.undone(obs, was, is):
-	case is == nil, is.Count != was.Count, is.BootID != was.BootID, !is.AskedAt.Equal(&was.AskedAt):
+	case is == nil, is.Count != was.Count, is.BootID != was.BootID, !is.RequestTime.Equal(&was.RequestTime):
 		w.violate("I3: the host's controller changes what a remediation asked for")
 	case is.State == was.State:
 	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && is.ConfirmedOff == nil && obs.Power == infrav1.PowerStateOn && lapsed(w.now, was):
 	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && (!w.power || w.blind && w.late(was)) && is.ConfirmedOff != nil && *is.ConfirmedOff:
-	case was.State == infrav1.PowerCycleOn && is.State == infrav1.PowerCycleDone && w.power && !is.DoneAt.IsZero():
+	case was.State == infrav1.PowerCycleOn && is.State == infrav1.PowerCycleDone && w.power && !is.CompletionTime.IsZero():
 	default:
 		w.violate("a power cycle goes from %s to %s, power %v", was.State, is.State, w.power)
 	}

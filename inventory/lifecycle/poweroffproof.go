@@ -31,9 +31,9 @@ func offPurpose(host *infrav1.IngotHost) string {
 	case in.releasing() && in.notFenced():
 		return "release " + in.claim.InstanceID
 	case in.provisioned() && in.cycling() && in.cycleOff():
-		return fmt.Sprintf("cycle %s %d", in.claim.InstanceID, in.claim.PowerCycle.AskedAt.Unix())
+		return fmt.Sprintf("cycle %s %d", in.claim.InstanceID, in.claim.PowerCycle.RequestTime.Unix())
 	case in.quarantinedNotFenced():
-		return fmt.Sprintf("fence %d", in.record.Quarantine.Since.Unix())
+		return fmt.Sprintf("fence %d", in.record.Quarantine.StartTime.Unix())
 	}
 	return ""
 }

@@ -65,7 +65,7 @@ func TestIrreversibleStepsNeedProofOfOff(t *testing.T) {
 	release := func(s *scene) { s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing) }
 	cycle := func(s *scene) {
 		s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
-		s.host.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.Time{Time: day().Add(-time.Minute)}}
+		s.host.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: metav1.Time{Time: day().Add(-time.Minute)}}
 	}
 	force := func(s *scene) {
 		s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced, Message: "forced"}

@@ -39,7 +39,7 @@ func (in *input) refusedByTime(c inventory.Command) string {
 	return c.RefusedBecause(in.obs.Now, in.obs.ListeningSince)
 }
 func (in *input) forced() bool          { return in.commanded(infrav1.ForceReleaseAnnotation) }
-func (in *input) releaseDangling() bool { return in.commanded(infrav1.ReleaseDanglingAnnotation) }
+func (in *input) releaseDangling() bool { return in.commanded(infrav1.ReleaseAnnotation) }
 func (in *input) cleared() bool         { return in.commanded(infrav1.ClearQuarantineAnnotation) }
 func (in *input) approved() bool        { return in.commanded(infrav1.ApproveAnnotation) }
 func (in *input) inspectAsked() bool    { return in.commanded(infrav1.InspectAnnotation) }
@@ -71,7 +71,7 @@ func (in *input) notRunning() bool { return !in.provisioned() || in.off() }
 func (in *input) machineMissing() bool { return in.obs.Machine == MachineMissing }
 func (in *input) machineUnknown() bool { return in.obs.Machine == MachineUnknown }
 
-func (in *input) fenced() bool    { return in.claim != nil && !in.claim.FencedAt.IsZero() }
+func (in *input) fenced() bool    { return in.claim != nil && !in.claim.FencedTime.IsZero() }
 func (in *input) notFenced() bool { return !in.fenced() }
 
 // nothingToClean reports whether no install order was written for the claim, or its cleaning
@@ -83,7 +83,7 @@ func (in *input) nothingToClean() bool {
 // The record.
 
 func (in *input) inspected() bool {
-	return in.record != nil && !in.record.InspectedAt.IsZero()
+	return in.record != nil && !in.record.InspectedTime.IsZero()
 }
 
 // factsMissing reports whether the result of the inspection was lost.
@@ -104,7 +104,7 @@ func (in *input) keepsQuarantine() bool {
 		return false
 	}
 	reason := in.record.Quarantine.Reason
-	return reason == infrav1.QuarantineInstallFailed || reason == infrav1.QuarantineWipeFailed && in.cleaningDue()
+	return reason == infrav1.QuarantineInstallFailed || reason == infrav1.QuarantineCleanFailed && in.cleaningDue()
 }
 func (in *input) quarantinedNotFenced() bool {
 	return in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineNotFenced
@@ -136,7 +136,7 @@ func (in *input) misfit() bool {
 	switch in.order.Kind {
 	case infrav1.OrderInstall:
 		return !in.provisioning()
-	case infrav1.OrderWipe:
+	case infrav1.OrderClean:
 		return !(in.releasing() && in.fenced()) && !(in.free() && in.cleaningDue() && !in.quarantined())
 	default:
 		return in.claimed() || in.quarantined()
@@ -194,7 +194,7 @@ func (in *input) neverOn() bool {
 // bootDoubted reports whether the last power action was the boot, within the reset interval:
 // the BMC may still report the state before it.
 func (in *input) bootDoubted() bool {
-	switchedSince := in.order.Result != nil && in.obs.LastReset.After(in.order.Result.At.Time)
+	switchedSince := in.order.Result != nil && in.obs.LastReset.After(in.order.Result.CompletionTime.Time)
 	return in.tooSoon() && !switchedSince
 }
 
@@ -219,11 +219,11 @@ func (in *input) offUnconfirmed() bool {
 func (in *input) liveStopUnconfirmed() bool { return in.liveStopped() && in.offUnconfirmed() }
 
 // liveStarted reports whether the agent has started the live system.
-func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }
+func (in *input) liveStarted() bool { return !in.order.LiveStartTime.IsZero() }
 
 // networkFailed reports whether all agents on the network were silent.
 func (in *input) networkFailed() bool {
-	return !in.revoked() && in.order.Result != nil && in.order.Result.Reason == infrav1.ReasonNetworkSilent
+	return !in.revoked() && in.order.Result != nil && in.order.Result.Reason == infrav1.ReasonNetworkUnresponsive
 }
 
 // imageFailed reports whether the install failed for a reason that is the same on any host, or
@@ -235,7 +235,7 @@ func (in *input) imageFailed() bool {
 	switch in.order.Result.Reason {
 	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
 		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer, agentapi.FailureOldSystem,
-		infrav1.ReasonLiveSystemSilent:
+		infrav1.ReasonLiveSystemUnresponsive:
 		return true
 	}
 	return false
@@ -251,7 +251,7 @@ func IsNotHostFailure(host *infrav1.IngotHost) bool {
 func (in *input) imageRetryTooSoon() bool { return in.obs.Now.Before(in.imageRetryAt()) }
 
 func (in *input) isInspect() bool { return in.order.Kind == infrav1.OrderInspect }
-func (in *input) isWipe() bool    { return in.order.Kind == infrav1.OrderWipe }
+func (in *input) isWipe() bool    { return in.order.Kind == infrav1.OrderClean }
 
 // attemptsLeft counts installs and inspections across claims, so that machines do not get a
 // broken host again and again. It counts cleanings within one order.
@@ -266,7 +266,7 @@ func (in *input) attemptsLeft() bool {
 // contact is known. An order in the future was written before the clock was set back; then any
 // known time is of this boot.
 func (in *input) contactForgotten() bool {
-	created := in.order.CreatedAt.Time
+	created := in.order.CreationTime.Time
 	if created.After(in.obs.Now) {
 		return in.obs.LastReset.IsZero() && in.obs.LastContact.IsZero()
 	}

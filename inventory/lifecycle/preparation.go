@@ -185,19 +185,19 @@ func (in *input) hasDesired() bool        { return DesiredDigest(in.host) != "" 
 // outcome. Otherwise it returns a new one, which counts the loss of settings that were in
 // force. Both have the running update.
 func (in *input) preparation() infrav1.HostPreparation {
-	fresh := infrav1.HostPreparation{Wishes: DesiredDigest(in.host)}
+	fresh := infrav1.HostPreparation{SettingsHash: DesiredDigest(in.host)}
 	if in.record == nil || in.record.Preparation == nil {
 		return fresh
 	}
 	known := *in.record.Preparation
-	if known.Wishes == fresh.Wishes && known.Outcome == "" {
+	if known.SettingsHash == fresh.SettingsHash && known.Outcome == "" {
 		return known
 	}
 	fresh.Update = known.Update
-	if known.Wishes == fresh.Wishes && known.Outcome == infrav1.PreparationInForce {
-		fresh.Losses = 1
-		if in.obs.Now.Sub(known.At.Time) < in.policy.ReadingAge {
-			fresh.Losses += known.Losses
+	if known.SettingsHash == fresh.SettingsHash && known.Outcome == infrav1.PreparationApplied {
+		fresh.Reversions = 1
+		if in.obs.Now.Sub(known.CompletionTime.Time) < in.policy.ReadingAge {
+			fresh.Reversions += known.Reversions
 		}
 	}
 	return fresh
@@ -208,7 +208,7 @@ func (in *input) outcome() infrav1.PreparationOutcome { return preparedOf(in.hos
 
 func preparedOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
 	record := host.Spec.Record
-	if record == nil || record.Preparation == nil || record.Preparation.Wishes != DesiredDigest(host) {
+	if record == nil || record.Preparation == nil || record.Preparation.SettingsHash != DesiredDigest(host) {
 		return ""
 	}
 	return record.Preparation.Outcome
@@ -216,7 +216,7 @@ func preparedOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
 
 func (in *input) givenUp() bool    { return in.hasDesired() && in.outcome() == infrav1.PreparationFailed }
 func (in *input) notGivenUp() bool { return !in.givenUp() }
-func (in *input) settled() bool    { return in.outcome() == infrav1.PreparationInForce }
+func (in *input) settled() bool    { return in.outcome() == infrav1.PreparationApplied }
 func (in *input) unsettled() bool  { return !in.settled() }
 
 // preparationDue reports whether Ingot must prepare the host before it is Available. A failed
@@ -324,7 +324,7 @@ func (in *input) notAllInForce() bool { return !in.allInForce() }
 // lost too often.
 func (in *input) attemptsSpent() bool {
 	now := in.preparation()
-	return now.Attempts >= in.policy.MaxAttempts || now.Losses >= in.policy.MaxAttempts
+	return now.Attempt >= in.policy.MaxAttempts || now.Reversions >= in.policy.MaxAttempts
 }
 func (in *input) attemptsToSpend() bool { return !in.attemptsSpent() }
 
@@ -354,7 +354,7 @@ func (in *input) updateInForce() bool {
 // Without progress reports it gets time until the version appears (I17).
 func (in *input) updateBusy() bool {
 	update := UpdateOf(in.host)
-	if update == nil || update.State == infrav1.UpdateRefused {
+	if update == nil || update.State == infrav1.UpdateRejected {
 		return false
 	}
 	switch in.obs.Update.State {
@@ -374,37 +374,37 @@ func (in *input) updateBusy() bool {
 // this one still runs.
 func (in *input) versionIsProof() bool {
 	known := in.record.Preparation
-	return known.Attempts == 0 && known.Update.State != infrav1.UpdateCutOff
+	return known.Attempt == 0 && known.Update.State != infrav1.UpdateInterrupted
 }
 
 func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnknown }
 
 // updateFailed reports whether the BMC refused or failed the update.
 func (in *input) updateFailed() bool {
-	return UpdateOf(in.host).State == infrav1.UpdateRefused || in.obs.Update.State == UpdateFailed
+	return UpdateOf(in.host).State == infrav1.UpdateRejected || in.obs.Update.State == UpdateFailed
 }
 
 // notBootedSince reports whether no agent has run since the update began. Its boot is the
 // restart for which firmware waits.
 func (in *input) notBootedSince() bool {
-	return !in.record.InspectedAt.After(UpdateOf(in.host).StartedAt.Time)
+	return !in.record.InspectedTime.After(UpdateOf(in.host).StartTime.Time)
 }
 
 // bmcNotReset reports whether the task still waits for a restart and Ingot has not yet
 // restarted the BMC.
 func (in *input) bmcNotReset() bool {
-	return in.obs.Update.State == UpdateWaitsForReset && UpdateOf(in.host).BMCResetAt.IsZero()
+	return in.obs.Update.State == UpdateWaitsForReset && UpdateOf(in.host).BMCResetTime.IsZero()
 }
 
 // bmcRestarting reports whether Ingot restarted the BMC a moment ago.
 func (in *input) bmcRestarting() bool {
-	at := UpdateOf(in.host).BMCResetAt
+	at := UpdateOf(in.host).BMCResetTime
 	return !at.IsZero() && in.obs.Now.Before(at.Add(in.policy.UpdateRead))
 }
 
 func (in *input) updateDeadline() time.Time {
-	return UpdateOf(in.host).StartedAt.Add(in.policy.UpdateDeadline)
+	return UpdateOf(in.host).StartTime.Add(in.policy.UpdateDeadline)
 }
 func (in *input) silenceEnd() time.Time {
-	return UpdateOf(in.host).StartedAt.Add(in.policy.UpdateSilence)
+	return UpdateOf(in.host).StartTime.Add(in.policy.UpdateSilence)
 }

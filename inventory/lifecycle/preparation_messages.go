@@ -107,7 +107,7 @@ func (in *input) updatePercent() string {
 }
 
 func waitBMC(in *input) Decision {
-	until := UpdateOf(in.host).BMCResetAt.Add(in.policy.UpdateRead)
+	until := UpdateOf(in.host).BMCResetTime.Add(in.policy.UpdateRead)
 	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
 		Message: inventory.WithDetail("Ingot restarted the BMC for the update of ", UpdateOf(in.host).Component,
 			fmt.Sprintf(". It checks the result at %s.", inventory.FormatTime(until)))}
@@ -175,9 +175,9 @@ func (in *input) driftReason() string {
 	case !in.held():
 		return infrav1.ReasonPreparing
 	case in.firmwareMissing():
-		return infrav1.ReasonFirmwareNotInForce
+		return infrav1.ReasonFirmwareNotApplied
 	case in.settingsMissing():
-		return infrav1.ReasonSettingsNotInForce
+		return infrav1.ReasonSettingsNotApplied
 	default:
 		return infrav1.ReasonRebootPending
 	}
@@ -193,7 +193,7 @@ func (in *input) driftRemedy() string {
 	case in.settingsMissing() && in.reading().TryError != "":
 		return ". The BMC refused the change: " + inventory.Truncate(in.reading().TryError, 64) + "."
 	case in.settingsMissing() && in.atNextReboot():
-		return fmt.Sprintf(". Ingot has written it %d times", in.preparation().Attempts) + in.tryAgain()
+		return fmt.Sprintf(". Ingot has written it %d times", in.preparation().Attempt) + in.tryAgain()
 	case in.settingsMissing():
 		return ". To write it now, set spec.bios.apply to AtNextReboot. Or delete the Machine to prepare the host."
 	default:

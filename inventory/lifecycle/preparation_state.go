@@ -67,7 +67,7 @@ func writeSettings(in *input) Decision {
 // writeToProvisioned counts the write before it is made, because no boot by Ingot follows that
 // would show its result.
 func writeToProvisioned(in *input) Decision {
-	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Attempts++ })
+	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Attempt++ })
 	return Decision{
 		Step: WriteSettings{Settings: maps.Clone(settingsOf(in.host)), Ledger: &ledger}, Reason: infrav1.ReasonProvisioned,
 		Message: "Ingot writes the settings of spec.bios to the BMC, as spec.bios.apply requests. Reboot the host to apply them.",
@@ -76,7 +76,7 @@ func writeToProvisioned(in *input) Decision {
 
 func recordPrepared(in *input) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
-		*p = infrav1.HostPreparation{Wishes: p.Wishes, Outcome: infrav1.PreparationInForce, At: in.now(), Losses: p.Losses}
+		*p = infrav1.HostPreparation{SettingsHash: p.SettingsHash, Outcome: infrav1.PreparationApplied, CompletionTime: in.now(), Reversions: p.Reversions}
 	})
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: in.preparingReason(), Message: inForce}
 }
@@ -93,13 +93,13 @@ func recordDrift(in *input) Decision {
 func orderForSettings(in *input) Decision {
 	drift := in.drift()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
-		p.Attempts++
+		p.Attempt++
 		p.Message = inventory.ClipMessage(in.reading().TryError)
 	})
 	in.newOrder(&ledger, infrav1.OrderInspect, 1)
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPreparing,
 		Message: inventory.WithDetail("Settings take effect at a boot: ", drift,
-			fmt.Sprintf(". Ingot boots the agent, attempt %d of %d.", ledger.Record.Preparation.Attempts, in.policy.MaxAttempts))}
+			fmt.Sprintf(". Ingot boots the agent, attempt %d of %d.", ledger.Record.Preparation.Attempt, in.policy.MaxAttempts))}
 }
 
 func giveUpRefused(in *input) Decision {
@@ -109,15 +109,15 @@ func giveUpRefused(in *input) Decision {
 
 // giveUp reports the BMC's last error and the remaining drift after all attempts.
 func giveUp(in *input) Decision {
-	reason, message := infrav1.ReasonSettingsNotInForce, in.drift()
+	reason, message := infrav1.ReasonSettingsNotApplied, in.drift()
 	if wish, missing := in.outdated(); missing {
 		reason = infrav1.ReasonFirmwareUpdateFailed
 		message = fmt.Sprintf("%s is at version %s, not %s", wish.Component, in.reading().Versions[wish.Component], wish.Version)
 	}
-	if losses := in.preparation().Losses; losses >= in.policy.MaxAttempts {
+	if losses := in.preparation().Reversions; losses >= in.policy.MaxAttempts {
 		message += fmt.Sprintf(" (reverted %d times in a day)", losses)
 	} else {
-		message += fmt.Sprintf(" after %d attempts", in.preparation().Attempts)
+		message += fmt.Sprintf(" after %d attempts", in.preparation().Attempt)
 	}
 	last := in.preparation().Message
 	decision := in.fail(reason, cmp.Or(last, message))
@@ -129,7 +129,7 @@ func giveUp(in *input) Decision {
 
 func (in *input) fail(reason, message string) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
-		p.Outcome, p.At, p.Reason, p.Message = infrav1.PreparationFailed, in.now(), reason, inventory.ClipMessage(message)
+		p.Outcome, p.CompletionTime, p.Reason, p.Message = infrav1.PreparationFailed, in.now(), reason, inventory.ClipMessage(message)
 	})
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Detail: message,
 		Message: inventory.WithDetail("Not prepared: ", message, in.tryAgain())}
@@ -142,13 +142,13 @@ func startUpdate(in *input) Decision {
 	delivery, _ := in.delivery()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Update = &infrav1.FirmwareUpdate{
-			Component: wish.Component, Version: wish.Version, StartedAt: in.now(), State: infrav1.UpdateAsked, Delivery: delivery,
+			Component: wish.Component, Version: wish.Version, StartTime: in.now(), State: infrav1.UpdateRequested, Delivery: delivery,
 		}
 	})
 	return Decision{
 		Step: StartUpdate{Ledger: ledger, Component: wish}, Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
 		Message: inventory.WithDetail("Ingot updates ", fmt.Sprintf("%s from version %s to %s", wish.Component, in.reading().Versions[wish.Component], wish.Version),
-			fmt.Sprintf(", attempt %d of %d.", in.preparation().Attempts+1, in.policy.MaxAttempts)),
+			fmt.Sprintf(", attempt %d of %d.", in.preparation().Attempt+1, in.policy.MaxAttempts)),
 	}
 }
 
@@ -160,7 +160,7 @@ func (s StartUpdate) Accepted(taskID string) Ledger {
 // Pushed returns the ledger after the BMC accepted the pushed image at a time.
 func (s StartUpdate) Pushed(taskID string, at time.Time) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) {
-		p.Update.State, p.Update.TaskID, p.Update.StartedAt = infrav1.UpdateAccepted, taskID, metav1.NewTime(at)
+		p.Update.State, p.Update.TaskID, p.Update.StartTime = infrav1.UpdateAccepted, taskID, metav1.NewTime(at)
 	})
 }
 
@@ -172,7 +172,7 @@ func (s StartUpdate) Delivery() infrav1.UpdateDelivery {
 // Refused returns the ledger after the BMC refused the update.
 func (s StartUpdate) Refused(why string) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) {
-		p.Update.State, p.Update.Message = infrav1.UpdateRefused, inventory.Truncate(why, maxUpdateMessage)
+		p.Update.State, p.Update.Message = infrav1.UpdateRejected, inventory.Truncate(why, maxUpdateMessage)
 	})
 }
 
@@ -197,14 +197,14 @@ func orderForUpdate(in *input) Decision {
 
 func resetBMC(in *input) Decision {
 	update := UpdateOf(in.host)
-	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update.BMCResetAt = in.now() })
+	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update.BMCResetTime = in.now() })
 	return Decision{Step: ResetBMC{Ledger: ledger}, Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
 		Message: inventory.WithDetail("The update of ", update.Component, " still waits for a restart after the host booted. Ingot restarts the BMC.")}
 }
 
 func concludeUpdate(in *input) Decision {
 	update := UpdateOf(in.host)
-	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update, p.Attempts, p.Reason, p.Message = nil, 0, "", "" })
+	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update, p.Attempt, p.Reason, p.Message = nil, 0, "", "" })
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPreparing,
 		Message: inventory.WithDetail("Updated ", update.Component+" to version "+update.Version, ".")}
 }
@@ -215,7 +215,7 @@ func failUpdate(in *input) Decision {
 	failure := in.updateFailure()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Update, p.Reason, p.Message = nil, infrav1.ReasonFirmwareUpdateFailed, inventory.ClipMessage(failure)
-		p.Attempts++
+		p.Attempt++
 	})
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonFirmwareUpdateFailed, Detail: failure,
 		Message: inventory.WithDetail(fmt.Sprintf("The update of %s to %s failed: ", inventory.Truncate(update.Component, 40), inventory.Truncate(update.Version, 40)), failure, ".")}
@@ -225,7 +225,7 @@ func failUpdate(in *input) Decision {
 func (in *input) updateFailure() string {
 	update, task := UpdateOf(in.host), in.obs.Update
 	switch {
-	case update.State == infrav1.UpdateRefused:
+	case update.State == infrav1.UpdateRejected:
 		return "the BMC refused it: " + update.Message
 	case task.State == UpdateFailed:
 		return task.Message

@@ -19,7 +19,7 @@ import (
 // wishing is an inspected host, free and off, that is to have the setting S at "b".
 func wishing(changes ...func(*scene)) scene {
 	return newScene(func(s *scene) {
-		s.host.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"S": "b"}, Apply: infrav1.BIOSWhilePrepared}
+		s.host.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"S": "b"}, Apply: infrav1.BIOSBeforeProvisioning}
 		for _, change := range changes {
 			change(s)
 		}
@@ -48,7 +48,7 @@ func hasVersion(version string) func(*scene) {
 // preparing sets the record's preparation for the present wishes.
 func preparing(change func(*infrav1.HostPreparation)) func(*scene) {
 	return func(s *scene) {
-		s.host.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: DesiredDigest(s.host)}
+		s.host.Spec.Record.Preparation = &infrav1.HostPreparation{SettingsHash: DesiredDigest(s.host)}
 		change(s.host.Spec.Record.Preparation)
 	}
 }
@@ -56,20 +56,20 @@ func preparing(change func(*infrav1.HostPreparation)) func(*scene) {
 // refusing has the reading refuse, and those of so long before it, too.
 func refusing(before time.Duration) func(*scene) {
 	return func(s *scene) {
-		s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
+		s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRejected, "no such setting"
 		s.obs.Firmware.RefusedSince = s.obs.Firmware.At.Add(-before)
 	}
 }
 
 func attempted(n int32) func(*scene) {
-	return preparing(func(p *infrav1.HostPreparation) { p.Attempts = n })
+	return preparing(func(p *infrav1.HostPreparation) { p.Attempt = n })
 }
 
 // since is an update that began so long ago, with what its task tells.
 func since(age time.Duration, state UpdateProgress) func(*scene) {
 	return func(s *scene) {
 		preparing(func(p *infrav1.HostPreparation) {
-			p.Update = &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day().Add(-age)}, State: infrav1.UpdateAccepted, TaskID: "t"}
+			p.Update = &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartTime: metav1.Time{Time: day().Add(-age)}, State: infrav1.UpdateAccepted, TaskID: "t"}
 		})(s)
 		s.obs.Update = UpdateTask{State: state, Percent: 40, Message: "words"}
 	}
@@ -80,7 +80,7 @@ func pushed(age time.Duration, state UpdateProgress) func(*scene) {
 	return func(s *scene) {
 		since(age, state)(s)
 		update := s.host.Spec.Record.Preparation.Update
-		update.State, update.Delivery, update.TaskID = infrav1.UpdateAsked, infrav1.DeliveryPush, ""
+		update.State, update.Delivery, update.TaskID = infrav1.UpdateRequested, infrav1.DeliveryPush, ""
 	}
 }
 
@@ -88,11 +88,11 @@ func pushed(age time.Duration, state UpdateProgress) func(*scene) {
 func cutOff(age time.Duration) func(*scene) {
 	return func(s *scene) {
 		pushed(age, UpdateUnknown)(s)
-		s.host.Spec.Record.Preparation.Update.State = infrav1.UpdateCutOff
+		s.host.Spec.Record.Preparation.Update.State = infrav1.UpdateInterrupted
 	}
 }
 
-func inspectedSince(s *scene) { s.host.Spec.Record.InspectedAt = metav1.Time{Time: day()} }
+func inspectedSince(s *scene) { s.host.Spec.Record.InspectedTime = metav1.Time{Time: day()} }
 
 func TestPrepare(t *testing.T) {
 	inUse := func(s *scene) {
@@ -115,10 +115,10 @@ func TestPrepare(t *testing.T) {
 	}{
 		{"nothing was read yet", wishing(), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
 		{"read for other wishes", wishing(reads("b", "b"), func(s *scene) { s.host.Spec.BIOS.Settings["S"] = "c" }), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
-		{"read a day ago", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }),
+		{"read a day ago", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationApplied }),
 			func(s *scene) { s.obs.Firmware.At = day().Add(-24 * time.Hour) }), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
 		{"all in force", wishing(reads("b", "b")), "prepare/in-force", "SaveLedger", infrav1.ReasonPreparing},
-		{"all in force, and known to be", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })),
+		{"all in force, and known to be", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationApplied })),
 			"start/available", "Idle", infrav1.ReasonAvailable},
 		{"a setting is missing", wishing(reads("a", "a")), "prepare/write", "WriteSettings", infrav1.ReasonPreparing},
 		{"a boot would lose a setting", wishing(reads("b", "a")), "prepare/write", "WriteSettings", infrav1.ReasonPreparing},
@@ -126,42 +126,42 @@ func TestPrepare(t *testing.T) {
 		{"pending", wishing(reads("a", "b")), "prepare/boot", "SaveLedger", infrav1.ReasonPreparing},
 		{"pending, before the boot that was ordered", wishing(ordered, reads("a", "b")), "start/boot", "BootAgent", infrav1.ReasonInspecting},
 		{"missing, before the boot that was ordered", wishing(ordered, reads("a", "a")), "prepare/write", "WriteSettings", infrav1.ReasonInspecting},
-		{"three boots did not help", wishing(reads("a", "a"), attempted(3)), "prepare/spent", "SaveLedger", infrav1.ReasonSettingsNotInForce},
+		{"three boots did not help", wishing(reads("a", "a"), attempted(3)), "prepare/spent", "SaveLedger", infrav1.ReasonSettingsNotApplied},
 		{"given up", wishing(reads("a", "a"), preparing(func(p *infrav1.HostPreparation) {
-			p.Outcome, p.Reason, p.Message = infrav1.PreparationFailed, infrav1.ReasonSettingsNotInForce, "no"
-		})), "start/given-up", "Idle", infrav1.ReasonSettingsNotInForce},
+			p.Outcome, p.Reason, p.Message = infrav1.PreparationFailed, infrav1.ReasonSettingsNotApplied, "no"
+		})), "start/given-up", "Idle", infrav1.ReasonSettingsNotApplied},
 		{"given up, and then mended", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationFailed })),
 			"prepare/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"refused", wishing(reads("a", "a"), func(s *scene) {
-			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
-		}), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRefused},
+			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRejected, "no such setting"
+		}), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRejected},
 		{"refused by one reading", wishing(reads("a", "a"), refusing(0)), "prepare/refused-once", "Wait", infrav1.ReasonPreparing},
-		{"refused by one reading, of a host that is wanted on", wishing(reads("a", "a"), refusing(0), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }), func(s *scene) {
+		{"refused by one reading, of a host that is wanted on", wishing(reads("a", "a"), refusing(0), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationApplied }), func(s *scene) {
 			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOn, infrav1.PowerStateOn
 		}), "prepare/refused-once", "Wait", infrav1.ReasonPreparing},
 		{"refused by one reading, a while ago", wishing(reads("a", "a"), refusing(0), func(s *scene) {
 			s.obs.Firmware.At, s.obs.Firmware.RefusedSince = day().Add(-5*time.Minute), day().Add(-5*time.Minute)
 		}), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
-		{"refused by two readings", wishing(reads("a", "a"), refusing(5*time.Minute)), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRefused},
+		{"refused by two readings", wishing(reads("a", "a"), refusing(5*time.Minute)), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRejected},
 		{"given up, and refused anew", wishing(reads("a", "a"), refusing(0), func(s *scene) {
 			s.obs.Firmware.At, s.obs.Firmware.RefusedSince = day().Add(-5*time.Minute), day().Add(-5*time.Minute)
 		}, preparing(func(p *infrav1.HostPreparation) {
-			p.Outcome, p.Reason, p.Message = infrav1.PreparationFailed, infrav1.ReasonSettingsRefused, "no"
-		})), "start/given-up", "Idle", infrav1.ReasonSettingsRefused},
-		{"drift of a host that is wanted on", wishing(reads("a", "a"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }), func(s *scene) {
+			p.Outcome, p.Reason, p.Message = infrav1.PreparationFailed, infrav1.ReasonSettingsRejected, "no"
+		})), "start/given-up", "Idle", infrav1.ReasonSettingsRejected},
+		{"drift of a host that is wanted on", wishing(reads("a", "a"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationApplied }), func(s *scene) {
 			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOn, infrav1.PowerStateOn
 		}), "prepare/lost", "SaveLedger", infrav1.ReasonPreparing},
 
 		{"cannot be read", wishing(puts), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
 		{"cannot be read, and may be again", wishing(puts, func(s *scene) { s.obs.FirmwareRetryAt = day() }), "prepare/read", "ReadFirmware", infrav1.ReasonPreparing},
-		{"cannot be read any more", wishing(puts, preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
+		{"cannot be read any more", wishing(puts, preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationApplied })), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
 		{"cannot be written", wishing(reads("a", "a"), puts), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
 		{"cannot be read, not inspected yet", wishing(puts, func(s *scene) { s.host.Spec.Record = nil }), "start/order", "SaveLedger", infrav1.ReasonInspecting},
 		{"cannot be read, ordered", wishing(ordered, puts), "start/boot", "BootAgent", infrav1.ReasonInspecting},
 		{"cannot be written, ordered", wishing(ordered, reads("a", "a"), puts), "start/boot", "BootAgent", infrav1.ReasonInspecting},
 		{"cannot be read, claimed", wishing(held, puts), "start/order", "SaveLedger", infrav1.ReasonProvisioning},
 		{"cannot be written, claimed", wishing(held, reads("a", "a"), puts), "start/order", "SaveLedger", infrav1.ReasonProvisioning},
-		{"cannot be read, released", wishing(released, puts), "start/order", "SaveLedger", infrav1.ReasonWiping},
+		{"cannot be read, released", wishing(released, puts), "start/order", "SaveLedger", infrav1.ReasonCleaning},
 		{"cannot be read, and an update may be at work", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), puts, func(s *scene) { s.obs.Firmware = nil }),
 			"updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 
@@ -177,7 +177,7 @@ func TestPrepare(t *testing.T) {
 		{"an old version", wishing(hasVersion("1")), "prepare/update-start", "StartUpdate", infrav1.ReasonUpdatingFirmware},
 		{"an old version, read a minute ago", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.At = day().Add(-time.Minute) }), "prepare/look", "ReadFirmware", infrav1.ReasonPreparing},
 		{"an old version on a claimed host", wishing(hasVersion("1"), inUse), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
-		{"an old version on a BMC that takes no images", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.Ways = UpdateWays{} }), "prepare/no-way", "SaveLedger", infrav1.ReasonFirmwareRefused},
+		{"an old version on a BMC that takes no images", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.Ways = UpdateWays{} }), "prepare/no-way", "SaveLedger", infrav1.ReasonFirmwareRejected},
 		{"an image is pushed", wishing(hasVersion("1"), pushed(time.Hour, UpdatePushing)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"a push was cut off", wishing(hasVersion("1"), pushed(time.Minute, UpdateUnknown)), "cut-off", "SaveLedger", infrav1.ReasonUpdatingFirmware},
 		{"a push was cut off long ago, and the host is deleted", wishing(hasVersion("1"), pushed(time.Hour, UpdateUnknown), deleted), "cut-off", "SaveLedger", infrav1.ReasonUpdatingFirmware},
@@ -213,10 +213,10 @@ func TestPrepare(t *testing.T) {
 		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"the version shows of an update of which the BMC tells nothing, after a try that failed", wishing(hasVersion("2"), since(time.Minute, UpdateUnknown), func(s *scene) {
-			s.host.Spec.Record.Preparation.Attempts = 1
+			s.host.Spec.Record.Preparation.Attempt = 1
 		}), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"the BMC says that it is done, after a try that failed", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded), func(s *scene) {
-			s.host.Spec.Record.Preparation.Attempts = 1
+			s.host.Spec.Record.Preparation.Attempt = 1
 		}), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"the version shows of an update of which the BMC tells nothing", wishing(hasVersion("2"), since(time.Minute, UpdateUnknown)),
 			"update/in-force", "SaveLedger", infrav1.ReasonPreparing},
@@ -256,7 +256,7 @@ func TestPreparedCondition(t *testing.T) {
 	inUse := func(s *scene) {
 		s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
 	}
-	settled := preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })
+	settled := preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationApplied })
 	for _, tc := range []struct {
 		name   string
 		scene  scene
@@ -269,17 +269,17 @@ func TestPreparedCondition(t *testing.T) {
 		{"in force, and the manager restarted", wishing(settled), metav1.ConditionTrue, infrav1.ReasonPrepared, nil},
 		{"missing", wishing(reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonPreparing, []string{`S is "a", not "b"`}},
 		{"in use: not known", wishing(inUse), metav1.ConditionUnknown, infrav1.ReasonWaiting, nil},
-		{"in use: drift", wishing(inUse, reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`S is "a", not "b"`, "AtNextReboot"}},
+		{"in use: drift", wishing(inUse, reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotApplied, []string{`S is "a", not "b"`, "AtNextReboot"}},
 		{"in use: cannot be read", wishing(inUse, func(s *scene) {
 			s.obs.FirmwareRetryAt, s.obs.FirmwareProblem = day().Add(time.Minute), "500 Internal Server Error"
 		}), metav1.ConditionUnknown, infrav1.ReasonBMCError, []string{"500 Internal Server Error", "retries within 5 minutes"}},
 		{"in use: refused", wishing(inUse, reads("a", "a"), func(s *scene) {
-			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
-		}), metav1.ConditionFalse, infrav1.ReasonSettingsRefused, []string{"no such setting. Correct the spec, or delete the Machine"}},
+			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRejected, "no such setting"
+		}), metav1.ConditionFalse, infrav1.ReasonSettingsRejected, []string{"no such setting. Correct the spec, or delete the Machine"}},
 		{"in use: pending", wishing(inUse, reads("a", "b")), metav1.ConditionFalse, infrav1.ReasonRebootPending, []string{"until the next boot", "Reboot the host"}},
-		{"in use: what the next boot takes away", wishing(inUse, reads("b", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`the next boot makes it "a"`}},
+		{"in use: what the next boot takes away", wishing(inUse, reads("b", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotApplied, []string{`the next boot makes it "a"`}},
 		{"in use: an old version", wishing(hasVersion("1"), inUse, func(s *scene) { s.obs.Firmware.Key = ReadingKey(s.host) }),
-			metav1.ConditionFalse, infrav1.ReasonFirmwareNotInForce, []string{`BIOS is at version "1", not "2"`, "delete the Machine"}},
+			metav1.ConditionFalse, infrav1.ReasonFirmwareNotApplied, []string{`BIOS is at version "1", not "2"`, "delete the Machine"}},
 		{"an update", wishing(hasVersion("1"), since(time.Minute, UpdateRunning)), metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware, []string{"Updating BIOS to version 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -309,11 +309,11 @@ func TestStartUpdateLedgersShareNothing(t *testing.T) {
 	if !ok {
 		t.Fatal("no update begins")
 	}
-	asked := infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day()}, State: infrav1.UpdateAsked, Delivery: infrav1.DeliveryFetch}
+	asked := infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartTime: metav1.Time{Time: day()}, State: infrav1.UpdateRequested, Delivery: infrav1.DeliveryFetch}
 	accepted, refused, taken := asked, asked, asked
 	accepted.State, accepted.TaskID = infrav1.UpdateAccepted, "/t/1"
-	taken.State, taken.TaskID, taken.StartedAt = infrav1.UpdateAccepted, "/t/2", metav1.Time{Time: day().Add(time.Hour)}
-	refused.State, refused.Message = infrav1.UpdateRefused, strings.Repeat("ä", maxUpdateMessage-1)+"…"
+	taken.State, taken.TaskID, taken.StartTime = infrav1.UpdateAccepted, "/t/2", metav1.Time{Time: day().Add(time.Hour)}
+	refused.State, refused.Message = infrav1.UpdateRejected, strings.Repeat("ä", maxUpdateMessage-1)+"…"
 	for _, tc := range []struct {
 		name   string
 		ledger Ledger
@@ -326,8 +326,8 @@ func TestStartUpdateLedgersShareNothing(t *testing.T) {
 		{"asked", step.Ledger, &asked},
 	} {
 		got := tc.ledger.Record.Preparation
-		if diff := cmp.Diff(tc.want, got.Update); diff != "" || got.Attempts != 1 {
-			t.Errorf("%s (-want +got), attempts %d:\n%s", tc.name, got.Attempts, diff)
+		if diff := cmp.Diff(tc.want, got.Update); diff != "" || got.Attempt != 1 {
+			t.Errorf("%s (-want +got), attempts %d:\n%s", tc.name, got.Attempt, diff)
 		}
 	}
 }

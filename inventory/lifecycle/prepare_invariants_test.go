@@ -25,8 +25,8 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 		}
 	case ResetBMC:
 		update := UpdateOf(host)
-		if update == nil || obs.Update.State != UpdateWaitsForReset || !update.BMCResetAt.IsZero() || obs.Power != infrav1.PowerStateOff ||
-			!host.Spec.Record.InspectedAt.After(update.StartedAt.Time) {
+		if update == nil || obs.Update.State != UpdateWaitsForReset || !update.BMCResetTime.IsZero() || obs.Power != infrav1.PowerStateOff ||
+			!host.Spec.Record.InspectedTime.After(update.StartTime.Time) {
 			w.violate("the BMC is restarted without need, or too early")
 		}
 	case Idle:
@@ -39,7 +39,7 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 			w.violate("%s: work waits for settings", d.Rule)
 		}
 		fresh := obs.Firmware != nil && obs.Now.Sub(obs.Firmware.At) < walkPolicy().UpdateRead
-		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.closedTo(obs) && !w.deleting && UpdateOf(host) != nil && UpdateOf(host).BMCResetAt.IsZero() {
+		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.closedTo(obs) && !w.deleting && UpdateOf(host) != nil && UpdateOf(host).BMCResetTime.IsZero() {
 			w.violate("an update tells nothing, and nobody looks whether the version shows")
 		}
 	}
@@ -51,10 +51,10 @@ func (w *world) closedTo(obs Observation) bool { return obs.Now.Before(obs.Firmw
 // atWork restates when an update may be running.
 func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 	update := UpdateOf(host)
-	if update == nil || update.State == infrav1.UpdateRefused {
+	if update == nil || update.State == infrav1.UpdateRejected {
 		return false
 	}
-	age := obs.Now.Sub(update.StartedAt.Time)
+	age := obs.Now.Sub(update.StartTime.Time)
 	switch {
 	case host == w.host && w.fw.pushing != nil:
 		return true
@@ -69,7 +69,7 @@ func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 // notesCutOff reports whether a ledger differs from the host's at most in an interrupted push.
 func notesCutOff(host *infrav1.IngotHost, l Ledger) bool {
 	was, is := UpdateOf(host), preparationOf(l).Update
-	return was != nil && is != nil && is.State == infrav1.UpdateCutOff && reflect.DeepEqual(host.Spec.Order, l.Order) &&
+	return was != nil && is != nil && is.State == infrav1.UpdateInterrupted && reflect.DeepEqual(host.Spec.Order, l.Order) &&
 		reflect.DeepEqual(host.Spec.Claim, l.Claim)
 }
 
@@ -115,15 +115,15 @@ func (w *world) decides(host *infrav1.IngotHost, obs Observation, d Decision) bo
 
 // outcomeOf restates the outcome of the preparation for the present spec.
 func outcomeOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
-	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == DesiredDigest(host) {
+	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.SettingsHash == DesiredDigest(host) {
 		return r.Preparation.Outcome
 	}
 	return ""
 }
 
 func attemptsOf(host *infrav1.IngotHost) int32 {
-	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.Wishes == DesiredDigest(host) && r.Preparation.Outcome == "" {
-		return r.Preparation.Attempts
+	if r := host.Spec.Record; r != nil && r.Preparation != nil && r.Preparation.SettingsHash == DesiredDigest(host) && r.Preparation.Outcome == "" {
+		return r.Preparation.Attempt
 	}
 	return 0
 }
@@ -155,7 +155,7 @@ func (w *world) checkWrite(host *infrav1.IngotHost, obs Observation, step WriteS
 			missing = missing || !s.Next
 		}
 	}
-	free := c == nil && host.Spec.Order == nil && host.Spec.Record != nil && !host.Spec.Record.InspectedAt.IsZero() &&
+	free := c == nil && host.Spec.Order == nil && host.Spec.Record != nil && !host.Spec.Record.InspectedTime.IsZero() &&
 		host.Spec.Record.CleaningDue == "" && !w.asked(host, infrav1.InspectAnnotation)
 	switch {
 	case w.closedTo(obs):
@@ -184,7 +184,7 @@ func (w *world) checkWrite(host *infrav1.IngotHost, obs Observation, step WriteS
 func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartUpdate) {
 	h := host.Spec
 	switch {
-	case h.Claim != nil, h.Order != nil, h.Record == nil || h.Record.InspectedAt.IsZero() || h.Record.CleaningDue != "":
+	case h.Claim != nil, h.Order != nil, h.Record == nil || h.Record.InspectedTime.IsZero() || h.Record.CleaningDue != "":
 		w.violate("firmware is updated on a host that has other work")
 	case w.handsOff(host, obs), inMaintenance(host), quarantine(host) != "", h.Power == infrav1.PowerIntentOff, obs.Power != infrav1.PowerStateOff:
 		w.violate("firmware is updated on a host that is to be left alone, or on")
@@ -210,37 +210,37 @@ func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartU
 // checkPreparation verifies the preparation in the ledger against the observation.
 func (w *world) checkPreparation(obs Observation, before, next Ledger) {
 	was, is := preparationOf(before), preparationOf(next)
-	if is.Attempts > walkPolicy().MaxAttempts {
-		w.violate("attempt %d to prepare the host", is.Attempts)
+	if is.Attempt > walkPolicy().MaxAttempts {
+		w.violate("attempt %d to prepare the host", is.Attempt)
 	}
 	if was.Update != nil && is.Update == nil && w.atWork(w.host, obs) {
 		w.violate("an update at work is forgotten")
 	}
-	if was.Update != nil && is.Update == nil && is.Attempts > 0 && was.Update.State != infrav1.UpdateRefused && obs.Update.State != UpdateFailed &&
+	if was.Update != nil && is.Update == nil && is.Attempt > 0 && was.Update.State != infrav1.UpdateRejected && obs.Update.State != UpdateFailed &&
 		obs.Now.Sub(obs.Firmware.At) >= walkPolicy().UpdatePoll {
 		w.violate("an update is given up on a reading of %s ago (I17)", obs.Now.Sub(obs.Firmware.At))
 	}
-	if was.Update != nil && is.Update == nil && is.Attempts > 0 && obs.Firmware.Versions["BIOS"] == was.Update.Version {
+	if was.Update != nil && is.Update == nil && is.Attempt > 0 && obs.Firmware.Versions["BIOS"] == was.Update.Version {
 		w.violate("an update is said to have failed whose version shows")
 	}
-	if u := was.Update; u != nil && is.Update == nil && is.Attempts > 0 && !u.BMCResetAt.IsZero() && w.now.Before(u.BMCResetAt.Add(walkPolicy().UpdateRead)) &&
+	if u := was.Update; u != nil && is.Update == nil && is.Attempt > 0 && !u.BMCResetTime.IsZero() && w.now.Before(u.BMCResetTime.Add(walkPolicy().UpdateRead)) &&
 		obs.Update.State != UpdateFailed {
 		w.violate("an update is given up while the BMC restarts for it")
 	}
-	settled := is.Outcome != "" && (was.Outcome != is.Outcome || was.Wishes != is.Wishes)
-	if settled && is.Outcome == infrav1.PreparationInForce && (!wellRead(w.host, obs.Firmware) || is.Update != nil) {
+	settled := is.Outcome != "" && (was.Outcome != is.Outcome || was.SettingsHash != is.SettingsHash)
+	if settled && is.Outcome == infrav1.PreparationApplied && (!wellRead(w.host, obs.Firmware) || is.Update != nil) {
 		w.violate("settings and firmware are said to be in force, which they are not known to be")
 	}
-	if is.Losses > walkPolicy().MaxAttempts {
-		w.violate("prepared again after %d losses", is.Losses)
+	if is.Reversions > walkPolicy().MaxAttempts {
+		w.violate("prepared again after %d losses", is.Reversions)
 	}
-	if settled && is.Outcome == infrav1.PreparationFailed && obs.Firmware.Refused == "" && (obs.Firmware.Ways.Fetch || obs.Firmware.Ways.Push) && was.Attempts < walkPolicy().MaxAttempts && is.Losses < walkPolicy().MaxAttempts {
-		w.violate("given up after %d attempts", was.Attempts)
+	if settled && is.Outcome == infrav1.PreparationFailed && obs.Firmware.Refused == "" && (obs.Firmware.Ways.Fetch || obs.Firmware.Ways.Push) && was.Attempt < walkPolicy().MaxAttempts && is.Reversions < walkPolicy().MaxAttempts {
+		w.violate("given up after %d attempts", was.Attempt)
 	}
-	if was.Outcome == infrav1.PreparationInForce && is.Outcome == "" && is.Wishes == was.Wishes && wellRead(w.host, obs.Firmware) {
+	if was.Outcome == infrav1.PreparationApplied && is.Outcome == "" && is.SettingsHash == was.SettingsHash && wellRead(w.host, obs.Firmware) {
 		w.violate("prepared again though all is in force")
 	}
-	if is.Outcome == "" && is.Wishes == was.Wishes && is.Update == nil && was.Update != nil && is.Attempts == was.Attempts && is.Attempts > 0 {
+	if is.Outcome == "" && is.SettingsHash == was.SettingsHash && is.Update == nil && was.Update != nil && is.Attempt == was.Attempt && is.Attempt > 0 {
 		w.violate("an update ends neither well nor badly")
 	}
 	w.checkBootForPreparation(obs, before, next)
@@ -256,11 +256,11 @@ func preparationOf(l Ledger) infrav1.HostPreparation {
 // checkBootForPreparation verifies that an inspected host is only booted with a reason.
 func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 	if before.Order != nil || next.Order == nil || next.Order.Kind != infrav1.OrderInspect || w.asked(w.host, infrav1.InspectAnnotation) ||
-		before.Record == nil || before.Record.InspectedAt.IsZero() {
+		before.Record == nil || before.Record.InspectedTime.IsZero() {
 		return
 	}
 	if update := UpdateOf(w.host); update != nil {
-		if before.Record.InspectedAt.After(update.StartedAt.Time) || update.State == infrav1.UpdateRefused || obs.Update.State == UpdateFailed {
+		if before.Record.InspectedTime.After(update.StartTime.Time) || update.State == infrav1.UpdateRejected || obs.Update.State == UpdateFailed {
 			w.violate("a second boot for one update, or one for an update that has failed")
 		}
 		return
@@ -271,7 +271,7 @@ func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 			pending = pending || !s.InForce || !s.Next
 		}
 	}
-	if !pending || preparationOf(next).Attempts <= attemptsOf(w.host) {
+	if !pending || preparationOf(next).Attempt <= attemptsOf(w.host) {
 		w.violate("a boot for nothing: settings %+v", obs.Firmware)
 	}
 }
@@ -281,7 +281,7 @@ func (w *world) checkPreparedAvailable(host *infrav1.IngotHost, obs Observation)
 	if DesiredDigest(host) == "" && UpdateOf(host) == nil {
 		return
 	}
-	if outcomeOf(host) != infrav1.PreparationInForce || UpdateOf(host) != nil || DesiredDigest(host) != "" && !wellRead(host, obs.Firmware) {
+	if outcomeOf(host) != infrav1.PreparationApplied || UpdateOf(host) != nil || DesiredDigest(host) != "" && !wellRead(host, obs.Firmware) {
 		w.violate("Available without the settings and firmware wanted: %+v", host.Spec.Record.Preparation)
 	}
 	if r := obs.Firmware; r != nil && obs.Now.Sub(r.At) >= walkPolicy().ReadingAge {
@@ -326,15 +326,15 @@ func (w *world) restedPrepared(obeyed bool) string {
 		for _, wish := range w.host.Spec.Firmware {
 			ok = ok && wish.Version == w.fw.version
 		}
-		return mustBe(ok && outcome == infrav1.PreparationInForce && w.last.Reason == infrav1.ReasonAvailable, "not prepared though it could be: "+w.last.Rule)
+		return mustBe(ok && outcome == infrav1.PreparationApplied && w.last.Reason == infrav1.ReasonAvailable, "not prepared though it could be: "+w.last.Rule)
 	default:
-		return mustBe((outcome == infrav1.PreparationInForce) == (w.last.Reason == infrav1.ReasonAvailable) && outcome != "", "preparation does not end: "+w.last.Rule)
+		return mustBe((outcome == infrav1.PreparationApplied) == (w.last.Reason == infrav1.ReasonAvailable) && outcome != "", "preparation does not end: "+w.last.Rule)
 	}
 }
 
 // restedInUse returns what is wrong with the settings of a settled provisioned host.
 func (w *world) restedInUse(obeyed bool) string {
-	if DesiredDigest(w.host) != "" && wellRead(w.host, w.fw.reading) && outcomeOf(w.host) != infrav1.PreparationInForce {
+	if DesiredDigest(w.host) != "" && wellRead(w.host, w.fw.reading) && outcomeOf(w.host) != infrav1.PreparationApplied {
 		return "what is in force is not remembered: " + w.last.Rule
 	}
 	setting, wished := settingsOf(w.host)["S"]
@@ -352,7 +352,7 @@ func (w *world) pulseFirmware() []any {
 // firmwareState is the firmware's part of world.state.
 func (w *world) firmwareState() []any {
 	p := preparationOf(LedgerOf(w.host))
-	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.pushing != nil, DesiredDigest(w.host), p.Outcome, p.Attempts, p.Update != nil}
+	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.pushing != nil, DesiredDigest(w.host), p.Outcome, p.Attempt, p.Update != nil}
 }
 
 const halfHour = 30 * time.Minute

@@ -64,7 +64,9 @@ func (w *world) startFirmware(seed uint64) {
 	w.fw.busy = seed%7 == 3
 	if seed%5 > 1 {
 		w.addressed = true
-		w.write(func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}} })
+		w.write(func(h *infrav1.IngotHost) {
+			h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Time{Time: w.now}}
+		})
 	}
 	w.wantFirmware("BIOS", "2")
 	if seed%2 == 0 {
@@ -80,8 +82,8 @@ func (w *world) startFirmware(seed uint64) {
 		}
 		w.write(func(h *infrav1.IngotHost) {
 			h.Spec.Power = infrav1.PowerIntentOn
-			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: DesiredDigest(h), Outcome: infrav1.PreparationInForce}
+			h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Time{Time: w.now}}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{SettingsHash: DesiredDigest(h), Outcome: infrav1.PreparationApplied}
 		})
 		w.addressed = true
 	}
@@ -89,16 +91,16 @@ func (w *world) startFirmware(seed uint64) {
 		w.wantFirmware("BIOS", "2")
 		w.addressed = true
 		w.write(func(h *infrav1.IngotHost) {
-			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
-			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: DesiredDigest(h), Update: &infrav1.FirmwareUpdate{
-				Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, StartedAt: metav1.Time{Time: w.now.Add(time.Minute - walkPolicy().UpdateSilence)}}}
+			h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Time{Time: w.now}}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{SettingsHash: DesiredDigest(h), Update: &infrav1.FirmwareUpdate{
+				Component: "BIOS", Version: "2", State: infrav1.UpdateRequested, StartTime: metav1.Time{Time: w.now.Add(time.Minute - walkPolicy().UpdateSilence)}}}
 		})
 	}
 	if seed%14 == 4 { // an operator requests settings on a host in use
 		w.fw.refuses, w.fw.stays = seed%28 == 4, true
 		w.machine, w.power, w.running, w.disk = true, true, "os", "00000000-0000-4000-8000-000000000000"
 		w.write(func(h *infrav1.IngotHost) {
-			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
+			h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Time{Time: w.now}}
 			h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "a", Attempt: 1,
 				InstanceID: w.disk, State: infrav1.ClaimProvisioned, Cleaning: infrav1.CleaningMetadata}
 		})
@@ -158,7 +160,7 @@ func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaitsForReset, "failed": UpdateFailed, "done": UpdateSucceeded}
 	running := w.fw.task == "running"
 	if w.fw.busy && running && w.fw.asked == w.fw.id {
-		if w.fw.told != w.fw.id || !w.now.Before(update.StartedAt.Add(walkPolicy().UpdateDeadline)) {
+		if w.fw.told != w.fw.id || !w.now.Before(update.StartTime.Add(walkPolicy().UpdateDeadline)) {
 			w.fw.told = ""
 			return
 		}
@@ -181,7 +183,7 @@ func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
 	settings, components := RequiredReading(host)
 	for name, wanted := range settings {
 		if name != "S" {
-			r.RefusedReason, r.Refused = infrav1.ReasonSettingsRefused, "no setting "+name
+			r.RefusedReason, r.Refused = infrav1.ReasonSettingsRejected, "no setting "+name
 			continue
 		}
 		s := SettingReading{Name: name, Wanted: wanted, Value: w.fw.setting, InForce: w.fw.setting == wanted, Next: w.fw.next() == wanted}
@@ -192,7 +194,7 @@ func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
 	}
 	for _, component := range components {
 		if component != "BIOS" {
-			r.RefusedReason, r.Refused = infrav1.ReasonFirmwareRefused, "no component "+component
+			r.RefusedReason, r.Refused = infrav1.ReasonFirmwareRejected, "no component "+component
 			continue
 		}
 		r.Versions[component] = w.fw.version
@@ -255,7 +257,7 @@ func (w *world) executeFirmware(host *infrav1.IngotHost, step Step, crash bool) 
 func (w *world) writeSetting(value string) {
 	switch {
 	case value == "unfit":
-		w.fw.reading.RefusedReason, w.fw.reading.Refused = infrav1.ReasonSettingsRefused, "unfit"
+		w.fw.reading.RefusedReason, w.fw.reading.Refused = infrav1.ReasonSettingsRejected, "unfit"
 	case w.fw.refuses:
 		w.fw.tried, w.fw.tryError = true, "no"
 		w.fw.reading.Tried, w.fw.reading.TryError = true, "no"
@@ -355,7 +357,7 @@ func (w *world) bootFirmware() {
 
 func (w *world) wantSettings(settings map[string]string) {
 	w.write(func(h *infrav1.IngotHost) {
-		apply := infrav1.BIOSWhilePrepared
+		apply := infrav1.BIOSBeforeProvisioning
 		if h.Spec.BIOS != nil {
 			apply = h.Spec.BIOS.Apply
 		}
@@ -390,7 +392,7 @@ func firmwareEvents() []event {
 	running := func(w *world) bool { return w.fw.task == "running" }
 	pushing := func(w *world) bool { return w.fw.pushing != nil }
 	inUse := func(w *world) bool { return w.fw.on && held(w.host) && w.claim().State == infrav1.ClaimProvisioned }
-	settled := func(w *world) bool { return w.fw.on && outcomeOf(w.host) == infrav1.PreparationInForce }
+	settled := func(w *world) bool { return w.fw.on && outcomeOf(w.host) == infrav1.PreparationApplied }
 	settings := func(name, value string) func(*world) {
 		return func(w *world) { w.wantSettings(map[string]string{name: value}) }
 	}
@@ -407,7 +409,7 @@ func firmwareEvents() []event {
 		{name: "person: wants a value that is none", weight: 1, fault: true, when: on, do: settings("S", "unfit")},
 		{name: "person: wants no settings", weight: 1, fault: true, when: on, do: func(w *world) { w.wantSettings(nil) }},
 		{name: "person: wants settings at the next reboot", weight: 3, when: on, do: func(w *world) { w.applyAt(infrav1.BIOSAtNextReboot) }},
-		{name: "person: wants settings while prepared", weight: 1, when: on, do: func(w *world) { w.applyAt(infrav1.BIOSWhilePrepared) }},
+		{name: "person: wants settings while prepared", weight: 1, when: on, do: func(w *world) { w.applyAt(infrav1.BIOSBeforeProvisioning) }},
 		{name: "person: wants new firmware", weight: 4, when: on, do: version("BIOS", "2")},
 		{name: "person: wants old firmware", weight: 2, when: on, do: version("BIOS", "1")},
 		{name: "person: wants firmware of nothing", weight: 1, fault: true, when: on, do: version("Toaster", "2")},

@@ -45,7 +45,7 @@ func TestRememberRefusal(t *testing.T) {
 	live := failedWith(agentapi.FailureLiveRefused, "", "a")
 	live.Spec.Claim.Live = &infrav1.LiveSystem{Kernel: infrav1.LiveFile{Checksum: "kernel"}, Initrd: infrav1.LiveFile{Checksum: "initrd"}}
 	wipe := failedWith(agentapi.FailureDiskTooSmall, "x", "a")
-	wipe.Spec.Order.Kind = infrav1.OrderWipe
+	wipe.Spec.Order.Kind = infrav1.OrderClean
 	done := failedWith(agentapi.FailureDiskTooSmall, "x", "a")
 	done.Spec.Order.Result.Outcome = infrav1.OrderSucceeded
 	image := []string{"x"}
@@ -114,7 +114,7 @@ func TestRefusalsEndWithInspection(t *testing.T) {
 	RememberRefusal(host)
 	host.Spec.Claim.InstanceID, host.Spec.Claim.Attempt, host.Spec.Claim.Cleaning = "i", 1, infrav1.CleaningMetadata
 	ended := func(how func(*input) Decision, kind infrav1.OrderKind) int {
-		order := &infrav1.HostOrder{Kind: kind, Result: &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}}
+		order := &infrav1.HostOrder{Kind: kind, Result: &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, CompletionTime: metav1.Time{Time: day()}}}
 		host.Spec.Order = order
 		save, ok := how(&input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: order}).Step.(SaveLedger)
 		if !ok {
@@ -123,7 +123,7 @@ func TestRefusalsEndWithInspection(t *testing.T) {
 		save.Ledger.Apply(host)
 		return RefusedImageRank(host, []string{"x"}, disksOf("a"))
 	}
-	got := []int{ended(concludeWipe, infrav1.OrderWipe), ended(concludeInspection, infrav1.OrderInspect)}
+	got := []int{ended(concludeWipe, infrav1.OrderClean), ended(concludeInspection, infrav1.OrderInspect)}
 	if diff := cmp.Diff([]int{1, 0}, got); diff != "" {
 		t.Errorf("after the cleaning, and after the inspection (-want +got):\n%s", diff)
 	}

@@ -28,13 +28,13 @@ func restoreEvents() []event {
 			return w.saved != nil && w.host.Generation > w.saved.host.Generation
 		}, do: (*world).restore},
 		{name: "backup: of an install that ends before it is restored", weight: 4, fault: true, when: func(w *world) bool {
-			return w.restores && agentWorks(w) && w.order().Kind == infrav1.OrderInstall && w.orderFits(w.host) && w.order().LiveStartedAt.IsZero() && w.claim().Live == nil
+			return w.restores && agentWorks(w) && w.order().Kind == infrav1.OrderInstall && w.orderFits(w.host) && w.order().LiveStartTime.IsZero() && w.claim().Live == nil
 		}, do: func(w *world) { w.installsAfterBackup(w.ids % 3) }},
 		{name: "backup: of a release, restored when the next tenant runs", weight: 4, fault: true, when: func(w *world) bool {
-			return w.restores && w.claim() != nil && !held(w.host) && w.claim().FencedAt.IsZero() && w.power && w.running == "os"
+			return w.restores && w.claim() != nil && !held(w.host) && w.claim().FencedTime.IsZero() && w.power && w.running == "os"
 		}, do: (*world).nextTenantAfterBackup},
 		{name: "managers: away for long during a release, and the Node reports", weight: 3, fault: true, when: func(w *world) bool {
-			return w.restores && w.claim() != nil && !held(w.host) && w.claim().FencedAt.IsZero() && w.tenant() == w.claim().InstanceID
+			return w.restores && w.claim() != nil && !held(w.host) && w.claim().FencedTime.IsZero() && w.tenant() == w.claim().InstanceID
 		}, do: func(w *world) {
 			w.unwatched()
 			w.node, w.nodeAt = w.tenant(), w.now

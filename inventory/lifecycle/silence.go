@@ -53,19 +53,19 @@ func waitsForAgent(host *infrav1.IngotHost, now time.Time, policy Policy) bool {
 	case order == nil || HostPause(host) != "":
 		return false
 	case order.Result != nil:
-		return isSilence(order.Result) && order.Result.At.After(since)
+		return isSilence(order.Result) && order.Result.CompletionTime.After(since)
 	case order.AgentKey != "":
 		return false
-	case order.CreatedAt.After(since):
+	case order.CreationTime.After(since):
 		return true
 	}
 	booted := host.Status.LastResetTime
-	return host.Status.Power == infrav1.PowerStateOn && !booted.Before(&order.CreatedAt) && booted.After(since.Add(-policy.AgentDeadline))
+	return host.Status.Power == infrav1.PowerStateOn && !booted.Before(&order.CreationTime) && booted.After(since.Add(-policy.AgentDeadline))
 }
 
 // isSilence reports whether Ingot ended the order because its agent was silent.
 func isSilence(result *infrav1.OrderResult) bool {
-	return result.Reason == infrav1.ReasonNoAgentContact || result.Reason == infrav1.ReasonNetworkSilent
+	return result.Reason == infrav1.ReasonNoAgentContact || result.Reason == infrav1.ReasonNetworkUnresponsive
 }
 
 // HostPause returns the annotation by which an operator or clusterctl move paused the host.

@@ -23,14 +23,14 @@ func TestSilentPeers(t *testing.T) {
 	// waiting: booted for its order so long ago, and nobody came.
 	waiting := func(d time.Duration) change {
 		return func(h *infrav1.IngotHost) {
-			h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, CreatedAt: ago(d + time.Minute)}
+			h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, CreationTime: ago(d + time.Minute)}
 			h.Status.LastResetTime, h.Status.Power = ago(d), infrav1.PowerStateOn
 		}
 	}
 	ended := func(reason string, d time.Duration) change {
 		return func(h *infrav1.IngotHost) {
 			waiting(d + 20*time.Minute)(h)
-			h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, At: ago(d)}
+			h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, CompletionTime: ago(d)}
 		}
 	}
 	but := func(a, b change) change { return func(h *infrav1.IngotHost) { a(h); b(h) } }
@@ -49,10 +49,10 @@ func TestSilentPeers(t *testing.T) {
 		"one was heard a moment ago":  {14 * time.Minute, []change{waiting(time.Minute), waiting(20 * time.Minute)}, 0},
 		"one was heard too long ago":  {15 * time.Minute, []change{waiting(time.Minute)}, 1},
 		"on another network":          {time.Hour, []change{but(waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = "other" })}, 0},
-		"given up just now":           {time.Hour, []change{ended(infrav1.ReasonNoAgentContact, time.Second), ended(infrav1.ReasonNetworkSilent, time.Minute)}, 2},
+		"given up just now":           {time.Hour, []change{ended(infrav1.ReasonNoAgentContact, time.Second), ended(infrav1.ReasonNetworkUnresponsive, time.Minute)}, 2},
 		"given up long ago":           {time.Hour, []change{ended(infrav1.ReasonNoAgentContact, 15*time.Minute)}, 0},
 		"failed by its agent's word":  {time.Hour, []change{ended("WriteFailed", time.Minute)}, 0},
-		"its live system was silent":  {time.Hour, []change{ended(infrav1.ReasonLiveSystemSilent, time.Minute)}, 0},
+		"its live system was silent":  {time.Hour, []change{ended(infrav1.ReasonLiveSystemUnresponsive, time.Minute)}, 0},
 		"an agent has the order":      {time.Hour, []change{but(waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "key" })}, 0},
 		"about to be booted":          {time.Hour, []change{but(waiting(time.Minute), but(off, func(h *infrav1.IngotHost) { h.Status.LastResetTime = ago(time.Hour) }))}, 1},
 		"its BMC refuses every boot":  {time.Hour, []change{but(waiting(20*time.Minute), but(off, func(h *infrav1.IngotHost) { h.Status.LastResetTime = ago(time.Second) }))}, 0},

@@ -33,7 +33,7 @@ func (w *world) checkSilentResult(was, is *infrav1.HostOrder) {
 	if was.Result != nil || is.Result == nil || !isSilence(is.Result) {
 		return
 	}
-	if network := is.Result.Reason == infrav1.ReasonNetworkSilent; network != (w.silence >= 2 && is.Kind != infrav1.OrderWipe) {
+	if network := is.Result.Reason == infrav1.ReasonNetworkUnresponsive; network != (w.silence >= 2 && is.Kind != infrav1.OrderClean) {
 		w.violate("silence is told as %s while %d others wait", is.Result.Reason, w.silence)
 	}
 }
@@ -48,9 +48,9 @@ func (w *world) checkSilentFailure(before, next Ledger) {
 	quarantined := next.Record != nil && next.Record.Quarantine != nil
 	blamed := quarantined || failuresOf(next) > failuresOf(before)
 	switch {
-	case was.Result.Reason == infrav1.ReasonNetworkSilent && blamed:
+	case was.Result.Reason == infrav1.ReasonNetworkUnresponsive && blamed:
 		w.violate("a host is blamed for the silence of its network")
-	case was.Result.Reason == infrav1.ReasonNoAgentContact && was.Kind != infrav1.OrderWipe && !blamed:
+	case was.Result.Reason == infrav1.ReasonNoAgentContact && was.Kind != infrav1.OrderClean && !blamed:
 		w.violate("the silence of a host is not counted")
 	}
 }

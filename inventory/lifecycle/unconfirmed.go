@@ -49,13 +49,13 @@ func before(t, since time.Time) bool { return t.Before(since.Truncate(time.Secon
 func (in *input) evidence() []time.Time {
 	shown := []time.Time{in.obs.LastReset, in.obs.LastContact, in.obs.NodeHeard}
 	if order := in.order; order != nil {
-		shown = append(shown, order.CreatedAt.Time)
+		shown = append(shown, order.CreationTime.Time)
 	}
 	if claim := in.claim; claim != nil {
-		shown = append(shown, claim.ConfirmedTime.Time, claim.FencedAt.Time)
+		shown = append(shown, claim.ConfirmedTime.Time, claim.FencedTime.Time)
 	}
 	if record := in.record; record != nil {
-		shown = append(shown, record.InspectedAt.Time, record.SanitizedAt.Time)
+		shown = append(shown, record.InspectedTime.Time, record.SanitizedTime.Time)
 	}
 	return shown
 }
@@ -102,7 +102,7 @@ func IsUnconfirmed(host *infrav1.IngotHost, since time.Time) bool {
 // was none, or the status was lost.
 func LastContact(host *infrav1.IngotHost) time.Time {
 	operation, order := host.Status.Operation, host.Spec.Order
-	if operation == nil || order == nil || operation.Kind != order.Kind || !operation.StartedAt.Equal(&order.CreatedAt) {
+	if operation == nil || order == nil || operation.Kind != order.Kind || !operation.StartTime.Equal(&order.CreationTime) {
 		return time.Time{}
 	}
 	return operation.LastContactTime.Time
@@ -139,7 +139,7 @@ func SystemInUse(host *infrav1.IngotHost, markers []agentapi.Marker, restarted b
 // server then boots from its disk, and Ingot leaves it alone.
 func LeftInUse(instance string, now time.Time) *infrav1.OrderResult {
 	return &infrav1.OrderResult{
-		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonStateUnconfirmed, At: metav1.Time{Time: now},
+		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonStateUnconfirmed, CompletionTime: metav1.Time{Time: now},
 		Message: fmt.Sprintf("The server restarted into the system of instance %s on its disk. Ingot leaves it alone. Power it off if nobody uses it; else pause this host.", instance),
 	}
 }

@@ -23,7 +23,7 @@ func restoredHost(change func(*infrav1.IngotHost)) (*infrav1.IngotHost, Observat
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h", UID: "u", CreationTimestamp: old}}
 	host.Spec = infrav1.IngotHostSpec{
 		BMC: &infrav1.BMC{Address: "redfish://bmc"}, BootMACAddress: "52:54:00:00:00:01", NetworkRef: infrav1.NetworkReference{Name: "net"},
-		Record: &infrav1.HostRecord{InspectedAt: old},
+		Record: &infrav1.HostRecord{InspectedTime: old},
 	}
 	change(host)
 	return host, Observation{
@@ -34,7 +34,7 @@ func restoredHost(change func(*infrav1.IngotHost)) (*infrav1.IngotHost, Observat
 
 func oldOrder(kind infrav1.OrderKind, result *infrav1.OrderResult) *infrav1.HostOrder {
 	_, obs := restoredHost(func(*infrav1.IngotHost) {})
-	return &infrav1.HostOrder{Kind: kind, ID: "o", Attempt: 1, AgentKey: "key", CreatedAt: metav1.NewTime(obs.LastReset), Result: result}
+	return &infrav1.HostOrder{Kind: kind, ID: "o", Attempt: 1, AgentKey: "key", CreationTime: metav1.NewTime(obs.LastReset), Result: result}
 }
 
 func claimIn(state infrav1.ClaimState) *infrav1.HostClaim {
@@ -55,7 +55,7 @@ func TestUnconfirmedServerIsLeftAlone(t *testing.T) {
 	ordered := func(kind infrav1.OrderKind, result *infrav1.OrderResult) change {
 		return func(h *infrav1.IngotHost) { h.Spec.Order = oldOrder(kind, result) }
 	}
-	fenced := func(h *infrav1.IngotHost) { h.Spec.Claim.FencedAt = h.CreationTimestamp }
+	fenced := func(h *infrav1.IngotHost) { h.Spec.Claim.FencedTime = h.CreationTimestamp }
 	succeeded := &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded}
 	failed := &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: "WriteFailed"}
 	for name, in := range map[string]change{
@@ -63,7 +63,7 @@ func TestUnconfirmedServerIsLeftAlone(t *testing.T) {
 		"inspected, not off yet": ordered(infrav1.OrderInspect, succeeded),
 		"inspection failed":      ordered(infrav1.OrderInspect, failed),
 		"cleaning without a claim": func(h *infrav1.IngotHost) {
-			ordered(infrav1.OrderWipe, nil)(h)
+			ordered(infrav1.OrderClean, nil)(h)
 			h.Spec.Record.CleaningDue = infrav1.CleaningMetadata
 		},
 		"claimed":          claimed(infrav1.ClaimProvisioning),
@@ -72,15 +72,15 @@ func TestUnconfirmedServerIsLeftAlone(t *testing.T) {
 		"two agents":       claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, nil), func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true }),
 		"provisioned, off": claimed(infrav1.ClaimProvisioned, func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }),
 		"provisioned, power cycle": claimed(infrav1.ClaimProvisioned, func(h *infrav1.IngotHost) {
-			h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.NewTime(h.CreationTimestamp.Add(23*time.Hour + 50*time.Minute))}
+			h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: metav1.NewTime(h.CreationTimestamp.Add(23*time.Hour + 50*time.Minute))}
 		}),
 		"releasing":                 claimed(infrav1.ClaimReleasing),
 		"releasing from an install": claimed(infrav1.ClaimReleasing, ordered(infrav1.OrderInstall, nil)),
 		"fenced":                    claimed(infrav1.ClaimReleasing, fenced),
-		"cleaning":                  claimed(infrav1.ClaimReleasing, fenced, ordered(infrav1.OrderWipe, nil)),
-		"cleaned, not off yet":      claimed(infrav1.ClaimReleasing, fenced, ordered(infrav1.OrderWipe, succeeded)),
+		"cleaning":                  claimed(infrav1.ClaimReleasing, fenced, ordered(infrav1.OrderClean, nil)),
+		"cleaned, not off yet":      claimed(infrav1.ClaimReleasing, fenced, ordered(infrav1.OrderClean, succeeded)),
 		"released by force": func(h *infrav1.IngotHost) {
-			h.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced, Since: h.CreationTimestamp}
+			h.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced, StartTime: h.CreationTimestamp}
 		},
 		"free, wanted off": func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff },
 		"free, wanted on, unclean": func(h *infrav1.IngotHost) {
@@ -130,7 +130,7 @@ func TestEvidenceConfirmsLedger(t *testing.T) {
 		"the agent was heard": {installing, func(_ *infrav1.IngotHost, o *Observation) { o.LastContact = o.LedgerSince }, "order/silent"},
 		"Ingot booted it":     {installing, func(_ *infrav1.IngotHost, o *Observation) { o.LastReset = o.LedgerSince }, "order/silent"},
 		"the order is of since": {installing, func(h *infrav1.IngotHost, o *Observation) {
-			h.Spec.Order.CreatedAt, o.LastReset = since(o), o.LedgerSince
+			h.Spec.Order.CreationTime, o.LastReset = since(o), o.LedgerSince
 		}, "order/silent"},
 		"its install is of since":     {releasing, func(h *infrav1.IngotHost, o *Observation) { h.Spec.Claim.ConfirmedTime = since(o) }, "releasing/off-ask"},
 		"the host was made since":     {releasing, func(h *infrav1.IngotHost, o *Observation) { h.CreationTimestamp = since(o) }, "releasing/off-ask"},
@@ -168,7 +168,7 @@ func TestSystemInUse(t *testing.T) {
 		h.Spec.Claim, h.Spec.Order = claimIn(infrav1.ClaimProvisioning), oldOrder(infrav1.OrderInstall, nil)
 	}
 	wipe := func(h *infrav1.IngotHost) {
-		h.Spec.Claim, h.Spec.Order = claimIn(infrav1.ClaimReleasing), oldOrder(infrav1.OrderWipe, nil)
+		h.Spec.Claim, h.Spec.Order = claimIn(infrav1.ClaimReleasing), oldOrder(infrav1.OrderClean, nil)
 	}
 	released := func(h *infrav1.IngotHost) { install(h); h.Spec.Record.LastInstanceID = "before" }
 	rejected := func(h *infrav1.IngotHost) { install(h); h.Spec.Claim.RejectedAttempts = []int32{1} }

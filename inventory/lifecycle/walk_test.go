@@ -39,16 +39,16 @@ func (w *world) state() uint64 {
 	c, r, o := w.host.Spec.Claim, w.host.Spec.Record, w.host.Spec.Order
 	var parts []any
 	if c != nil {
-		parts = append(parts, "claim", c.State, min(c.Attempt, 4), c.Cleaning, c.FencedAt.IsZero(), c.Quarantine != nil)
+		parts = append(parts, "claim", c.State, min(c.Attempt, 4), c.Cleaning, c.FencedTime.IsZero(), c.Quarantine != nil)
 		if c.PowerCycle != nil {
 			parts = append(parts, c.PowerCycle.State)
 		}
 	}
 	if r != nil {
-		parts = append(parts, "record", r.InspectedAt.IsZero(), r.CleaningDue, r.LastClusterName, r.Failures, quarantine(w.host))
+		parts = append(parts, "record", r.InspectedTime.IsZero(), r.CleaningDue, r.LastClusterName, r.Failures, quarantine(w.host))
 	}
 	if o != nil {
-		parts = append(parts, "order", o.Kind, min(o.Attempt, 4), o.AgentKey, o.Revoked != nil, o.Result != nil, o.LiveStartedAt.IsZero(), misplacedBoot(w.host))
+		parts = append(parts, "order", o.Kind, min(o.Attempt, 4), o.AgentKey, o.Revoked != nil, o.Result != nil, o.LiveStartTime.IsZero(), misplacedBoot(w.host))
 	}
 	parts = append(parts, w.firmwareState()...)
 	return digest(append(parts, w.power, w.running, w.started, w.disk == "", w.host.Spec.Power, w.host.Spec.Maintenance != nil, len(w.host.Annotations), w.machine, w.gone)...)
@@ -310,7 +310,7 @@ func (w *world) restTurn(mode restMode) {
 	if w.fw.pushing != nil {
 		w.endPush(false)
 	}
-	if w.machine && (w.claim() == nil || !w.claim().FencedAt.IsZero()) {
+	if w.machine && (w.claim() == nil || !w.claim().FencedTime.IsZero()) {
 		w.machineLeaves()
 	}
 	w.now = w.now.Add(time.Minute)
@@ -335,10 +335,10 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return bad("the object is never let go")
 	case w.deleting, h.Spec.BMC == nil:
 		return ""
-	case dangling && w.asked(h, infrav1.ReleaseDanglingAnnotation):
+	case dangling && w.asked(h, infrav1.ReleaseAnnotation):
 		return bad("the release of a dangling claim is not heard")
 	case dangling:
-		return mustBe(w.last.Reason == infrav1.ReasonClaimDangling, bad("a dangling claim is not told"))
+		return mustBe(w.last.Reason == infrav1.ReasonMachineNotFound, bad("a dangling claim is not told"))
 	case w.asked(h, infrav1.RebootAnnotation):
 		return bad("a reboot is not heard")
 	case w.instancesApproved(h) && !w.duplicate:
@@ -359,7 +359,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	case distrusted:
 		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && (h.Spec.Order == nil || h.Spec.Order.AgentKey == ""), bad("a boot that is not verified is not told"))
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
-		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !w.takeoverApproved(h), bad("on"))
+		return mustBe(w.last.Reason == infrav1.ReasonPoweredOnUnexpectedly && !w.takeoverApproved(h), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):
 		prepared := w.restedPrepared(obeyed)
 		return mustBe(prepared == "" && !w.takeoverApproved(h), bad("not as it should be: "+prepared))
@@ -370,7 +370,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 
 // leftUnclean reports whether the cleaning has failed for good and no operator waived it.
 func (w *world) leftUnclean(host *infrav1.IngotHost) bool {
-	failed := quarantine(host) == infrav1.QuarantineInstallFailed || quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != ""
+	failed := quarantine(host) == infrav1.QuarantineInstallFailed || quarantine(host) == infrav1.QuarantineCleanFailed && host.Spec.Record.CleaningDue != ""
 	return failed &&
 		!w.asked(host, infrav1.ClearQuarantineAnnotation) && !w.asked(host, infrav1.ForceReleaseAnnotation)
 }

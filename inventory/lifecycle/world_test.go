@@ -416,7 +416,7 @@ func (w *world) agentStep(outcome infrav1.OrderOutcome) {
 func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	fits := order.Kind == infrav1.OrderInspect ||
 		order.Kind == infrav1.OrderInstall && w.claim() != nil && w.claim().State == infrav1.ClaimProvisioning ||
-		order.Kind == infrav1.OrderWipe && (w.claim() == nil || !w.claim().FencedAt.IsZero())
+		order.Kind == infrav1.OrderClean && (w.claim() == nil || !w.claim().FencedTime.IsZero())
 	if !fits {
 		w.switchTo(false, "")
 		return
@@ -424,11 +424,11 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	if order.Kind == infrav1.OrderInstall {
 		w.disk = w.claim().InstanceID
 	}
-	if order.Kind == infrav1.OrderWipe && outcome == infrav1.OrderSucceeded {
+	if order.Kind == infrav1.OrderClean && outcome == infrav1.OrderSucceeded {
 		w.disk = ""
 	}
-	if order.Kind == infrav1.OrderInstall && w.claim().Live != nil && order.LiveStartedAt.IsZero() && outcome == infrav1.OrderSucceeded {
-		w.write(func(h *infrav1.IngotHost) { h.Spec.Order.LiveStartedAt = metav1.Time{Time: w.now} })
+	if order.Kind == infrav1.OrderInstall && w.claim().Live != nil && order.LiveStartTime.IsZero() && outcome == infrav1.OrderSucceeded {
+		w.write(func(h *infrav1.IngotHost) { h.Spec.Order.LiveStartTime = metav1.Time{Time: w.now} })
 		return // its next step is the fetch of the live system
 	}
 	if order.Kind == infrav1.OrderInstall && outcome == infrav1.OrderSucceeded {
@@ -441,7 +441,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 		w.running, w.started = "os", false
 		return
 	}
-	result := &infrav1.OrderResult{Outcome: outcome, At: metav1.Time{Time: w.now}}
+	result := &infrav1.OrderResult{Outcome: outcome, CompletionTime: metav1.Time{Time: w.now}}
 	if outcome == infrav1.OrderFailed {
 		result.Reason, result.Message = "WriteFailed", "input/output error"
 	}
@@ -460,7 +460,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 // secondKey simulates another agent with the same token. After the start of a live system that
 // is its reboot.
 func (w *world) secondKey() {
-	if order := w.order(); !order.LiveStartedAt.IsZero() {
+	if order := w.order(); !order.LiveStartTime.IsZero() {
 		w.write(func(h *infrav1.IngotHost) {
 			result := LiveSystemFailed("rebooted", w.now)
 			h.Spec.Order.Result = &result

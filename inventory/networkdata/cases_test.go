@@ -37,7 +37,7 @@ func networks() map[string]infrav1.IngotNetworkSpec {
 			Routes: []infrav1.NetworkRoute{{Destination: "172.16.0.0/12", Gateway: "10.10.0.4"}},
 			IPv6:   &infrav1.NetworkIPv6{Subnet: "2001:db8:0:1::/64", DNSServers: []string{"2001:db8:0:1::53"}}},
 		"storage": {Subnet: "10.30.0.0/16", MTU: new(int32(9000)),
-			Reservations: []infrav1.NetworkReservation{{MAC: "52:54:00:99:99:99", IP: "10.30.0.1"}, {MAC: portB, IP: "10.30.7.2"}}},
+			StaticLeases: []infrav1.StaticLease{{MAC: "52:54:00:99:99:99", IP: "10.30.0.1"}, {MAC: portB, IP: "10.30.7.2"}}},
 	}
 }
 
@@ -78,7 +78,7 @@ func pooled(name string) infrav1.LinkAddress {
 }
 
 func reservation(network string) infrav1.LinkAddress {
-	return infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: network}}
+	return infrav1.LinkAddress{Source: infrav1.AddressStaticLease, NetworkRef: &infrav1.LocalReference{Name: network}}
 }
 
 // byRouter is a link with an address and a route.

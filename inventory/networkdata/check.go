@@ -171,7 +171,7 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 			return
 		}
 		c.recorded[address.Source] = l.name
-	case infrav1.AddressReservation:
+	case infrav1.AddressStaticLease:
 		if address.NetworkRef == nil {
 			return // the schema refuses it
 		}

@@ -84,8 +84,8 @@ func Candidates(data *infrav1.NetworkData, around Surroundings) []netip.Addr {
 				if prefix, err := netip.ParsePrefix(want.Address); err == nil {
 					add(prefix.Addr())
 				}
-			case want.Source == infrav1.AddressReservation && want.NetworkRef != nil:
-				for _, kept := range around.Networks[want.NetworkRef.Name].Reservations {
+			case want.Source == infrav1.AddressStaticLease && want.NetworkRef != nil:
+				for _, kept := range around.Networks[want.NetworkRef.Name].StaticLeases {
 					if address, err := netip.ParseAddr(kept.IP); err == nil {
 						add(address)
 					}

@@ -45,7 +45,7 @@ func TestAddressInUse(t *testing.T) {
 	ranged := networks()
 	rack := ranged[rackName]
 	rack.Range = infrav1.AddressRange{Start: "10.10.0.100", End: "10.10.0.110"}
-	rack.Reservations = []infrav1.NetworkReservation{{MAC: portC, IP: "10.10.0.105"}, {MAC: portA, IP: "10.10.0.120"}}
+	rack.StaticLeases = []infrav1.StaticLease{{MAC: portC, IP: "10.10.0.105"}, {MAC: portA, IP: "10.10.0.120"}}
 	rack.Mode, rack.Discover = infrav1.DHCPModeDiscover, &infrav1.NetworkDiscovery{Range: infrav1.AddressRange{Start: "10.10.0.200", End: "10.10.0.209"}}
 	ranged[rackName] = rack
 	given.Networks = ranged
@@ -98,10 +98,10 @@ func TestEndpoints(t *testing.T) {
 	given.IngotCluster = own
 	given.Networks = networks()
 	rack := given.Networks[rackName]
-	rack.Reservations = []infrav1.NetworkReservation{{MAC: portC, IP: "10.10.0.105"}}
+	rack.StaticLeases = []infrav1.StaticLease{{MAC: portC, IP: "10.10.0.105"}}
 	given.Networks[rackName] = rack
 	given.Pools = map[Place]Given{{Link: "uplink0", Index: 0}: {Address: netip.MustParsePrefix("10.10.0.91/24"), From: "pool nodes"}}
-	onRack := infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: rackName}}
+	onRack := infrav1.LinkAddress{Source: infrav1.AddressStaticLease, NetworkRef: &infrav1.LocalReference{Name: rackName}}
 	pooled := infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &infrav1.AddressPoolReference{Name: "nodes"}}
 	const theirs, ours = "endpoint of another Cluster", "endpoint of the machine's own Cluster"
 	for name, tc := range map[string]struct {

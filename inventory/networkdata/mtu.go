@@ -95,7 +95,7 @@ func (l *link) takes() int32 {
 // only known with the host. Pools have no MTU.
 func (l *link) mayBeTold() bool {
 	return !l.said && slices.ContainsFunc(l.config.Addresses, func(a infrav1.LinkAddress) bool {
-		return a.Source == infrav1.AddressRecorded || a.Source == infrav1.AddressRecordedIPv6 || a.Source == infrav1.AddressReservation
+		return a.Source == infrav1.AddressRecorded || a.Source == infrav1.AddressRecordedIPv6 || a.Source == infrav1.AddressStaticLease
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// ReservedAddress is an address with source Reservation, for which an IngotNetwork needs an entry.
+// ReservedAddress is an address with source StaticLease, for which an IngotNetwork needs an entry.
 type ReservedAddress struct {
 	// Path leads to the entry of addresses.
 	Path    *field.Path
@@ -25,7 +25,7 @@ const (
 	leadIPv6 = "::/0"
 )
 
-// ReservedAddressesIn lists the addresses with source Reservation. path leads to the data.
+// ReservedAddressesIn lists the addresses with source StaticLease. path leads to the data.
 func ReservedAddressesIn(path *field.Path, data *infrav1.NetworkData) []ReservedAddress {
 	if data == nil {
 		return nil
@@ -34,7 +34,7 @@ func ReservedAddressesIn(path *field.Path, data *infrav1.NetworkData) []Reserved
 	at := paths(path, data)
 	for i, l := range linksOf(data) {
 		for j, want := range l.config.Addresses {
-			if want.Source == infrav1.AddressReservation && want.NetworkRef != nil {
+			if want.Source == infrav1.AddressStaticLease && want.NetworkRef != nil {
 				out = append(out, ReservedAddress{Path: at[i].Child("addresses").Index(j), Network: want.NetworkRef.Name, Gateway: want.Gateway,
 					leads: gatewayLeads(want.Gateway, leadIPv4, l.config)})
 			}

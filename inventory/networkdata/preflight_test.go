@@ -16,10 +16,10 @@ import (
 // SurplusGatewaysIn lists exactly the gateways that Resolve refuses.
 func TestSurplusMatchesResolve(t *testing.T) {
 	known := map[string]infrav1.IngotNetworkSpec{
-		"storage": {Subnet: "10.30.0.0/16", Gateway: "10.30.0.1", Reservations: []infrav1.NetworkReservation{{MAC: portA, IP: "10.30.7.1"}}},
+		"storage": {Subnet: "10.30.0.0/16", Gateway: "10.30.0.1", StaticLeases: []infrav1.StaticLease{{MAC: portA, IP: "10.30.7.1"}}},
 		"backup": {Subnet: "10.40.0.0/16", Gateway: "10.40.0.1",
-			Reservations: []infrav1.NetworkReservation{{MAC: portA, IP: "10.40.7.1"}, {MAC: portB, IP: "10.40.7.2"}}},
-		"quiet": {Subnet: "10.50.0.0/16", Reservations: []infrav1.NetworkReservation{{MAC: portB, IP: "10.50.7.2"}}},
+			StaticLeases: []infrav1.StaticLease{{MAC: portA, IP: "10.40.7.1"}, {MAC: portB, IP: "10.40.7.2"}}},
+		"quiet": {Subnet: "10.50.0.0/16", StaticLeases: []infrav1.StaticLease{{MAC: portB, IP: "10.50.7.2"}}},
 	}
 	from := sources()
 	from.Networks = known

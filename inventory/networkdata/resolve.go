@@ -174,7 +174,7 @@ func (l *link) take(want infrav1.LinkAddress, place Place, from Sources, macs []
 			return *from.RecordedIPv6, nil
 		}
 		return Given{}, fmt.Errorf("no IPv6 address is recorded for the host; spec.ipv6 of its IngotNetwork gives one in mode Stateful")
-	case infrav1.AddressReservation:
+	case infrav1.AddressStaticLease:
 		return reserved(want, from, macs)
 	case infrav1.AddressPool:
 		if given, ok := from.Pools[place]; ok {
@@ -198,7 +198,7 @@ func reserved(want infrav1.LinkAddress, from Sources, macs []string) (Given, err
 	}
 	ip, ok := reservationFor(network, macs)
 	if !ok {
-		return Given{}, fmt.Errorf("spec.reservations of IngotNetwork %s has none of %s", want.NetworkRef.Name, strings.Join(macs, ", "))
+		return Given{}, fmt.Errorf("spec.staticLeases of IngotNetwork %s has none of %s", want.NetworkRef.Name, strings.Join(macs, ", "))
 	}
 	given := onNetwork(want.NetworkRef.Name, network, ip)
 	if given == nil {

@@ -84,7 +84,7 @@ func TestMisfits(t *testing.T) {
 			"networkData.ethernets[1].nic of uplink1: means interface " + portA + " (eth2, 0000:3b:00.0), as uplink0 does"},
 		"nothing recorded": {one(boot, addressed(recorded)), noRecord, "uplink0: addresses[0]: no IPv4 address is recorded for the host"},
 		"no IPv6 recorded": {one(boot, addressed(recorded6)), noRecord, "no IPv6 address is recorded for the host"},
-		"nothing reserved": {one(boot, addressed(reservation("storage"))), sources(), "spec.reservations of IngotNetwork storage has none of " + bootMAC},
+		"nothing reserved": {one(boot, addressed(reservation("storage"))), sources(), "spec.staticLeases of IngotNetwork storage has none of " + bootMAC},
 		"a network of others": {one(port(2), addressed(reservation("storage"))), closed,
 			"IngotNetwork storage does not allow the machine's namespace; add it to spec.allowedNamespaces"},
 		"no such network":           {one(boot, addressed(reservation("backup"))), sources(), "IngotNetwork backup does not exist"},

@@ -156,7 +156,7 @@ func within(subnet, ip string) (netip.Prefix, bool) {
 // reservationFor returns the address that a network reserves for one of the interfaces.
 func reservationFor(network infrav1.IngotNetworkSpec, macs []string) (ip string, found bool) {
 	for _, mac := range macs {
-		for _, r := range network.Reservations {
+		for _, r := range network.StaticLeases {
 			if r.MAC == mac {
 				return r.IP, true
 			}

@@ -35,7 +35,7 @@ func TestInterruptedCycleIsRequestedAgain(t *testing.T) {
 	if !asks || d.Rule != "cycle" {
 		t.Fatalf("rule %s: %s", d.Rule, d.Message)
 	}
-	want := &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(11), BootID: "boot-1"}
+	want := &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(11), BootID: "boot-1"}
 	if diff := cmp.Diff(want, again.Ledger.Claim.PowerCycle); diff != "" {
 		t.Errorf("power cycle (-want +got):\n%s", diff)
 	}

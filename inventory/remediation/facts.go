@@ -129,7 +129,7 @@ func (in *input) claimOwed() bool { return in.cycleCutting() || in.marked() && i
 // cycleDue is until when the power cycle may run. A power cycle of an earlier remediation gets
 // the whole timeout of this one.
 func (in *input) cycleDue() time.Time {
-	asked := in.claim.PowerCycle.AskedAt.Time
+	asked := in.claim.PowerCycle.RequestTime.Time
 	if asked.Before(in.created) {
 		asked = in.created
 	}
@@ -143,7 +143,7 @@ func (in *input) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) 
 func (in *input) untried() bool {
 	told := in.obs.Host.Status.Conditions
 	reachable := meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition)
-	answers := reachable != nil && (reachable.Status == metav1.ConditionTrue || reachable.Reason == infrav1.ReasonBMCDisobeys)
+	answers := reachable != nil && (reachable.Status == metav1.ConditionTrue || reachable.Reason == infrav1.ReasonPowerActionIgnored)
 	return !answers || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition) || in.notToBeSwitched()
 }
 
@@ -158,7 +158,7 @@ func (in *input) cycled() bool { return in.count() > 0 }
 
 // nodeDue is until when the Node may be unhealthy after the last power cycle.
 func (in *input) nodeDue() time.Time {
-	return in.from(in.claim.PowerCycle.DoneAt.Time).Add(in.timeout())
+	return in.from(in.claim.PowerCycle.CompletionTime.Time).Add(in.timeout())
 }
 func (in *input) nodeHasTime() bool { return in.obs.Now.Before(in.nodeDue()) }
 
@@ -181,7 +181,7 @@ func (in *input) count() int32 {
 		return 0
 	}
 	cooldown := time.Duration(cmp.Or(in.spec.CooldownSeconds, defaultCooldownSeconds)) * time.Second
-	if !in.created.Before(last.AskedAt.Add(cooldown)) {
+	if !in.created.Before(last.RequestTime.Add(cooldown)) {
 		return 0
 	}
 	return last.Count

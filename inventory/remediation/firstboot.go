@@ -58,13 +58,13 @@ func (in *input) notJoined() bool { return !in.obs.Machine.Joined }
 
 // joinDue is until when the Node may join.
 func (in *input) joinDue() time.Time {
-	return in.from(in.obs.Host.Status.Booted.Time.Time).Add(joinTime)
+	return in.from(in.obs.Host.Status.Booted.ReportTime.Time).Add(joinTime)
 }
 func (in *input) joinOverdue() bool { return !in.obs.Now.Before(in.joinDue()) }
 
 // healthDue is until when a Node that joined nevertheless has time to become healthy.
 func (in *input) healthDue() time.Time {
-	return in.obs.Host.Status.Booted.Time.Add(in.timeout())
+	return in.obs.Host.Status.Booted.ReportTime.Add(in.timeout())
 }
 func (in *input) nodeYoung() bool { return in.obs.Now.Before(in.healthDue()) }
 
@@ -75,7 +75,7 @@ func (in *input) cutByCycle() bool {
 	cycle, told := in.claim.PowerCycle, in.obs.Host.Status.Conditions
 	cut := cycle != nil && cycle.ConfirmedOff != nil && *cycle.ConfirmedOff && cycle.WasOn != nil && *cycle.WasOn
 	installed, answers := meta.FindStatusCondition(told, infrav1.HostProvisionedCondition), meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition)
-	return cut && !in.obs.Host.Status.Booted.Time.Before(&cycle.DoneAt) && installed != nil && answers != nil &&
+	return cut && !in.obs.Host.Status.Booted.ReportTime.Before(&cycle.CompletionTime) && installed != nil && answers != nil &&
 		answers.Status == metav1.ConditionTrue && !answers.LastTransitionTime.After(installed.LastTransitionTime.Time)
 }
 
@@ -101,7 +101,7 @@ func waitJoin(in *input) Decision {
 
 func handOverUnjoined(in *input) Decision {
 	_, what := in.firstBoot()
-	return delegateToOwner(infrav1.ReasonHandedOver, what+". No Node joined")
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, what+". No Node joined")
 }
 
 func quarantineCutOff(in *input) Decision {

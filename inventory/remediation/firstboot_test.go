@@ -21,10 +21,10 @@ func cutOffCases() []decideCase {
 	// told: its system says so from the next boot.
 	told := func(o *o, c *c, since, now int) {
 		c.InstanceID, o.Now = "instance", minutes(now).Time
-		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", Time: minutes(since), Interrupted: new(true)}
+		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", ReportTime: minutes(since), Interrupted: new(true)}
 	}
 	first := func(now int) *infrav1.ClaimPowerCycle {
-		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
+		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(now), BootID: "boot-1"}
 	}
 	reachable := func(o *o) *metav1.Condition {
 		return meta.FindStatusCondition(o.Host.Status.Conditions, infrav1.HostBMCReachableCondition)
@@ -57,7 +57,7 @@ func cutOffCases() []decideCase {
 		{name: "cut off, and found off", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.WasOn = new(false) }, rule: "cut-off/by-others", step: over},
 		{name: "cut off, nobody saw how the host was found", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.WasOn = nil }, rule: "cut-off/by-others", step: over},
 		{name: "cut off, the power cycle was ended before it switched", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.ConfirmedOff = nil }, rule: "cut-off/by-others", step: over},
-		{name: "cut off, told before the power cycle was done", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.DoneAt = minutes(4) }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, told before the power cycle was done", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.CompletionTime = minutes(4) }, rule: "cut-off/by-others", step: over},
 		{name: "cut off, the BMC was away since", change: func(_ *r, o *o, c *c) { byCycle(o, c); reachable(o).LastTransitionTime = minutes(1) }, rule: "cut-off/by-others", step: over},
 		{name: "cut off, the BMC is away", change: func(_ *r, o *o, c *c) { byCycle(o, c); reachable(o).Status = metav1.ConditionFalse }, rule: "cut-off/by-others", step: over},
 		{name: "cut off, and a status that was lost", change: func(_ *r, o *o, c *c) { byCycle(o, c); o.Host.Status.Conditions = nil }, rule: "cut-off/by-others", step: over},
@@ -98,10 +98,10 @@ func bootstrapCases() []decideCase {
 	// told: cloud-init has ended without the sentinel file of the bootstrap provider.
 	told := func(o *o, c *c, since, now int) {
 		c.InstanceID, o.Now, o.Machine.LeavesSentinel = "instance", minutes(now).Time, true
-		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", Time: minutes(since), Sentinel: infrav1.SentinelMissing}
+		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", ReportTime: minutes(since), Sentinel: infrav1.SentinelMissing}
 	}
 	first := func(now int) *infrav1.ClaimPowerCycle {
-		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
+		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(now), BootID: "boot-1"}
 	}
 	over := DelegateToOwner{}
 	return []decideCase{

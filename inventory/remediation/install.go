@@ -50,7 +50,7 @@ func (in *input) installOverdue() bool {
 // the BMC.
 func (in *input) agentAtWork() bool {
 	order, operation := in.obs.Host.Spec.Order, in.obs.Host.Status.Operation
-	return order != nil && order.Result == nil && operation != nil && operation.StartedAt.Equal(&order.CreatedAt) &&
+	return order != nil && order.Result == nil && operation != nil && operation.StartTime.Equal(&order.CreationTime) &&
 		in.obs.Now.Before(operation.LastContactTime.Add(in.timeout()))
 }
 
@@ -108,12 +108,12 @@ func awaitBMC(in *input) Decision {
 
 func handOverBMC(in *input) Decision {
 	trouble := in.bmcTrouble()
-	return delegateToOwner(infrav1.ReasonHandedOver, fmt.Sprintf("The BMC of %s has failed for %s during the install (%s: %s)",
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, fmt.Sprintf("The BMC of %s has failed for %s during the install (%s: %s)",
 		in.host(), in.timeout(), trouble.Reason, trouble.Message))
 }
 
 func handOverInVain(in *input) Decision {
 	result := in.obs.Host.Spec.Order.Result
-	return delegateToOwner(infrav1.ReasonHandedOver, fmt.Sprintf("The install on %s failed %d times (not counted against it), last with %s: %s",
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, fmt.Sprintf("The install on %s failed %d times (not counted against it), last with %s: %s",
 		in.host(), in.tries(), result.Reason, result.Message))
 }

@@ -18,7 +18,7 @@ func installingCases() []decideCase {
 	type c = infrav1.HostClaim
 	at := func(o *o, c *c, now int) {
 		c.State, c.Attempt, o.Now = infrav1.ClaimProvisioning, 3, minutes(now).Time
-		o.Host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: "x", Attempt: 3, CreatedAt: minutes(-5), AgentKey: "key"}
+		o.Host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: "x", Attempt: 3, CreationTime: minutes(-5), AgentKey: "key"}
 	}
 	told := func(o *o, name string, status metav1.ConditionStatus, reason string, since int) {
 		o.Host.Status.Conditions = append([]metav1.Condition{{Type: name, Status: status, Reason: reason, Message: "so it is", LastTransitionTime: minutes(since)}}, o.Host.Status.Conditions...)
@@ -29,7 +29,7 @@ func installingCases() []decideCase {
 		told(o, infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnreachable, since)
 	}
 	heard := func(o *o, when int) {
-		o.Host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInstall, StartedAt: o.Host.Spec.Order.CreatedAt, LastContactTime: minutes(when)}
+		o.Host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInstall, StartTime: o.Host.Spec.Order.CreationTime, LastContactTime: minutes(when)}
 	}
 	// failed: the last try has ended so.
 	failed := func(o *o, c *c, reason string, now int) {
@@ -59,18 +59,18 @@ func installingCases() []decideCase {
 		}, rule: "installing/bmc-overdue", step: over, says: infrav1.ReasonCredentialsRejected},
 		{name: "installing, the BMC takes no orders", change: func(_ *r, o *o, c *c) {
 			at(o, c, 11)
-			told(o, infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCDisobeys, 0)
-		}, rule: "installing/bmc-overdue", step: over, says: infrav1.ReasonBMCDisobeys},
+			told(o, infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonPowerActionIgnored, 0)
+		}, rule: "installing/bmc-overdue", step: over, says: infrav1.ReasonPowerActionIgnored},
 		{name: "installing, the BMC's CA is missing", change: func(_ *r, o *o, c *c) {
 			at(o, c, 11)
-			told(o, infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCAMissing, 0)
+			told(o, infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCABundleMissing, 0)
 		}, rule: "installing/bmc-overdue", step: over},
 		{name: "installing, the BMC is dead and its agent at work", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 11); heard(o, 10) }, rule: "installing/agent", step: Idle{}},
 		{name: "installing, the BMC is dead and its agent silent", change: func(_ *r, o *o, c *c) { dead(o, c, 0, 11); heard(o, 1) }, rule: "installing/bmc-overdue", step: over},
 		{name: "installing, the BMC is dead and its agent was of another order", change: func(_ *r, o *o, c *c) {
 			dead(o, c, 0, 11)
 			heard(o, 10)
-			o.Host.Spec.Order.CreatedAt = minutes(9)
+			o.Host.Spec.Order.CreationTime = minutes(9)
 		}, rule: "installing/bmc-overdue", step: over},
 		{name: "installing, the BMC is dead and its agent done", change: func(_ *r, o *o, c *c) {
 			failed(o, c, agentapi.FailureDiskNotFound, 11)
@@ -91,13 +91,13 @@ func installingCases() []decideCase {
 		{name: "installed late, and booting", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, 50, 51) }, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "may be booting"},
 		{name: "installed late, just now", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionFalse, -20, 51) }, rule: "grace", step: Wait{Until: minutes(61).Time}},
 		{name: "installed late, and did not boot", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, 50, 60) }, rule: "cycle",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(60), BootID: "boot-1"}},
 		{name: "installed before", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, -1, 0) }, rule: "cycle",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(0), BootID: "boot-1"}},
 
 		{name: "the image is bad", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10) }, rule: "installing/in-vain", step: over, says: "failed 3 times (not counted against it), last with ChecksumMismatch: it was so"},
-		{name: "the live system is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonLiveSystemSilent, 10) }, rule: "installing/in-vain", step: over},
-		{name: "the network is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonNetworkSilent, 10) }, rule: "installing/in-vain", step: over},
+		{name: "the live system is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonLiveSystemUnresponsive, 10) }, rule: "installing/in-vain", step: over},
+		{name: "the network is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonNetworkUnresponsive, 10) }, rule: "installing/in-vain", step: over},
 		{name: "the image is bad, and the agent not gone yet", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureImageInvalid, 10); heard(o, 10) }, rule: "installing/in-vain", step: over},
 		{name: "the image is bad, early", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 9) }, rule: "installing/wait", step: Idle{}},
 		{name: "the image was bad twice", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10); c.Attempt = 2 }, rule: "installing/wait", step: Idle{}},

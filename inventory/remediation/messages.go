@@ -64,7 +64,7 @@ func sayHandedOver(in *input) Decision {
 	if in.inUse() && in.marked() {
 		message = inventory.WithDetail("", in.claim.Quarantine.Message, ". "+owner)
 	}
-	return Decision{Step: Idle{}, Reason: infrav1.ReasonHandedOver, Message: message}
+	return Decision{Step: Idle{}, Reason: infrav1.ReasonOwnerRemediationRequested, Message: message}
 }
 
 // sayNotInUse: a replacement of a machine that waits for a host would wait as well.
@@ -155,7 +155,7 @@ func waitGrace(in *input) Decision {
 func askCycle(in *input) Decision {
 	ledger := lifecycle.LedgerOf(in.obs.Host)
 	ledger.Claim.PowerCycle = &infrav1.ClaimPowerCycle{
-		Count: in.count() + 1, State: infrav1.PowerCycleOff, AskedAt: in.now(), BootID: in.obs.Node.BootID,
+		Count: in.count() + 1, State: infrav1.PowerCycleOff, RequestTime: in.now(), BootID: in.obs.Node.BootID,
 	}
 	if before := in.claim.PowerCycle; before != nil {
 		ledger.Claim.PowerCycle.WasOn = before.WasOn
@@ -192,12 +192,12 @@ func (in *input) quarantineAndReplace(reason, message string) Decision {
 		ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	}
 	message = inventory.WithDetail("", message, ".")
-	ledger.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: message, Since: in.now()}
+	ledger.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: message, StartTime: in.now()}
 	return Decision{Step: SaveLedger{Ledger: ledger}, Event: "Warning", Reason: reason, Message: message}
 }
 
 func handOverMarked(in *input) Decision {
-	return delegateToOwner(infrav1.ReasonHandedOver, in.claim.Quarantine.Message)
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, in.claim.Quarantine.Message)
 }
 
 func handOverLost(*input) Decision {
@@ -207,11 +207,11 @@ func handOverLost(*input) Decision {
 // handOverAsked: the MachineHealthCheck considers the Machine unhealthy while it has the
 // annotation, so that no power cycle helps. The host is not at fault.
 func handOverAsked(*input) Decision {
-	return delegateToOwner(infrav1.ReasonHandedOver, "The Machine has the annotation "+clusterv1.RemediateMachineAnnotation+".")
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, "The Machine has the annotation "+clusterv1.RemediateMachineAnnotation+".")
 }
 
 func handOverForeign(in *input) Decision {
-	return delegateToOwner(infrav1.ReasonHandedOver, "Ingot cannot restart the infrastructure "+in.obs.Machine.Foreign+". Use a MachineHealthCheck without IngotRemediationTemplate.")
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, "Ingot cannot restart the infrastructure "+in.obs.Machine.Foreign+". Use a MachineHealthCheck without IngotRemediationTemplate.")
 }
 
 func handOverUnmanaged(in *input) Decision {
@@ -219,7 +219,7 @@ func handOverUnmanaged(in *input) Decision {
 }
 
 func handOverAtOnce(*input) Decision {
-	return delegateToOwner(infrav1.ReasonHandedOver, "No power cycle is allowed, since spec.retryLimit is 0.")
+	return delegateToOwner(infrav1.ReasonOwnerRemediationRequested, "No power cycle is allowed, since spec.retryLimit is 0.")
 }
 
 // uncycled is why the power cycle failed, with the host's Ready condition.
@@ -264,7 +264,7 @@ func Restarted(obs Observation) metav1.Condition {
 	case known && obs.Node.Ready && cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
 		return inventory.FalseCondition(name, infrav1.ReasonBootIDUnchanged, fmt.Sprintf("The BMC reports a power cycle of IngotHost %s, but the Node kept its boot ID. Check that spec.bmc.address is of this Node's server.", obs.Host.Name))
 	case cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
-		return inventory.TrueCondition(name, infrav1.ReasonPowerReadBack, fmt.Sprintf("The BMC reported off, then on, in power cycle %d. The Node has no new boot ID yet.", cycle.Count))
+		return inventory.TrueCondition(name, infrav1.ReasonPowerStateConfirmed, fmt.Sprintf("The BMC reported off, then on, in power cycle %d. The Node has no new boot ID yet.", cycle.Count))
 	default:
 		return inventory.FalseCondition(name, infrav1.ReasonWaiting, "The power cycle ended before the host was off.")
 	}

@@ -51,9 +51,9 @@ func newRemediation() (*infrav1.IngotRemediation, Observation) {
 }
 
 func cycleAt(count int32, state infrav1.PowerCycleState, asked, done int) *infrav1.ClaimPowerCycle {
-	cycle := &infrav1.ClaimPowerCycle{Count: count, State: state, AskedAt: minutes(asked), BootID: "boot-1"}
+	cycle := &infrav1.ClaimPowerCycle{Count: count, State: state, RequestTime: minutes(asked), BootID: "boot-1"}
 	if state == infrav1.PowerCycleDone {
-		cycle.DoneAt = minutes(done)
+		cycle.CompletionTime = minutes(done)
 	}
 	return cycle
 }
@@ -131,9 +131,9 @@ func decideCases() []decideCase {
 	type c = infrav1.HostClaim
 	return append(slices.Concat(handoverCases(), heldCases(), installingCases(), cutOffCases(), bootstrapCases()), []decideCase{
 		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(0), BootID: "boot-1"}},
 		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = Node{} }, rule: "cycle",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0)}},
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(0)}},
 		{name: "under way", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time },
 			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "powering off"},
 		{name: "off, on next", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(9).Time },
@@ -161,20 +161,20 @@ func decideCases() []decideCase {
 		{name: "the first did not help", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
 		},
-			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(12), BootID: "boot-1"}},
+			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, RequestTime: minutes(12), BootID: "boot-1"}},
 		{name: "the first did not help, and found the host off", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
 			c.PowerCycle.WasOn = new(false)
 		},
-			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(12), WasOn: new(false), BootID: "boot-1"}},
+			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, RequestTime: minutes(12), WasOn: new(false), BootID: "boot-1"}},
 		{name: "unhealthy again within the cooldown", change: func(_ *r, _ *o, c *c) { c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, -30, -28) },
-			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, RequestTime: minutes(0), BootID: "boot-1"}},
 		{name: "unhealthy again after the cooldown", change: func(_ *r, _ *o, c *c) { c.PowerCycle = cycleAt(2, infrav1.PowerCycleDone, -60, -58) },
-			rule: "cycle", says: "1 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+			rule: "cycle", says: "1 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(0), BootID: "boot-1"}},
 		{name: "a remediation that lasts longer than the cooldown counts on", change: func(r *r, o *o, c *c) {
 			r.Spec.CooldownSeconds = 600
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 5, 7), minutes(60).Time
-		}, rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
+		}, rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, RequestTime: minutes(60), BootID: "boot-1"}},
 		{name: "a pause counts for nothing", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.ActiveSince, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(50).Time, minutes(51).Time
 		}, rule: "cycling/wait", step: Wait{Until: minutes(60).Time}},
@@ -185,12 +185,12 @@ func decideCases() []decideCase {
 		}, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "owner"},
 		{name: "and is off", change: func(_ *r, o *o, _ *c) {
 			o.ActiveSince, o.Now, o.Host.Status.Power = minutes(50).Time, minutes(51).Time, infrav1.PowerStateOff
-		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(51), BootID: "boot-1"}},
+		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(51), BootID: "boot-1"}},
 		{name: "and did not help", change: func(_ *r, o *o, _ *c) { o.ActiveSince, o.Now = minutes(50).Time, minutes(60).Time },
-			rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
+			rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(60), BootID: "boot-1"}},
 		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy/wait", step: Idle{}},
 		{name: "healthy long ago", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(-1).Time }, rule: "cycle",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(0), BootID: "boot-1"}},
 		{name: "no host yet", change: func(_ *r, o *o, _ *c) { o.Host = nil }, rule: "no-host", step: Idle{}},
 		{name: "a person keeps it off", change: func(_ *r, o *o, _ *c) { o.Host.Spec.Power = infrav1.PowerIntentOff }, rule: "person/wait", step: Idle{}, says: "spec.power Off"},
 		{name: "a person works on it", change: func(_ *r, o *o, _ *c) { o.Host.Spec.Maintenance = new(true) }, rule: "person/wait", step: Idle{}, says: "spec.maintenance"},
@@ -235,7 +235,7 @@ func heldCases() []decideCase {
 			o.ActiveSince, o.Now, o.Node = minutes(50).Time, minutes(60).Time, Node{Unreachable: true}
 		}, rule: "unreachable", step: Idle{}},
 		{name: "the cluster is not reached yet", change: func(_ *r, o *o, _ *c) { o.Node = Node{Unreachable: true} }, rule: "cycle",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0)}},
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, RequestTime: minutes(0)}},
 		{name: "a control plane is not reached", change: func(_ *r, o *o, c *c) {
 			late(o, c)
 			o.Node, o.Machine.ControlPlane = Node{Unreachable: true}, true
@@ -327,7 +327,7 @@ func handoverCases() []decideCase {
 		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
 		{name: "the BMC does not switch on, and is said to fail", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
-			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonBMCDisobeys}}
+			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonPowerActionIgnored}}
 		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
 		{name: "the BMC does not switch a host that is used again", change: func(r *r, o *o, c *c) {
 			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
@@ -386,8 +386,8 @@ func TestRestarted(t *testing.T) {
 		{"another boot", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), Node{BootID: "boot-2"}, infrav1.ReasonBootIDChanged, metav1.ConditionTrue},
 		{"another boot before the BMC was read", off(cycleAt(1, infrav1.PowerCycleOn, 0, 1)), Node{BootID: "boot-2"}, infrav1.ReasonBootIDChanged, metav1.ConditionTrue},
 		{"under way", cycleAt(1, infrav1.PowerCycleOff, 0, 1), Node{BootID: "boot-1", Ready: true}, infrav1.ReasonPowerCycling, metav1.ConditionFalse},
-		{"not back yet", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), Node{BootID: "boot-1"}, infrav1.ReasonPowerReadBack, metav1.ConditionTrue},
-		{"cluster not reached", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), Node{}, infrav1.ReasonPowerReadBack, metav1.ConditionTrue},
+		{"not back yet", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), Node{BootID: "boot-1"}, infrav1.ReasonPowerStateConfirmed, metav1.ConditionTrue},
+		{"cluster not reached", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), Node{}, infrav1.ReasonPowerStateConfirmed, metav1.ConditionTrue},
 		{"the same boot, ready", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), Node{BootID: "boot-1", Ready: true}, infrav1.ReasonBootIDUnchanged, metav1.ConditionFalse},
 		{"ended before it was off", cycleAt(1, infrav1.PowerCycleDone, 0, 1), Node{}, infrav1.ReasonWaiting, metav1.ConditionFalse},
 		{"ended before it was off, and ready", cycleAt(1, infrav1.PowerCycleDone, 0, 1), Node{BootID: "boot-1", Ready: true}, infrav1.ReasonWaiting, metav1.ConditionFalse},

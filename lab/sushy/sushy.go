@@ -29,7 +29,7 @@ type Config struct {
 	// UUID and Name of the system, MACs of its interfaces. UUID is required.
 	UUID, Name string
 	MACs       []string
-	// Cores and MemoryGiB; 0: not shown, as with the fake driver.
+	// Cores and Memory; 0: not shown, as with the fake driver.
 	Cores, MemoryGiB int
 	// BIOS enables the BIOS resource with the attributes of the libvirt driver; the fake driver has
 	// none.

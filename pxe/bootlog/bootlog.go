@@ -44,8 +44,8 @@ const (
 	AgentStarted Outcome = "Agent"
 	// BootedFromDisk: the boot server sent the host to its disk.
 	BootedFromDisk Outcome = "Disk"
-	// Stopped: the host was to boot the agent and sent no further request.
-	Stopped Outcome = "Stopped"
+	// Incomplete: the host was to boot the agent and sent no further request.
+	Incomplete Outcome = "Incomplete"
 )
 
 type Mark struct {
@@ -65,7 +65,7 @@ type Boot struct {
 	Marks   []Mark  `json:"marks"`
 	Outcome Outcome `json:"outcome"`
 	// LastFailure is the last delivery that failed, with its cause.
-	LastFailure string `json:"trouble,omitempty"`
+	LastFailure string `json:"lastFailure,omitempty"`
 }
 
 func (b Boot) Started() time.Time {
@@ -266,7 +266,7 @@ func (b *boot) moveLoaderMark() {
 // silentOutcome returns the outcome of a boot that sends no further request.
 func (b *boot) silentOutcome() Outcome {
 	if b.plan == pxe.Agent {
-		return Stopped
+		return Incomplete
 	}
 	return BootedFromDisk
 }

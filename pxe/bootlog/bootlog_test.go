@@ -88,11 +88,11 @@ func TestBoots(t *testing.T) {
 		"to its disk without a word": {[]step{toDisk(offer(0, "BIOS")), toDisk(ack(1, "BIOS"))},
 			[]Boot{{Firmware: "BIOS", Outcome: BootedFromDisk, Marks: marks(0, DHCP)}}},
 		"stops after the loader": {[]step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageLoader, "undionly.kpxe")},
-			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 2, Loader)}}},
+			[]Boot{{Firmware: "BIOS", Outcome: Incomplete, Marks: marks(0, DHCP, 2, Loader)}}},
 		"cannot get its loader, and starts over": {
 			[]step{offer(0, "BIOS"), ack(1, "BIOS"), sent(2, pxe.StageFailed, "TFTP \"x\x01\": gone"), sent(3, pxe.StageLoader, "x"), offer(30, "BIOS"), ack(31, "BIOS")},
-			[]Boot{{Firmware: "BIOS", Outcome: Stopped, Marks: marks(0, DHCP, 3, Loader), LastFailure: "TFTP \"x?\": gone"},
-				{Firmware: "BIOS", Outcome: Stopped, Marks: marks(30, DHCP)}}},
+			[]Boot{{Firmware: "BIOS", Outcome: Incomplete, Marks: marks(0, DHCP, 3, Loader), LastFailure: "TFTP \"x?\": gone"},
+				{Firmware: "BIOS", Outcome: Incomplete, Marks: marks(30, DHCP)}}},
 		"by another replica":               {[]step{offer(0, "BIOS"), offer(8, "iPXE"), byAgent(offer(20, "agent"))}, nil},
 		"takes no offer":                   {[]step{offer(0, "BIOS"), offer(4, "BIOS")}, nil},
 		"an agent whose boot was not seen": {[]step{byAgent(offer(0, "agent")), byAgent(ack(1, "agent"))}, nil},
@@ -172,7 +172,7 @@ func TestTrackerIsBounded(t *testing.T) {
 	if kept != maxBoots || len(tracker.finished) != 0 {
 		t.Errorf("%d boots were handed over, %d wait", kept, len(tracker.finished))
 	}
-	if n := testutil.ToFloat64(metrics.boots.WithLabelValues(string(Stopped))); n != 2*maxBoots {
+	if n := testutil.ToFloat64(metrics.boots.WithLabelValues(string(Incomplete))); n != 2*maxBoots {
 		t.Errorf("%v boots stopped", n)
 	}
 	if n := testutil.ToFloat64(metrics.dropped); n != maxBoots {

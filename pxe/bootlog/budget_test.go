@@ -86,7 +86,7 @@ func TestBudgetsAreBounded(t *testing.T) {
 	for n := range maxBoots + 10 {
 		b := &boot{key: string(net.HardwareAddr{byte(n >> 8), byte(n)}), isLocal: true}
 		b.Host = string(rune(n + 0x10000))
-		tracker.end(b, Stopped)
+		tracker.end(b, Incomplete)
 	}
 	if tracker.recent.Len() != maxBoots || len(tracker.finished) != maxBoots {
 		t.Errorf("%d hosts are remembered, %d boots wait", tracker.recent.Len(), len(tracker.finished))

@@ -27,7 +27,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Help:    "How long hosts took from the last thing heard of them to each stage of a network boot, in seconds.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60, 120}}, []string{"stage"}),
 		boots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_boots_total",
-			Help: "Network boots, by how they ended: Agent, Disk, or Stopped."}, []string{"outcome"}),
+			Help: "Network boots, by how they ended: Agent, Disk, or Incomplete."}, []string{"outcome"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "ingot_boots_dropped_total",
 			Help: "Boots that are missing in the boot logs of their hosts, because the manager could not be reached for long, or there were too many of one host."}),
 	}
@@ -37,7 +37,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	for _, stage := range []Stage{Loader, Script, Kernel, Initramfs, Agent} {
 		m.stages.WithLabelValues(string(stage))
 	}
-	for _, outcome := range []Outcome{AgentStarted, BootedFromDisk, Stopped} {
+	for _, outcome := range []Outcome{AgentStarted, BootedFromDisk, Incomplete} {
 		m.boots.WithLabelValues(string(outcome))
 	}
 	return m, nil

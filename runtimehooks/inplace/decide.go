@@ -63,7 +63,7 @@ func differing(a, b map[string]any) []string {
 func sameHosts(current, desired any, hosts []map[string]string) bool {
 	was, okWas := selectorOf(current)
 	is, okIs := selectorOf(desired)
-	if !okWas || !okIs || was.Arch != is.Arch || !equality.Semantic.DeepEqual(was.Minimum, is.Minimum) || len(hosts) == 0 {
+	if !okWas || !okIs || was.Architecture != is.Architecture || !equality.Semantic.DeepEqual(was.Minimum, is.Minimum) || len(hosts) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(hosts, func(labels map[string]string) bool { return !allocation.SelectsLabels(&is, labels) })

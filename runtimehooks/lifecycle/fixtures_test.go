@@ -91,7 +91,7 @@ func free(n int, labels map[string]string) []client.Object {
 		name := fmt.Sprintf("h%d", i)
 		out = append(out, &infrav1.IngotHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
-			Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "https://192.0.2.1"}, BootMACAddress: "02:00:00:00:00:01", Record: &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0), SanitizedAt: metav1.Unix(2, 0)}},
+			Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "https://192.0.2.1"}, BootMACAddress: "02:00:00:00:00:01", Record: &infrav1.HostRecord{InspectedTime: metav1.Unix(1, 0), SanitizedTime: metav1.Unix(2, 0)}},
 			Status: infrav1.IngotHostStatus{Conditions: []metav1.Condition{
 				{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue}, {Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionTrue},
 			}},

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"in the rack":                   {objects: free(3, rack("r2")), cluster: cluster("ingot", 2, inRack), status: success},
 		"without the labels":            {objects: free(3, nil), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success, held: "the control plane lacks 1 of 1 hosts"},
 		"with the labels":               {objects: free(1, map[string]string{"class": "small"}), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success},
-		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64"), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 0, with(variable("ingotControlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
+		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64"), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 0, with(variable("ingotControlPlaneHostSelector", `{"architecture":"arm64"}`))), status: success, held: "1 host is missing"},
 		"no image":                      {objects: free(3, nil), cluster: cluster("ingot-runtime", 2), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64; add one to the catalogue"},
 		"with the image":                {objects: append(free(3, nil), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 2), status: success},
 		"images of two systems":         {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2), status: success, held: "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: flatcar, os; set the variable ingotOS"},
@@ -109,9 +110,9 @@ func TestBeforeClusterCreate(t *testing.T) {
 func TestDemandOfATopology(t *testing.T) {
 	s := newSite(t, append(free(9, nil), image("v1.36.1", "amd64"), image("v1.36.1", "arm64"))...)
 	c := cluster("ingot-runtime", 2, with(
-		variable("ingotControlPlaneHostSelector", `{"arch":"arm64","matchLabels":{"class":"small"}}`), variable("ingotWorkerHostSelector", `{"matchLabels":{"class":"big"}}`),
+		variable("ingotControlPlaneHostSelector", `{"architecture":"arm64","matchLabels":{"class":"small"}}`), variable("ingotWorkerHostSelector", `{"matchLabels":{"class":"big"}}`),
 		variable("failureDomainLabel", `"row"`),
-		variable("controlPlaneRootDeviceHints", `{"minSizeGigabytes":400}`), variable("workerSoftwareRAID", `{"level":"RAID1"}`), variable("workerRootDeviceHints", `{}`),
+		variable("controlPlaneRootDeviceHints", `{"minSize":"400G"}`), variable("workerSoftwareRAID", `{"level":"RAID1"}`), variable("workerRootDeviceHints", `{}`),
 		variable("workerNetworkData", `{"ethernets":[{"name":"lan0","nic":{"position":2}}]}`)))
 	gpu := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "gpu", FailureDomain: "r1"}
 	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("ingotWorkerHostSelector", `{"matchLabels":{"class":"gpu"}}`),
@@ -126,8 +127,8 @@ func TestDemandOfATopology(t *testing.T) {
 		return infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{"class": class}}}
 	}
 	small, big := selector("small"), selector("big")
-	small.HostSelector.Arch = "arm64"
-	small.RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(400))}
+	small.HostSelector.Architecture = "arm64"
+	small.RootDeviceHints = &infrav1.RootDeviceHints{MinSize: new(resource.MustParse("400G"))}
 	big.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}
 	big.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "lan0", NIC: infrav1.NICSelector{Position: new(int32(2))}}}}
 	want := allocation.PlanRequest{

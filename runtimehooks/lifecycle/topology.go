@@ -190,8 +190,8 @@ func valueOr[T any](s settings, name string, template *T) *T {
 // imageQuery returns the query that package mutation will use.
 func imageQuery(spec infrav1.IngotMachineSpec, s settings, version string) mutation.ImageQuery {
 	out := mutation.ImageQuery{Version: version, Architecture: mutation.DefaultArchitecture}
-	if spec.HostSelector != nil && spec.HostSelector.Arch != "" {
-		out.Architecture = spec.HostSelector.Arch
+	if spec.HostSelector != nil && spec.HostSelector.Architecture != "" {
+		out.Architecture = spec.HostSelector.Architecture
 	}
 	if spec.Live != nil {
 		out.Version = ""

@@ -35,7 +35,7 @@ func populated() []client.Object {
 // reserved returns a reservation of c1.
 func reserved(purpose infrav1.ReservationPurpose, controlPlane, workers int32) *infrav1.IngotReservation {
 	return &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: infrav1.IngotReservationSpec{
-		State: infrav1.ReservationPromised, Purpose: purpose, Groups: []infrav1.ReservedGroup{
+		State: infrav1.ReservationReserved, Purpose: purpose, Groups: []infrav1.ReservedGroup{
 			{Name: controlPlaneGroup, ControlPlane: ptr.To(true), Count: controlPlane}, {Name: "md-0", Count: workers},
 		},
 	}}
@@ -96,7 +96,7 @@ func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 		workers.Replicas = nil
 		workers.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "0", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
 	}
-	onARM := with(variable("ingotWorkerHostSelector", `{"arch":"arm64"}`))
+	onARM := with(variable("ingotWorkerHostSelector", `{"architecture":"arm64"}`))
 	amd64, arm64 := image("v1.37.0", "amd64"), image("v1.37.0", "arm64")
 	for name, tc := range map[string]struct {
 		class   string
@@ -238,10 +238,10 @@ func TestControlPlaneSelectorIsPatched(t *testing.T) {
 		want        string
 	}{
 		"the template's":            {false, "", "class=small"},
-		"without labels":            {false, `{"arch":"amd64"}`, "class=small"},
+		"without labels":            {false, `{"architecture":"amd64"}`, "class=small"},
 		"the variable's":            {false, `{"matchLabels":{"class":"big"}}`, "class=big"},
 		"patched, no variable":      {true, "", ""},
-		"patched, without labels":   {true, `{"arch":"amd64"}`, ""},
+		"patched, without labels":   {true, `{"architecture":"amd64"}`, ""},
 		"patched by the variable's": {true, `{"matchLabels":{"class":"big"}}`, "class=big"},
 	} {
 		t.Run(name, func(t *testing.T) {

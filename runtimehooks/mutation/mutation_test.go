@@ -62,25 +62,25 @@ func TestGeneratePatches(t *testing.T) {
 		want, fails       string
 	}{
 		"control plane": {template: machineTemplate, builtin: ofControlPlane,
-			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"architecture":"amd64"}}]`},
 		"workers, all said": {template: machineTemplate, builtin: ofWorkers,
-			variables: variables("ingotWorkerHostSelector", `{"arch":"arm64","matchLabels":{"class":"gpu"},"minimum":{"cores":4}}`, "ingotCleaning", `"None"`, "ingotOS", `"flatcar"`, "ingotControlPlaneHostSelector", `{"arch":"amd64"}`),
-			want:      `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.35.9-arm64-flatcar"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"matchLabels":{"class":"gpu"},"minimum":{"cores":4},"arch":"arm64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
+			variables: variables("ingotWorkerHostSelector", `{"architecture":"arm64","matchLabels":{"class":"gpu"},"minimum":{"cores":4}}`, "ingotCleaning", `"None"`, "ingotOS", `"flatcar"`, "ingotControlPlaneHostSelector", `{"architecture":"amd64"}`),
+			want:      `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.35.9-arm64-flatcar"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"matchLabels":{"class":"gpu"},"minimum":{"cores":4},"architecture":"arm64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
 		"an image is taken away": {template: inlineTemplate, builtin: ofControlPlane,
-			want: `[{"op":"remove","path":"/spec/template/spec/image"},{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+			want: `[{"op":"remove","path":"/spec/template/spec/image"},{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"architecture":"amd64"}}]`},
 		"a live system, though the catalogue has no image": {template: liveTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, variables: variables("ingotCleaning", `"Full"`),
-			want: `[{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"Full"}]`},
+			want: `[{"op":"add","path":"/spec/template/spec/hostSelector","value":{"architecture":"amd64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"Full"}]`},
 		"cluster": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("ingotControlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`),
 			want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{"class":"small"}}}]`},
 		"cluster, any host": {template: clusterTemplate, builtin: ofControlPlane},
 		"cluster, any host instead of some": {template: strings.Replace(clusterTemplate, `"spec":{}}}`, `"spec":{"controlPlaneSelector":{"matchLabels":{"class":"small"}}}}}`, 1), builtin: ofControlPlane,
 			want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{}}}]`},
-		"everything is so already": {template: strings.Replace(machineTemplate, `{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}`, `{"imageRef":{"name":"v1.36.1-amd64"},"hostSelector":{"arch":"amd64"},"cleaning":"Full"}`, 1),
+		"everything is so already": {template: strings.Replace(machineTemplate, `{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}`, `{"imageRef":{"name":"v1.36.1-amd64"},"hostSelector":{"architecture":"amd64"},"cleaning":"Full"}`, 1),
 			builtin: ofControlPlane, variables: variables("ingotCleaning", `"Full"`)},
-		"only the cleaning changes": {template: strings.Replace(machineTemplate, `{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}`, `{"imageRef":{"name":"v1.36.1-amd64"},"hostSelector":{"arch":"amd64"},"cleaning":"Full"}`, 1),
+		"only the cleaning changes": {template: strings.Replace(machineTemplate, `{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}`, `{"imageRef":{"name":"v1.36.1-amd64"},"hostSelector":{"architecture":"amd64"},"cleaning":"Full"}`, 1),
 			builtin: ofControlPlane, variables: variables("ingotCleaning", `"None"`), want: `[{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
 		"the version of the old contract": {template: strings.Replace(machineTemplate, "v1beta2", "v1beta1", 1), builtin: ofControlPlane,
-			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"architecture":"amd64"}}]`},
 		"an unknown version": {template: strings.Replace(machineTemplate, "v1beta2", "v1", 1), builtin: ofControlPlane,
 			fails: "the apiVersion of an IngotMachineTemplate must be infrastructure.cluster.x-k8s.io/v1beta2 or infrastructure.cluster.x-k8s.io/v1beta1; correct the templateRef in the ClusterClass"},
 		"no kind":                              {template: strings.Replace(machineTemplate, "IngotMachineTemplate", "", 1), builtin: ofControlPlane, fails: "a template in the request has no valid apiVersion and kind"},
@@ -122,8 +122,8 @@ func TestGeneratePatches(t *testing.T) {
 
 // The variables of a template override the cluster's.
 func TestOverrides(t *testing.T) {
-	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("ingotWorkerHostSelector", `{"arch":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
-		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "ingotWorkerHostSelector", `{"arch":"arm64"}`),
+	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("ingotWorkerHostSelector", `{"architecture":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "ingotWorkerHostSelector", `{"architecture":"arm64"}`),
 	}}}
 	items, err := generate(request, func(w ImageQuery, _ string) (string, error) { return w.Architecture, nil })
 	if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Patch), `"name":"arm64"`) {
@@ -147,7 +147,7 @@ func TestValidateTopology(t *testing.T) {
 	spec := func(fields string) string {
 		return strings.Replace(machineTemplate, `"imageRef":{"name":"chosen-by-ingot-runtime-extension"}`, fields, 1)
 	}
-	const good = `"imageRef":{"name":"i"},"hostSelector":{"arch":"amd64"}`
+	const good = `"imageRef":{"name":"i"},"hostSelector":{"architecture":"amd64"}`
 	for name, tc := range map[string]struct {
 		template string
 		global   []runtimehooksv1.Variable

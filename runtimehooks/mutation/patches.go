@@ -129,7 +129,7 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := ImageQuery{Version: version, Architecture: selector.Arch}
+	query := ImageQuery{Version: version, Architecture: selector.Architecture}
 	if err := v.into(VariableOS, &query.OS); err != nil {
 		return nil, err
 	}

@@ -56,13 +56,13 @@ func raw(text string) apiextensionsv1.JSON { return apiextensionsv1.JSON{Raw: []
 
 // selectorSchema returns the schema of an IngotMachine's hostSelector without matchExpressions.
 func selectorSchema(description string) clusterv1.JSONSchemaProps {
-	number := func(description string, maximum int64) clusterv1.JSONSchemaProps {
-		return clusterv1.JSONSchemaProps{Description: description, Type: "integer", Minimum: ptr.To[int64](1), Maximum: ptr.To(maximum)}
+	quantity := func(description string) clusterv1.JSONSchemaProps {
+		return clusterv1.JSONSchemaProps{Description: description, Type: "string", MaxLength: ptr.To[int64](20), Pattern: "^[1-9][0-9]*(G|Gi|T|Ti)$"}
 	}
 	return clusterv1.JSONSchemaProps{
-		Description: description, Type: "object", MinProperties: ptr.To[int64](1), Default: ptr.To(raw(`{"arch":"` + DefaultArchitecture + `"}`)),
+		Description: description, Type: "object", MinProperties: ptr.To[int64](1), Default: ptr.To(raw(`{"architecture":"` + DefaultArchitecture + `"}`)),
 		Properties: map[string]clusterv1.JSONSchemaProps{
-			"arch": {Description: "Architecture as a GOARCH value.", Type: "string", Enum: []apiextensionsv1.JSON{raw(`"amd64"`), raw(`"arm64"`)}},
+			"architecture": {Description: "Architecture as a GOARCH value.", Type: "string", Enum: []apiextensionsv1.JSON{raw(`"amd64"`), raw(`"arm64"`)}},
 			"matchLabels": {
 				Description: "Labels that the IngotHost must have.", Type: "object", MaxProperties: ptr.To[int64](32),
 				AdditionalProperties: &clusterv1.JSONSchemaProps{Type: "string", MaxLength: ptr.To[int64](63)},
@@ -70,9 +70,9 @@ func selectorSchema(description string) clusterv1.JSONSchemaProps {
 			"minimum": {
 				Description: "Minimum hardware.", Type: "object", MinProperties: ptr.To[int64](1),
 				Properties: map[string]clusterv1.JSONSchemaProps{
-					"cores":     number("Physical cores.", 100000),
-					"memoryGiB": number("Memory in GiB.", 1000000),
-					"diskGB":    number("Size of the root disk in GB (10^9 bytes).", 10000000),
+					"cores":  {Description: "Physical cores.", Type: "integer", Minimum: ptr.To[int64](1), Maximum: ptr.To[int64](100000)},
+					"memory": quantity("Memory as a quantity, for example 64Gi."),
+					"disk":   quantity("Size of the root disk as a quantity, for example 480G."),
 				},
 			},
 		},
@@ -175,8 +175,8 @@ func (v values) selector(name string) (*infrav1.HostSelector, error) {
 	if err := v.into(name, out); err != nil {
 		return nil, err
 	}
-	if out.Arch == "" {
-		out.Arch = DefaultArchitecture
+	if out.Architecture == "" {
+		out.Architecture = DefaultArchitecture
 	}
 	return out, nil
 }

@@ -146,7 +146,7 @@ func (r *recorder) host(now time.Time, host *infrav1.IngotHost, on []time.Time) 
 	}
 	for _, boot := range slices.Backward(host.Status.Boots) {
 		for _, stage := range boot.Stages {
-			at := boot.StartedAt.Add(time.Duration(*stage.AfterMilliseconds) * time.Millisecond)
+			at := boot.StartTime.Add(time.Duration(*stage.AfterMilliseconds) * time.Millisecond)
 			if name := map[string]string{"DHCP": "DHCP", "Agent": "agent"}[stage.Name]; name != "" && at.After(claimed) {
 				r.reach(id, name, at)
 			}
@@ -160,7 +160,7 @@ func (r *recorder) host(now time.Time, host *infrav1.IngotHost, on []time.Time) 
 		r.reach(id, "reboot", now)
 	}
 	if b := host.Status.Booted; b != nil && b.InstanceID == id {
-		r.reach(id, "cloud-init", b.Time.Time)
+		r.reach(id, "cloud-init", b.ReportTime.Time)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestRecorder(t *testing.T) {
 	host.Spec.Claim = &infrav1.HostClaim{InstanceID: id, State: infrav1.ClaimProvisioning}
 	host.Spec.Claim.MachineRef.Name = "m1"
 	boot := func(from int, stages ...string) infrav1.BootRecord {
-		b := infrav1.BootRecord{StartedAt: metav1.NewMicroTime(at(from))}
+		b := infrav1.BootRecord{StartTime: metav1.NewMicroTime(at(from))}
 		for i, name := range stages {
 			b.Stages = append(b.Stages, infrav1.BootStage{Name: name, AfterMilliseconds: new(int64(i * 1000))})
 		}
@@ -235,9 +235,9 @@ func TestRecorder(t *testing.T) {
 	host.Status.Operation.Step = string(agentapi.StepSeed)
 	r.host(at(20), host, nil)
 	host.Spec.Claim.State, host.Status.Operation = infrav1.ClaimProvisioned, nil
-	host.Status.Booted = &infrav1.BootedStatus{InstanceID: "of the claim before", Time: metav1.NewTime(at(-50))}
+	host.Status.Booted = &infrav1.BootedStatus{InstanceID: "of the claim before", ReportTime: metav1.NewTime(at(-50))}
 	r.host(at(21), host, nil)
-	host.Status.Booted = &infrav1.BootedStatus{InstanceID: id, Time: metav1.NewTime(at(40))}
+	host.Status.Booted = &infrav1.BootedStatus{InstanceID: id, ReportTime: metav1.NewTime(at(40))}
 	r.host(at(41), host, []time.Time{at(35)})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at(38))}}
 	r.node(node)

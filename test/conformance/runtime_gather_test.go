@@ -283,7 +283,7 @@ func (c *caller) host(t *testing.T) {
 	host.Spec = infrav1.IngotHostSpec{
 		BMC:            &infrav1.BMC{Address: "192.0.2.1", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
 		BootMACAddress: "02:00:00:00:00:01", NetworkRef: infrav1.NetworkReference{Name: "n"}, BootMode: infrav1.BootModeUEFI,
-		Record: &infrav1.HostRecord{InspectedAt: metav1.Now(), SanitizedAt: metav1.Now()},
+		Record: &infrav1.HostRecord{InspectedTime: metav1.Now(), SanitizedTime: metav1.Now()},
 	}
 	check(t, c.manager.Create(t.Context(), host))
 	hardware := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hooks-1"}}

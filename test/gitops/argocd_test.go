@@ -104,7 +104,7 @@ func hostAs(change func(*infrav1.IngotHost, *lifecycle.Observation)) *infrav1.In
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "r1-01", UID: "1", Generation: 4}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = "52:54:00:00:00:01", "net"
-	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(now.Add(-time.Hour))}
+	host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.NewTime(now.Add(-time.Hour))}
 	seen := lifecycle.Observation{Now: now, NewID: "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01", Power: infrav1.PowerStateOff, BMC: lifecycle.BMCOK, AddressRecorded: true}
 	change(host, &seen)
 	host.Status.ObservedGeneration = 4
@@ -216,8 +216,8 @@ func TestArgoCDHealth(t *testing.T) {
 		"image":                 {"IngotImage", image("True", infrav1.ReasonImageReachable), "Healthy"},
 		"image that is gone":    {"IngotImage", image("False", infrav1.ReasonImageUnreachable), "Degraded"},
 		"new reservation":       {"IngotReservation", &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, "Progressing"},
-		"reservation":           {"IngotReservation", promise("True", infrav1.ReasonPromiseKept), "Healthy"},
-		"reservation, short":    {"IngotReservation", promise("False", infrav1.ReasonPromiseShort), "Degraded"},
+		"reservation":           {"IngotReservation", promise("True", infrav1.ReasonReservationSatisfied), "Healthy"},
+		"reservation, short":    {"IngotReservation", promise("False", infrav1.ReasonInsufficientHosts), "Degraded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, message := health(t, checks[tc.kind], tc.object)

@@ -26,13 +26,13 @@ func TestRuntimeExtension(t *testing.T) {
 	cluster, templates := s.Built(t)
 	for _, template := range templates {
 		spec := template.Spec.Template.Spec
-		if spec.ImageRef == nil || spec.ImageRef.Name != hooks.Image || spec.HostSelector == nil || spec.HostSelector.Arch != "amd64" {
+		if spec.ImageRef == nil || spec.ImageRef.Name != hooks.Image || spec.HostSelector == nil || spec.HostSelector.Architecture != "amd64" {
 			t.Errorf("%s: %+v", template.Name, spec)
 		}
 	}
 	promised := &infrav1.IngotReservation{}
 	must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), promised))
-	if len(promised.Spec.Groups) != 2 || promised.Spec.State != infrav1.ReservationPromised {
+	if len(promised.Spec.Groups) != 2 || promised.Spec.State != infrav1.ReservationReserved {
 		t.Errorf("promised: %+v", promised.Spec)
 	}
 	s.Retained(t, cluster)

@@ -97,7 +97,7 @@ func (p *Plane) host(ctx context.Context, namespace string, i int) error {
 	host := &infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{
 		BMC:            &infrav1.BMC{Address: fmt.Sprintf("redfish://10.0.%d.%d", i>>8, i&0xff), CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
 		BootMACAddress: fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, i&0xff), NetworkRef: infrav1.NetworkReference{Name: "n"}, BootMode: infrav1.BootModeUEFI,
-		Record: &infrav1.HostRecord{InspectedAt: metav1.Now(), SanitizedAt: metav1.Now()},
+		Record: &infrav1.HostRecord{InspectedTime: metav1.Now(), SanitizedTime: metav1.Now()},
 	}}
 	hardware := &infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
 		Architecture: "amd64", MemoryBytes: int64(64<<(i%4)) << 30, CPU: infrav1.HardwareCPU{Cores: 8, Threads: 16},

@@ -125,7 +125,7 @@ func (p *pair) outcome(t *testing.T, namespace string) (winner, loser string) {
 	for i := range 20 {
 		list := &infrav1.IngotReservationList{}
 		must(t, p.Client.List(t.Context(), list, client.InNamespace(namespace)))
-		if len(list.Items) == 1 && list.Items[0].Spec.State == infrav1.ReservationPromised {
+		if len(list.Items) == 1 && list.Items[0].Spec.State == infrav1.ReservationReserved {
 			winner = list.Items[0].Name
 			return winner, map[string]string{"x": "y", "y": "x"}[winner]
 		}
@@ -185,7 +185,7 @@ func (p *pair) testKill(t *testing.T) {
 		p.hears(t, *dies, namespace, "y", "3 hosts are missing: ")
 		again := &infrav1.IngotReservation{}
 		must(t, p.Client.Get(t.Context(), client.ObjectKeyFromObject(promised), again))
-		if again.ResourceVersion != promised.ResourceVersion || again.Spec.State != infrav1.ReservationPromised {
+		if again.ResourceVersion != promised.ResourceVersion || again.Spec.State != infrav1.ReservationReserved {
 			t.Errorf("seed %d: the promise was written again: %+v", seed, again)
 		}
 	}

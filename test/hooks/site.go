@@ -79,7 +79,7 @@ func (s *Site) Host(t testing.TB, name string, labels map[string]string) {
 		Spec: infrav1.IngotHostSpec{
 			BMC:            &infrav1.BMC{Address: "192.0.2." + digits(name), CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
 			BootMACAddress: "02:00:00:00:00:" + hex(name), NetworkRef: infrav1.NetworkReference{Name: "n"}, BootMode: infrav1.BootModeUEFI,
-			Record: &infrav1.HostRecord{InspectedAt: metav1.Now(), SanitizedAt: metav1.Now()},
+			Record: &infrav1.HostRecord{InspectedTime: metav1.Now(), SanitizedTime: metav1.Now()},
 		},
 	}
 	must(t, s.Client.Create(t.Context(), host))

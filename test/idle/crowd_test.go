@@ -156,7 +156,7 @@ func (c *crowd) register(t *testing.T) {
 					CABundleRef: &infrav1.CABundleReference{Name: shared},
 				},
 				BootMACAddress: crowdMAC(i), BootMode: infrav1.BootModeUEFI, NetworkRef: infrav1.NetworkReference{Name: c.site.Namespace},
-				Record: &infrav1.HostRecord{InspectedAt: metav1.Now()},
+				Record: &infrav1.HostRecord{InspectedTime: metav1.Now()},
 			}}
 			facts := &infrav1.IngotHardware{ObjectMeta: c.meta(name), Spec: infrav1.IngotHardwareSpec{
 				Architecture: "amd64", MemoryBytes: 8 << 30,

@@ -116,7 +116,7 @@ func claimAll(t *testing.T, plane *Plane, seed uint64) {
 func (s *Site) restore(t *testing.T, name, address, mac string) {
 	t.Helper()
 	host := s.hostObject(name, address, mac, "bench"+secretSuffix, "bench"+bundleSuffix)
-	host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()}
+	host.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()}
 	s.create(t, host)
 	s.create(t, &infrav1.IngotHardware{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -57,7 +57,7 @@ func testKills(t *testing.T, plane *Plane) {
 			func(names ...string) { site.AwaitFor(t, limit, "hosts inspected", site.Free(names...)) }},
 		{"install", []string{"spec.providerID", "spec.claim.clusterName", "spec.claim.state=Provisioned"}, func(name string) { site.Claim(t, name, theHost(name)) },
 			func(names ...string) { site.AwaitFor(t, limit, "hosts installed", site.Installed(names...)) }},
-		{"wipe", []string{"spec.claim.state=Releasing", "spec.claim.fencedAt", "spec.order.result"}, func(name string) { site.Delete(t, name) },
+		{"wipe", []string{"spec.claim.state=Releasing", "spec.claim.fencedTime", "spec.order.result"}, func(name string) { site.Delete(t, name) },
 			func(names ...string) { site.AwaitFor(t, limit, "hosts wiped", site.Free(names...)) }},
 	} {
 		if stage.name == "wipe" {

@@ -68,7 +68,7 @@ func (l *ledger) host(v Version) {
 // holdsMachine: a claim that is released and fenced is ended by the cleaning alone, and its
 // machine may be elsewhere.
 func holdsMachine(claim *infrav1.HostClaim) bool {
-	return claim != nil && (claim.State != infrav1.ClaimReleasing || claim.FencedAt.IsZero())
+	return claim != nil && (claim.State != infrav1.ClaimReleasing || claim.FencedTime.IsZero())
 }
 
 // born checks a new claim: it is Provisioning, and its machine chose it.

@@ -201,7 +201,7 @@ func (s *liveScene) disturbed(system infrav1.LiveSystem, manager *Manager) {
 	if host := s.site.Host(s.t, liveDisturbed); host.Spec.Claim.State != infrav1.ClaimProvisioning {
 		s.t.Errorf("a stranger's request has provisioned the host: %+v", host.Spec.Claim)
 	}
-	(&abuse{t: s.t, site: s.site, name: liveDisturbed}).event(infrav1.ReasonLiveDataRefused, s.site.subnet("77"))
+	(&abuse{t: s.t, site: s.site, name: liveDisturbed}).event(infrav1.ReasonLiveDataRejected, s.site.subnet("77"))
 	manager.Kill()
 	code, body := 0, ""
 	s.site.Await(s.t, "the data, from a manager that was killed and started again", func(context.Context) (string, error) {
@@ -240,7 +240,7 @@ func (s *liveScene) crashed(system infrav1.LiveSystem) {
 	check(s.t, s.site.Server(liveCrashed).Simulated.Power(s.t.Context(), bmc.Off))
 	addresses = append(addresses, s.address(liveCrashed))
 	check(s.t, s.site.Server(liveCrashed).Simulated.Power(s.t.Context(), bmc.Reset))
-	(&abuse{t: s.t, site: s.site, name: liveCrashed}).event(infrav1.ReasonLiveSystemSilent, "rebooted")
+	(&abuse{t: s.t, site: s.site, name: liveCrashed}).event(infrav1.ReasonLiveSystemUnresponsive, "rebooted")
 	s.goOn(liveCrashed)
 	s.site.Await(s.t, "the live system on its disk, at the third try", s.booted(liveCrashed))
 	host := s.site.Host(s.t, liveCrashed)

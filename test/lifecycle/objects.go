@@ -200,7 +200,7 @@ func (s *Site) Free(names ...string) func(context.Context) (string, error) {
 		switch {
 		case host.Status.Phase == infrav1.PhaseQuarantined:
 			return "it is quarantined: " + conditions.GetMessage(host, infrav1.ReadyCondition)
-		case host.Spec.Claim != nil || host.Spec.Order != nil || host.Spec.Record == nil || host.Spec.Record.InspectedAt.IsZero():
+		case host.Spec.Claim != nil || host.Spec.Order != nil || host.Spec.Record == nil || host.Spec.Record.InspectedTime.IsZero():
 			return "its ledger is not that of a free host"
 		case host.Status.Phase != infrav1.PhaseAvailable || !conditions.IsTrue(host, infrav1.HostAvailableCondition):
 			return "it does not say that it is available"

@@ -41,7 +41,7 @@ const (
 )
 
 // eventRefused is the reason of the events about refused requests (I14).
-const eventRefused = "AgentRequestRefused"
+const eventRefused = "AgentRequestRejected"
 
 // testSecrets: what is secret is nowhere but where it belongs, and what an agent
 // may do nobody else may (I14–I16, I18).

@@ -161,7 +161,7 @@ func (s *statusScenes) agentAtWork(context.Context) (string, error) {
 // wipeOrdered: the server is on for a wipe, and its agent has not come.
 func (s *statusScenes) wipeOrdered(context.Context) (string, error) {
 	order := s.site.Host(s.t, hostWiping).Spec.Order
-	if order == nil || order.Kind != infrav1.OrderWipe || !s.site.Server(hostWiping).Powered() {
+	if order == nil || order.Kind != infrav1.OrderClean || !s.site.Server(hostWiping).Powered() {
 		return "the wipe is not under way", nil
 	}
 	if order.AgentKey != "" {

@@ -79,7 +79,7 @@ func (i *intruder) registers() {
 	})
 	i.forbidden("a second interface of another tenant's server", create(func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = madeUp(90) }), "spec.bootMACAddress")
 	i.forbidden("a host with a record of an inspection", create(func(h *infrav1.IngotHost) {
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()}
+		h.Spec.Record = &infrav1.HostRecord{InspectedTime: metav1.Now()}
 	}), "restore")
 	i.forbidden("a claim of its own making", update(func(h *infrav1.IngotHost) {
 		h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11", State: infrav1.ClaimReleasing,
@@ -87,7 +87,7 @@ func (i *intruder) registers() {
 	}), "spec.claim")
 	i.forbidden("a claim under the name of the manager's field manager", func(ctx context.Context) error {
 		return i.client.Patch(ctx, i.host(fakeName, i.single, madeUp(1), "redfish://192.0.2.77"),
-			client.RawPatch(types.ApplyPatchType, fmt.Appendf(nil, `{"apiVersion":%q,"kind":"IngotHost","metadata":{"name":%q},"spec":{"record":{"inspectedAt":"2026-01-02T03:04:05Z"}}}`,
+			client.RawPatch(types.ApplyPatchType, fmt.Appendf(nil, `{"apiVersion":%q,"kind":"IngotHost","metadata":{"name":%q},"spec":{"record":{"inspectedTime":"2026-01-02T03:04:05Z"}}}`,
 				infrav1.GroupVersion.String(), fakeName)), client.FieldOwner("manager"), client.ForceOwnership)
 	}, "spec.record")
 	i.attack("a command in another user's name", func(ctx context.Context) error {

@@ -46,7 +46,7 @@ func testUpgraded(t *testing.T, plane *Plane) {
 	}
 	before := actions()
 	for _, name := range []string{used, free} {
-		site.Await(t, "host "+name+" to explain itself", site.shows(name, infrav1.HostNetworkAllowedCondition, infrav1.ReasonOutsideAllowed, "keeps working", infrav1.NetworksLabel))
+		site.Await(t, "host "+name+" to explain itself", site.shows(name, infrav1.HostNetworkAllowedCondition, infrav1.ReasonOutsideAllowedNamespaces, "keeps working", infrav1.NetworksLabel))
 		site.Await(t, "host "+name+" to explain itself", site.shows(name, infrav1.HostBMCReachableCondition, infrav1.ReasonBMCAddressNotAllowed, "A server in use keeps running", "--bmc-sources"))
 	}
 	time.Sleep(statusHold)

@@ -41,7 +41,7 @@ const rotatingSecret = "bmc-rotating"
 // halfway registers the hosts.
 func (y *yard) halfway(p *plane) []*infrav1.IngotHost {
 	y.t.Helper()
-	inspected := &infrav1.HostRecord{InspectedAt: past()}
+	inspected := &infrav1.HostRecord{InspectedTime: past()}
 
 	pin := y.add(pinned, &labbmc.Bench{})
 	pin.Spec.Record = inspected

@@ -173,7 +173,7 @@ func (y *yard) pooled(p *plane) {
 		AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}},
 		AddressPoolRef:    &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: pooled}}})
 	host := y.add(pooled, &metal{})
-	host.Spec.NetworkRef.Name, host.Spec.Record = pooled, &infrav1.HostRecord{InspectedAt: past()}
+	host.Spec.NetworkRef.Name, host.Spec.Record = pooled, &infrav1.HostRecord{InspectedTime: past()}
 	p.create(host)
 	p.create(y.hardwareOf(p, host))
 }

@@ -120,7 +120,7 @@ func claimOf(machine, id string, state infrav1.ClaimState) *infrav1.HostClaim {
 // orderOf is an order for which the server is on. An agent at work on a wipe would
 // have clusterctl wait for it; that is seen in test/lifecycle.
 func orderOf(host *infrav1.IngotHost, kind infrav1.OrderKind) *infrav1.HostOrder {
-	order := &infrav1.HostOrder{Kind: kind, ID: "33333333-3333-4333-8333-333333333333", Attempt: 1, CreatedAt: past(), HostUID: string(host.UID)}
+	order := &infrav1.HostOrder{Kind: kind, ID: "33333333-3333-4333-8333-333333333333", Attempt: 1, CreationTime: past(), HostUID: string(host.UID)}
 	if kind == infrav1.OrderInspect {
 		order.AgentKey = strings.Repeat("a", 64)
 	}
@@ -136,7 +136,7 @@ func (y *yard) fill(p *plane) {
 		Mode:              infrav1.DHCPModeReserve, Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.99"}}})
 	p.create(secretOf("bmc"))
 	p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bmc-ca"}, Data: map[string]string{"ca.crt": string(y.ca.PEM())}})
-	inspected := &infrav1.HostRecord{InspectedAt: past()}
+	inspected := &infrav1.HostRecord{InspectedTime: past()}
 
 	free := y.add("free", &metal{})
 	free.Spec.Record = inspected
@@ -144,19 +144,19 @@ func (y *yard) fill(p *plane) {
 	provisioned.Spec.Claim, provisioned.Spec.Record = claimOf("m1", instance, infrav1.ClaimProvisioned), inspected
 	releasing := y.add("releasing", &metal{on: true})
 	releasing.Spec.Claim, releasing.Spec.Record = claimOf("gone", released, infrav1.ClaimReleasing), inspected
-	releasing.Spec.Claim.FencedAt = past()
+	releasing.Spec.Claim.FencedTime = past()
 	inspecting := y.add("inspecting", &metal{on: true})
 	quarantined := y.add("quarantined", &metal{})
 	quarantined.Spec.BMC.CABundleRef.Name = infrav1.RootCAConfigMap
-	quarantined.Spec.Record = &infrav1.HostRecord{InspectedAt: past(), CleaningDue: infrav1.CleaningMetadata,
-		Quarantine: &infrav1.Quarantine{Reason: infrav1.QuarantineWipeFailed, Message: "disk 3 fails", Since: past()}}
+	quarantined.Spec.Record = &infrav1.HostRecord{InspectedTime: past(), CleaningDue: infrav1.CleaningMetadata,
+		Quarantine: &infrav1.Quarantine{Reason: infrav1.QuarantineCleanFailed, Message: "disk 3 fails", StartTime: past()}}
 	for i, host := range append([]*infrav1.IngotHost{free, provisioned, releasing, inspecting, quarantined}, y.halfway(p)...) {
 		p.create(host)
 		facts := y.hardwareOf(p, host)
 		facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: host.Spec.BootMACAddress, IP: fmt.Sprintf("192.0.2.%d", 50+i)}
 		p.create(facts)
 	}
-	y.order(p, releasing, infrav1.OrderWipe)
+	y.order(p, releasing, infrav1.OrderClean)
 	y.order(p, inspecting, infrav1.OrderInspect)
 	y.cluster(p)
 }

@@ -204,7 +204,7 @@ func (s *story) goesOn() {
 		return ""
 	})
 	hosts := s.target.hosts()
-	for name, kind := range map[string]infrav1.OrderKind{"releasing": infrav1.OrderWipe, "inspecting": infrav1.OrderInspect} {
+	for name, kind := range map[string]infrav1.OrderKind{"releasing": infrav1.OrderClean, "inspecting": infrav1.OrderInspect} {
 		order := hosts[name].Spec.Order
 		if order == nil || order.Kind != kind || order.HostUID != string(hosts[name].UID) || order.Attempt != 1 || order.AgentKey != "" {
 			s.t.Errorf("order of %s: %+v, want a new one", name, order)

@@ -38,7 +38,7 @@ func promiseTo(clusterName string, hosts int32) *infrav1.IngotReservation {
 	return &infrav1.IngotReservation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
 		Spec: infrav1.IngotReservationSpec{
-			State: infrav1.ReservationPromised, AskedAt: past(), ExpiresAt: metav1.NewTime(past().Add(24 * time.Hour)),
+			State: infrav1.ReservationReserved, RequestTime: past(), ExpirationTime: metav1.NewTime(past().Add(24 * time.Hour)),
 			Groups: []infrav1.ReservedGroup{{Name: "md-0", Count: hosts, Ethernets: []infrav1.ReservedEthernet{
 				{Name: "uplink0", NIC: infrav1.NICSelector{BootNIC: infrav1.BootNICOnly}},
 			}}},
@@ -54,9 +54,9 @@ func kept(p *plane) string {
 		return "no reservation, or no Cluster"
 	}
 	owned := len(promised.OwnerReferences) == 1 && promised.OwnerReferences[0].UID == owner.UID
-	counts := []int32{ptr.Deref(promised.Status.Promised, -1), ptr.Deref(promised.Status.Claimed, -1), ptr.Deref(promised.Status.Outstanding, -1)}
+	counts := []int32{ptr.Deref(promised.Status.Reserved, -1), ptr.Deref(promised.Status.Claimed, -1), ptr.Deref(promised.Status.Outstanding, -1)}
 	ready := conditions.Get(promised, infrav1.ReadyCondition)
-	if !owned || !cmp.Equal(counts, []int32{promisedHosts, 1, promisedHosts - 1}) || ready == nil || ready.Reason != infrav1.ReasonPromiseKept {
+	if !owned || !cmp.Equal(counts, []int32{promisedHosts, 1, promisedHosts - 1}) || ready == nil || ready.Reason != infrav1.ReasonReservationSatisfied {
 		return fmt.Sprintf("owned %v, counts %v, Ready %+v", owned, counts, ready)
 	}
 	return ""
@@ -73,7 +73,7 @@ func (s *story) promiseHolds() {
 	if diff := cmp.Diff(s.promised.Spec, is.Spec); diff != "" {
 		s.t.Errorf("what was promised (-before +after):\n%s", diff)
 	}
-	if left := time.Until(is.Spec.ExpiresAt.Time); left < 22*time.Hour || left > 23*time.Hour {
+	if left := time.Until(is.Spec.ExpirationTime.Time); left < 22*time.Hour || left > 23*time.Hour {
 		s.t.Errorf("the promise ends in %s", left)
 	}
 	book := &reservation.Planner{Client: s.target.client, Live: s.target.client, Clock: clock.RealClock{}}

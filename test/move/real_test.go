@@ -207,7 +207,7 @@ func (j *journey) cutOff() {
 	j.from.Await(j.t, "a machine deleted, and an agent that wipes", func(ctx context.Context) (string, error) {
 		hosts, err := list(ctx, j.from)
 		for name, host := range hosts {
-			if host.Spec.Order != nil && host.Spec.Order.Kind == infrav1.OrderWipe {
+			if host.Spec.Order != nil && host.Spec.Order.Kind == infrav1.OrderClean {
 				j.wiping = name
 				return site.All(j.gates.holds(name, server.StepWrite), j.from.Running(j.cluster))(ctx)
 			}
@@ -384,7 +384,7 @@ func (j *journey) goesOn() {
 			j.t.Errorf("%s: %+v, before %+v", name, is, was)
 		}
 	}
-	if was, is := j.hosts[j.inspecting].Spec.Record.InspectedAt, j.to.Host(j.t, j.inspecting).Spec.Record.InspectedAt; !was.Before(&is) {
+	if was, is := j.hosts[j.inspecting].Spec.Record.InspectedTime, j.to.Host(j.t, j.inspecting).Spec.Record.InspectedTime; !was.Before(&is) {
 		j.t.Errorf("%s was inspected at %s, before the move at %s", j.inspecting, is, was)
 	}
 }

@@ -88,7 +88,7 @@ func TestErase(t *testing.T) {
 		order.Disks = append(order.Disks, ref)
 		want = append(want, agentapi.CleanedDisk{Disk: ref, Mode: agentapi.WipeFull, Method: d.method, ErasedBytes: eraseDiskBytes})
 	}
-	manager := &orderer{then: agentapi.PowerOff, order: agentapi.Order{Kind: agentapi.Wipe, ID: "order-1", InstanceID: "i1", Attempt: 1, Wipe: order}}
+	manager := &orderer{then: agentapi.PowerOff, order: agentapi.Order{Kind: agentapi.Clean, ID: "order-1", InstanceID: "i1", Attempt: 1, Wipe: order}}
 	var files pxe.Files
 	_, vm := manager.boot(t, &files, config)
 	rep := manager.report(t, vm, eraseDeadline)

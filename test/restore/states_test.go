@@ -67,15 +67,15 @@ type state struct {
 func states() []*state {
 	all := []*state{
 		{name: "registering", early: hang, reached: phaseIs(infrav1.PhaseRegistering), resume: heal, ends: nextTenant,
-			phase: infrav1.PhaseRegistering, reason: infrav1.ReasonUnexpectedlyOn},
+			phase: infrav1.PhaseRegistering, reason: infrav1.ReasonPoweredOnUnexpectedly},
 		{name: "inspecting", early: armed(server.StepProbe), reached: holdsOrder(infrav1.OrderInspect), resume: open, ends: nextTenant,
 			phase: infrav1.PhaseInspecting, reason: infrav1.ReasonStateUnconfirmed, later: switchOff, laterPhase: infrav1.PhaseAvailable, laterReason: infrav1.ReasonAvailable},
 		{name: "inspecting, restarts", early: armed(server.StepProbe), reached: holdsOrder(infrav1.OrderInspect), resume: open, ends: nextTenant, restarts: true,
 			phase: infrav1.PhaseInspecting, reason: infrav1.ReasonStateUnconfirmed},
 		{name: "preparing", bring: prepare, reached: phaseIs(infrav1.PhasePreparing), resume: heal, ends: nextTenant,
-			phase: infrav1.PhasePreparing, reason: infrav1.ReasonUnexpectedlyOn},
+			phase: infrav1.PhasePreparing, reason: infrav1.ReasonPoweredOnUnexpectedly},
 		{name: "available", reached: phaseIs(infrav1.PhaseAvailable), ends: nextTenant,
-			phase: infrav1.PhaseAvailable, reason: infrav1.ReasonUnexpectedlyOn},
+			phase: infrav1.PhaseAvailable, reason: infrav1.ReasonPoweredOnUnexpectedly},
 	}
 	all = append(all, installStates()...)
 	all = append(all, tenantStates()...)
@@ -142,10 +142,10 @@ func tenantStates() []*state {
 			phase: infrav1.PhaseProvisioned, reason: infrav1.ReasonProvisioned},
 		releasing(&state{name: "releasing, powering off", bring: (*drill).release, resume: cutPower,
 			reached: func(d *drill, s *state, h *infrav1.IngotHost) string {
-				return lacks(stateOf(h) == infrav1.ClaimReleasing && h.Spec.Claim.FencedAt.IsZero() && d.server(s).Powered() && !h.Status.SoftPowerOffTime.IsZero(), "it is not asked to shut down")
+				return lacks(stateOf(h) == infrav1.ClaimReleasing && h.Spec.Claim.FencedTime.IsZero() && d.server(s).Powered() && !h.Status.SoftPowerOffTime.IsZero(), "it is not asked to shut down")
 			}}),
 		releasing(&state{name: "releasing, cleaning", bring: func(d *drill, s *state) { d.holds.arm(s.host, server.StepWrite); d.release(s) }, resume: open,
-			reached: holdsOrder(infrav1.OrderWipe)}),
+			reached: holdsOrder(infrav1.OrderClean)}),
 		releasing(&state{name: "releasing, cleaned", bring: func(d *drill, s *state) { d.holds.arm(s.host, server.StepWrite); d.release(s) }, resume: heal,
 			reached: cleaned}),
 		releasing(&state{name: "released by force", bring: func(d *drill, s *state) { hang(d, s); d.release(s); d.command(s, infrav1.ForceReleaseAnnotation) }, resume: heal,
@@ -170,7 +170,7 @@ func commandStates() []*state {
 		{name: "approve pending", early: func(d *drill, s *state) { d.must(d.server(s).Simulated.Power(d.t.Context(), bmc.On)) },
 			bring:   func(d *drill, s *state) { hang(d, s); d.command(s, infrav1.ApproveAnnotation) },
 			reached: annotated(infrav1.ApproveAnnotation), resume: func(d *drill, s *state) { heal(d, s); cutPower(d, s) }, ends: nextTenant,
-			phase: infrav1.PhaseRegistering, reason: infrav1.ReasonUnexpectedlyOn},
+			phase: infrav1.PhaseRegistering, reason: infrav1.ReasonPoweredOnUnexpectedly},
 		{name: "force-release pending", tenant: true, ends: nextTenant, reached: annotated(infrav1.ForceReleaseAnnotation),
 			bring:  func(d *drill, s *state) { d.hook(s, true); d.release(s); d.command(s, infrav1.ForceReleaseAnnotation) },
 			resume: func(d *drill, s *state) { d.hook(s, false) },
@@ -244,7 +244,7 @@ func switchOff(d *drill, s *state) { cutPower(d, s) }
 // prepare asks for a BIOS setting that the BMC does not take.
 func prepare(d *drill, s *state) {
 	d.fault(s, readOnly)
-	d.patch(s.host, `{"spec":{"bios":{"settings":{"SriovGlobalEnable":"Enabled"},"apply":"WhilePrepared"}}}`)
+	d.patch(s.host, `{"spec":{"bios":{"settings":{"SriovGlobalEnable":"Enabled"},"apply":"BeforeProvisioning"}}}`)
 }
 
 // claimBlindly has a host claimed whose BMC does not answer any more, so that no order follows.
@@ -267,7 +267,7 @@ func cleaned(d *drill, s *state, h *infrav1.IngotHost) string {
 		hang(d, s)
 		open(d, s)
 	}
-	done := h.Spec.Order != nil && h.Spec.Order.Kind == infrav1.OrderWipe && h.Spec.Order.Result != nil
+	done := h.Spec.Order != nil && h.Spec.Order.Kind == infrav1.OrderClean && h.Spec.Order.Result != nil
 	return lacks(done && stateOf(h) == infrav1.ClaimReleasing, "its cleaning is not reported")
 }
 

@@ -61,7 +61,7 @@ func (s *scene) wipedBetween(t *testing.T, h *objecthistory.History, name, befor
 		switch {
 		case claim != nil && claim.InstanceID == before && claim.State == infrav1.ClaimReleasing:
 			released = true
-		case claim == nil && released && record != nil && !record.SanitizedAt.IsZero():
+		case claim == nil && released && record != nil && !record.SanitizedTime.IsZero():
 			wiped = true
 		case claim != nil && claim.InstanceID != before:
 			again = wiped

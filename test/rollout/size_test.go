@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"context"
 	"fmt"
 	"slices"
@@ -68,7 +69,7 @@ func mistaken(t *testing.T, s *scene) {
 	c := s.create(t, site.Cluster{Name: "hopeful", ControlPlanes: 3})
 	controlPlanes, _ := s.machines(t, c)
 	s.rotateControlPlane(t, c, "wrong", c.Kubernetes, func(spec *infrav1.IngotMachineSpec) {
-		spec.HostSelector.Minimum = &infrav1.HardwareMinimum{MemoryGiB: ptr.To[int64](1024)}
+		spec.HostSelector.Minimum = &infrav1.HardwareMinimum{Memory: new(resource.MustParse("1024Gi"))}
 	})
 	if told := s.awaitWaiter(t, c); !strings.Contains(told, "1024 GiB memory") {
 		t.Errorf("a machine that asks for too much is told %q", told)

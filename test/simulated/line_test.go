@@ -114,7 +114,7 @@ func TestLine(t *testing.T) {
 				t.Errorf("%d loaders fetched by TFTP", loaders)
 			}
 
-			r.Order(0, agentapi.Wipe, "instance-1", 1)
+			r.Order(0, agentapi.Clean, "instance-1", 1)
 			r.NetworkBoot(t, 0)
 			waitFor(t, u, "power off", func() bool { return !u.Server.Powered() })
 			if n := u.Server.Disks()[0].Wipes(); n != 1 {

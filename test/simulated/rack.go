@@ -192,7 +192,7 @@ func (r *Rack) Order(i int, kind agentapi.OrderKind, instance string, attempt in
 		install := r.install
 		install.RootDisk = root
 		order.Install = &install
-	case agentapi.Wipe:
+	case agentapi.Clean:
 		order.Wipe = &agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{root}}
 	}
 	r.Manager.order(u.Serial, order)

@@ -96,7 +96,7 @@ func catalogue() []fault {
 		{name: "401", begin: set(bmc.Faults{Status: 401}), ends: []string{rejected}},
 		{name: "401 to a third of the reads", begin: set(bmc.Faults{Status: 401, Share: third, Match: isRead}), ends: []string{rejected}},
 		{name: "password changed", begin: func(p *patient) { p.bmc.SetPassword("another"); again(bmc.Faults{})(p) }, ends: []string{rejected}},
-		{name: "412 to changes", begin: set(bmc.Faults{Status: 412, Match: isChange}), ends: []string{broken, infrav1.ReasonBMCDisobeys}},
+		{name: "412 to changes", begin: set(bmc.Faults{Status: 412, Match: isChange}), ends: []string{broken, infrav1.ReasonPowerActionIgnored}},
 		{name: "503", begin: set(bmc.Faults{Status: 503}), ends: []string{busy}},
 		{name: "503 to a third, retry after 2 s", begin: set(bmc.Faults{Status: 503, RetryAfter: 2 * time.Second, Share: third}), ends: []string{busy, timeout}},
 		{name: "429", begin: set(bmc.Faults{Status: 429, RetryAfter: time.Second}), ends: []string{busy, infrav1.ReasonBMCRateLimited}},
@@ -120,8 +120,8 @@ func catalogue() []fault {
 // lies are the reasons that a lie about power can end in.
 func lies() []string {
 	return []string{
-		infrav1.ReasonUnexpectedlyOn, infrav1.ReasonFencing, infrav1.ReasonReleasing, infrav1.ReasonWiping, infrav1.ReasonProvisioning,
-		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonNetworkSilent, infrav1.ReasonQuarantined, infrav1.ReasonBMCError, infrav1.ReasonBMCDisobeys,
+		infrav1.ReasonPoweredOnUnexpectedly, infrav1.ReasonFencing, infrav1.ReasonReleasing, infrav1.ReasonCleaning, infrav1.ReasonProvisioning,
+		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonNetworkUnresponsive, infrav1.ReasonQuarantined, infrav1.ReasonBMCError, infrav1.ReasonPowerActionIgnored,
 	}
 }
 

@@ -238,7 +238,7 @@ func (sc *scene) cure(t *testing.T) {
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		reason := conditions.GetReason(host, infrav1.ReadyCondition)
-		annotation := map[string]string{infrav1.ReasonQuarantined: infrav1.ClearQuarantineAnnotation, infrav1.ReasonUnexpectedlyOn: infrav1.ApproveAnnotation}[reason]
+		annotation := map[string]string{infrav1.ReasonQuarantined: infrav1.ClearQuarantineAnnotation, infrav1.ReasonPoweredOnUnexpectedly: infrav1.ApproveAnnotation}[reason]
 		if annotation == "" {
 			continue
 		}

@@ -32,7 +32,7 @@ func (s *server) testAccepted(t *testing.T) {
 			Set: map[string]any{"spec.maintenance": true, "metadata.labels[rack]": "b"}}},
 		{"an operator forces a host out that is not fenced", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
 			Set:    map[string]any{"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + "]": time.Now().UTC().Format(time.RFC3339), "spec.claim.state": "Releasing"},
-			Remove: []string{"spec.claim.fencedAt"}}},
+			Remove: []string{"spec.claim.fencedTime"}}},
 		{"an operator deletes a host that is being cleaned", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
 			Set: map[string]any{"spec.claim.state": "Releasing"}}},
 		{"clusterctl move deletes a claimed host", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,

@@ -69,7 +69,7 @@ func (s *server) testWarned(t *testing.T) {
 		{"another form, and a slip in an annotation", testCase{Base: "ingothost-minimal", Set: map[string]any{
 			racked: "rack-a", "spec.bootMACAddress": "5254.00AB.CDEF", "metadata.annotations[" + v1beta2.AnnotationPrefix + "aprove]": ""}}, []string{
 			"metadata.annotations[" + v1beta2.AnnotationPrefix + `aprove]: "" has no effect on this kind; remove it, or correct it to one of ` +
-				"approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, retry-bmc, rotate-credentials",
+				"approve, clear-quarantine, force-release, inspect, move-paused, reboot, release, retry-bmc, rotate-credentials",
 			`spec.bootMACAddress: "5254.00AB.CDEF" is stored as "52:54:00:ab:cd:ef"; change the manifest, or tools such as Argo CD show a difference`}},
 		{"cleaning", testCase{Base: "ingotmachine-operator", Set: map[string]any{"spec.cleaning": "None"}, Remove: []string{"spec.hostSelector"}}, []string{keepsData}},
 		{"a selector that matches nothing", testCase{Base: "ingotmachine-operator"}, []string{
@@ -81,7 +81,7 @@ func (s *server) testWarned(t *testing.T) {
 		{"a template in a namespace without hosts", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{"metadata.namespace": "kube-public"}}, []string{
 			`metadata.namespace: "kube-public" has no IngotHost; register hosts there: machines use only hosts of their own namespace, and wait until then`}},
 		{"a template with a reservation on a network that does not exist", testCase{Base: "ingotmachinetemplate-minimal",
-			Set: map[string]any{"spec.template.spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "later"}})}}, []string{
+			Set: map[string]any{"spec.template.spec.networkData": oneEthernet(map[string]any{"source": "StaticLease", "networkRef": map[string]any{"name": "later"}})}}, []string{
 			`spec.template.spec.networkData.ethernets[0].addresses[0].networkRef.name: IngotNetwork "later" does not exist; create it, or correct the name: its machines get no host until then`}},
 		{"a template with a slip in a driver, and a disk that no host has", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{
 			"spec.template.spec.rootDeviceHints": map[string]any{"serialNumber": "S4XXNX0N"},
@@ -90,7 +90,7 @@ func (s *server) testWarned(t *testing.T) {
 				"(nearest: IngotHost a02: none of 1 interface have driver bnxt_em); correct it, or register such hosts: its machines wait until then",
 			`spec.template.spec.rootDeviceHints.serialNumber: "S4XXNX0N": none of the 1 inspected hosts has a matching disk; correct it, or register such hosts: its machines wait until then`}},
 		{"a machine with a gateway beside a default route", testCase{Base: "ingotmachine-minimal",
-			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "rack-a"}, "gateway": "DefaultRoute"},
+			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "StaticLease", "networkRef": map[string]any{"name": "rack-a"}, "gateway": "DefaultRoute"},
 				map[string]any{"to": "0.0.0.0/0", "via": "10.10.0.2"})}}, []string{
 			`spec.networkData.ethernets[0].addresses[0].gateway: is "DefaultRoute", so that the gateway 10.10.0.1 of IngotNetwork rack-a is a second default route next to a route of uplink0; ` +
 				"set Ignore for one of them: its machines get no host until then"}},

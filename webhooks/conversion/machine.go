@@ -140,7 +140,7 @@ func machineSpecToHub(in v1beta1.IngotMachineSpec) v1beta2.IngotMachineSpec {
 	}
 	if s := in.HostSelector; s != nil {
 		out.HostSelector = &v1beta2.HostSelector{
-			MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions, Arch: s.Arch,
+			MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions, Architecture: s.Architecture,
 			Minimum: (*v1beta2.HardwareMinimum)(s.Minimum),
 		}
 	}
@@ -166,7 +166,7 @@ func machineSpecFromHub(in v1beta2.IngotMachineSpec) v1beta1.IngotMachineSpec {
 	}
 	if s := in.HostSelector; s != nil {
 		out.HostSelector = &v1beta1.HostSelector{
-			MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions, Arch: s.Arch,
+			MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions, Architecture: s.Architecture,
 			Minimum: (*v1beta1.HardwareMinimum)(s.Minimum),
 		}
 	}

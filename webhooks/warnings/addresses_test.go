@@ -17,7 +17,7 @@ func TestMachineAddresses(t *testing.T) {
 	network.Name = "rack-a"
 	network.Spec = v1beta2.IngotNetworkSpec{Subnet: "10.10.0.0/24", Gateway: "10.10.0.1", DNSServers: []string{"10.10.0.2"},
 		Range:        v1beta2.AddressRange{Start: "10.10.0.10", End: "10.10.0.99"},
-		Reservations: []v1beta2.NetworkReservation{{MAC: "52:54:00:00:00:01", IP: "10.10.0.200"}}}
+		StaticLeases: []v1beta2.StaticLease{{MAC: "52:54:00:00:00:01", IP: "10.10.0.200"}}}
 	spec := v1beta2.IngotMachineSpec{NetworkData: &v1beta2.NetworkData{Ethernets: []v1beta2.NetworkEthernet{{Name: "uplink0"}}}}
 	for _, address := range []string{"10.10.0.1/24", "10.10.0.2/24", "10.10.0.20/24", "10.10.0.200/24", "10.10.0.150/24", "192.0.2.1/24"} {
 		spec.NetworkData.Ethernets[0].Addresses = append(spec.NetworkData.Ethernets[0].Addresses, v1beta2.LinkAddress{Source: v1beta2.AddressStatic, Address: address})
@@ -41,7 +41,7 @@ func TestMachineReservations(t *testing.T) {
 	c := newChecker(t, network("storage", "10.30.0.0/16", "10.30.0.1"), network("backup", "10.40.0.0/16", "10.40.0.1"),
 		network("quiet", "10.50.0.0/16", ""), host("h1"))
 	reserved := func(network string, gateway v1beta2.GatewayUse) v1beta2.LinkAddress {
-		return v1beta2.LinkAddress{Source: v1beta2.AddressReservation, NetworkRef: &v1beta2.LocalReference{Name: network}, Gateway: gateway}
+		return v1beta2.LinkAddress{Source: v1beta2.AddressStaticLease, NetworkRef: &v1beta2.LocalReference{Name: network}, Gateway: gateway}
 	}
 	link := func(addresses ...v1beta2.LinkAddress) v1beta2.LinkConfig {
 		return v1beta2.LinkConfig{Addresses: addresses}

@@ -80,7 +80,7 @@ func (c Checker) endpoints(ctx context.Context, network *v1beta2.IngotNetwork) [
 	return out
 }
 
-const reservations = "spec.reservations"
+const reservations = "spec.staticLeases"
 
 // fieldWith returns the field of a network that assigns or reserves an address, or "".
 func fieldWith(network v1beta2.IngotNetworkSpec, address netip.Addr) string {

@@ -19,7 +19,7 @@ func fullNetwork() *v1beta2.IngotNetwork {
 	return &v1beta2.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "rack-a"}, Spec: v1beta2.IngotNetworkSpec{
 		Mode: v1beta2.DHCPModeDiscover, Subnet: "10.10.0.0/24", Gateway: "10.10.0.1", Range: v1beta2.AddressRange{Start: "10.10.0.10", End: "10.10.0.99"},
 		Discover:     &v1beta2.NetworkDiscovery{Range: v1beta2.AddressRange{Start: "10.10.0.200", End: "10.10.0.239"}},
-		Reservations: []v1beta2.NetworkReservation{{MAC: "52:54:00:00:00:01", IP: "10.10.0.150"}},
+		StaticLeases: []v1beta2.StaticLease{{MAC: "52:54:00:00:00:01", IP: "10.10.0.150"}},
 		IPv6:         &v1beta2.NetworkIPv6{Mode: v1beta2.DHCPv6ModeStateful, Subnet: "2001:db8::/64", Range: v1beta2.IPv6Range{Start: "2001:db8::10", End: "2001:db8::99"}},
 	}}
 }
@@ -82,7 +82,7 @@ func TestNetworkOfEndpoints(t *testing.T) {
 		"none in it": {[]client.Object{reached("ns", "a", "10.10.0.5"), reached("ns", "b", "api.example.com"), reached("ns", "c", "192.0.2.20"), reached("ns", "d", "")}, nil},
 		"in all": {[]client.Object{reached("ns", "a", "10.10.0.21"), reached("ns", "b", "2001:db8::20"), reached("other", "c", "10.10.0.200"), reached("ns", "d", "10.10.0.150")}, []string{
 			"spec.discover.range: contains the control plane endpoints 10.10.0.200" + whose + smaller, "spec.ipv6.range: contains the control plane endpoints 2001:db8::20" + whose + smaller, "spec.range: contains the control plane endpoints 10.10.0.21" + whose + smaller,
-			"spec.reservations: contains the control plane endpoints 10.10.0.150" + whose + "reserve another address, unless that server is the only control plane"}},
+			"spec.staticLeases: contains the control plane endpoints 10.10.0.150" + whose + "reserve another address, unless that server is the only control plane"}},
 		"many, and two that hosts have": {[]client.Object{reached("ns", "a", "10.10.0.24"), reached("ns", "b", "10.10.0.23"), reached("ns", "c", "10.10.0.22"), reached("ns", "d", "10.10.0.21"),
 			given("ns", "h1", "10.10.0.24"), given("other", "h2", "10.10.0.21")},
 			[]string{"spec.range: contains the control plane endpoints 10.10.0.21, 10.10.0.22, 10.10.0.23 and 1 more" + whose + smaller + fmt.Sprintf(has, "10.10.0.21, 10.10.0.24")}},

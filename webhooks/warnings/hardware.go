@@ -17,9 +17,6 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// bytesPerGB is the decimal gigabyte of disk makers and of the API.
-const bytesPerGB = 1_000_000_000
-
 // maxDetail limits the description of one host in a warning, in characters.
 const maxDetail = 300
 
@@ -35,7 +32,7 @@ type requirements struct {
 func requirementsOf(spec v1beta2.IngotMachineSpec) requirements {
 	out := requirements{hints: spec.RootDeviceHints, raid: spec.SoftwareRAID, network: spec.NetworkData}
 	if s := spec.HostSelector; s != nil {
-		out.architecture = s.Arch
+		out.architecture = s.Architecture
 		if s.Minimum != nil {
 			out.minimum = *s.Minimum
 		}
@@ -47,7 +44,7 @@ func requirementsOf(spec v1beta2.IngotMachineSpec) requirements {
 type bestHardware struct {
 	// known counts the inspected hosts.
 	known                  int
-	cores, memoryGiB, disk int64
+	cores, memory, disk    int64
 	architecture, rootDisk bool
 	// unmet are the root device hints that match no disk of any host.
 	unmet []inventory.UnmetHint
@@ -73,15 +70,15 @@ func (c Checker) hardware(ctx context.Context, in scope, path *field.Path, spec 
 	}
 	selector := path.Child("hostSelector")
 	if !best.architecture {
-		warn(selector.Child("arch"), "architecture %q", want.architecture)
+		warn(selector.Child("architecture"), "architecture %q", want.architecture)
 	}
 	if n := want.minimum.Cores; n != nil && int64(*n) > best.cores {
 		warn(selector.Child("minimum", "cores"), "%d cores (maximum: %d)", *n, best.cores)
 	}
-	if n := want.minimum.MemoryGiB; n != nil && *n > best.memoryGiB {
-		warn(selector.Child("minimum", "memoryGiB"), "%d GiB (maximum: %d)", *n, best.memoryGiB)
+	if n := want.minimum.Memory; n != nil && n.CmpInt64(best.memory) > 0 {
+		warn(selector.Child("minimum", "memory"), "%s (maximum: %s)", n, inventory.MemoryQuantity(best.memory))
 	}
-	switch n := want.minimum.DiskGB; {
+	switch n := want.minimum.Disk; {
 	case !best.rootDisk && want.raid != nil:
 		warn(path.Child("softwareRAID"), "two suitable disks")
 	case !best.rootDisk && len(best.unmet) > 0:
@@ -90,8 +87,8 @@ func (c Checker) hardware(ctx context.Context, in scope, path *field.Path, spec 
 		}
 	case !best.rootDisk && want.hints != nil:
 		warn(path.Child("rootDeviceHints"), "a matching disk")
-	case n != nil && *n > best.disk:
-		warn(selector.Child("minimum", "diskGB"), "a root disk of %d GB (maximum: %d)", *n, best.disk)
+	case n != nil && n.CmpInt64(best.disk) > 0:
+		warn(selector.Child("minimum", "disk"), "a root disk of %s (maximum: %s)", n, inventory.DiskQuantity(best.disk))
 	}
 	ethernets := path.Child("networkData", "ethernets")
 	unknown, settled := c.unknownMACs(ctx, in, ethernets, want.network, best.nics.missing())
@@ -140,19 +137,19 @@ func (b *bestHardware) add(candidate allocation.Candidate, want requirements) {
 	architecture := want.architecture == "" || want.architecture == facts.Architecture
 	misfits := networkdata.Misfits(want.network, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: facts.NICs})
 	b.nics.add(candidate.Host.Name, misfits)
-	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
+	cores, memory := int64(facts.CPU.Cores), inventory.MemoryBytes(facts)
 	minimum := want.minimum
 	if b.known == 0 || len(b.unmet) > 0 {
 		b.keepUnmet(inventory.UnmetHints(facts.Disks, want.hints))
 	}
 	b.known++
-	b.cores, b.memoryGiB, b.disk = max(b.cores, cores), max(b.memoryGiB, memory), max(b.disk, bytes/bytesPerGB)
+	b.cores, b.memory, b.disk = max(b.cores, cores), max(b.memory, memory), max(b.disk, bytes)
 	b.architecture = b.architecture || architecture
 	b.rootDisk = b.rootDisk || err == nil
 	b.complete = b.complete || architecture && err == nil && len(misfits) == 0 &&
 		(minimum.Cores == nil || cores >= int64(*minimum.Cores)) &&
-		(minimum.MemoryGiB == nil || memory >= *minimum.MemoryGiB) &&
-		(minimum.DiskGB == nil || bytes >= *minimum.DiskGB*bytesPerGB)
+		(minimum.Memory == nil || minimum.Memory.CmpInt64(memory) <= 0) &&
+		(minimum.Disk == nil || minimum.Disk.CmpInt64(bytes) <= 0)
 }
 
 // keepUnmet keeps the hints that this host does not meet either.

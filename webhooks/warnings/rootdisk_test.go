@@ -4,6 +4,7 @@
 package warnings_test
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,12 +56,12 @@ func TestRootDisk(t *testing.T) {
 		{"wrong, and mended", []client.Object{two}, named("S-9"), named("S-h"), nil},
 		{"wrong, and taken away", []client.Object{two}, named("S-9"), host("h"), nil},
 		{"two hints that hold for none", []client.Object{two}, nil,
-			hinting(v1beta2.RootDeviceHints{MinSizeGigabytes: new(int64(3000)), Rotational: new(true)}), []string{
-				"spec.rootDeviceHints.minSizeGigabytes: 3000 matches none of the inspected disks: /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy,
+			hinting(v1beta2.RootDeviceHints{MinSize: new(resource.MustParse("3000G")), Rotational: new(true)}), []string{
+				"spec.rootDeviceHints.minSize: 3000G matches none of the inspected disks: /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy,
 				"spec.rootDeviceHints.rotational: true matches none of the inspected disks: /dev/sda false, /dev/sdb false" + remedy}},
 		{"each holds for another disk", []client.Object{two}, nil,
-			hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h", MinSizeGigabytes: new(int64(1000))}), []string{
-				"spec.rootDeviceHints: no disk suits: root device hints serialNumber S-h, minSizeGigabytes 1000, of /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy}},
+			hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h", MinSize: new(resource.MustParse("1000G"))}), []string{
+				"spec.rootDeviceHints: no disk suits: root device hints serialNumber S-h, minSize 1000, of /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy}},
 		{"too small to be meant", []client.Object{small}, nil, hinting(v1beta2.RootDeviceHints{Rotational: new(false)}), []string{
 			"spec.rootDeviceHints: no disk suits: root device hints rotational false, of /dev/sda (2 GB)" + remedy}},
 		{"two disks of one name", []client.Object{alike}, nil, named("S-h"), []string{

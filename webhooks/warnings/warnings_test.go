@@ -4,6 +4,7 @@
 package warnings_test
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	"context"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestMachine(t *testing.T) {
 	}
 	least := func(cores int32, memory, disk int64) func(*v1beta2.HostSelector) {
 		return func(s *v1beta2.HostSelector) {
-			s.Minimum = &v1beta2.HardwareMinimum{Cores: &cores, MemoryGiB: &memory, DiskGB: &disk}
+			s.Minimum = &v1beta2.HardwareMinimum{Cores: &cores, Memory: &memory, Disk: &disk}
 		}
 	}
 	hinting := func(hints v1beta2.RootDeviceHints) v1beta2.IngotMachineSpec {
@@ -124,20 +125,20 @@ func TestMachine(t *testing.T) {
 		{"a minimum that one has", "ns", gold(least(64, 128, 500)), nil},
 		{"a minimum that none has", "ns", gold(least(65, 513, 2001)), []string{
 			"spec.hostSelector.minimum.cores: none of the 2 inspected hosts has 65 cores (maximum: 64); correct it, or register such hosts: " + waits,
-			"spec.hostSelector.minimum.memoryGiB: none of the 2 inspected hosts has 513 GiB (maximum: 512); correct it, or register such hosts: " + waits,
-			"spec.hostSelector.minimum.diskGB: none of the 2 inspected hosts has a root disk of 2001 GB (maximum: 2000); correct it, or register such hosts: " + waits}},
+			"spec.hostSelector.minimum.memory: none of the 2 inspected hosts has 513 GiB (maximum: 512); correct it, or register such hosts: " + waits,
+			"spec.hostSelector.minimum.disk: none of the 2 inspected hosts has a root disk of 2001 GB (maximum: 2000); correct it, or register such hosts: " + waits}},
 		{"a minimum whose parts are on different hosts", "ns", gold(least(64, 512, 100)), []string{
 			"spec: none of the 2 inspected hosts has everything that hostSelector, rootDeviceHints and networkData require, though other hosts have each part; correct it, or register such hosts: " + waits}},
-		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Arch = "arm64" }), []string{
-			`spec.hostSelector.arch: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts: ` + waits}},
+		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Architecture = "arm64" }), []string{
+			`spec.hostSelector.architecture: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts: ` + waits}},
 		{"hints that choose nothing", "ns", spinning, []string{
 			"spec.rootDeviceHints.rotational: true: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
-		{"hints of which two hold for nothing", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-9", MinSizeGigabytes: new(int64(5000)), Rotational: new(false)}), []string{
+		{"hints of which two hold for nothing", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-9", MinSize: new(resource.MustParse("5000G")), Rotational: new(false)}), []string{
 			`spec.rootDeviceHints.serialNumber: "S-9": none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: ` + waits,
-			"spec.rootDeviceHints.minSizeGigabytes: 5000: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
-		{"hints that hold for different disks", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h1", MinSizeGigabytes: new(int64(1000))}), []string{
+			"spec.rootDeviceHints.minSize: 5000G: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
+		{"hints that hold for different disks", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h1", MinSize: new(resource.MustParse("1000G"))}), []string{
 			"spec.rootDeviceHints: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
-		{"hints that a host has a disk for", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h2", MinSizeGigabytes: new(int64(1000))}), nil},
+		{"hints that a host has a disk for", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h2", MinSize: new(resource.MustParse("1000G"))}), nil},
 		{"a mirror on hosts with one disk each", "ns", v1beta2.IngotMachineSpec{SoftwareRAID: &v1beta2.SoftwareRAID{Level: v1beta2.SoftwareRAIDLevel1}}, []string{
 			"spec.softwareRAID: none of the 3 inspected hosts has two suitable disks; correct it, or register such hosts: " + waits}},
 		{"interfaces that hosts have", "ns", driver("igb"), nil},
@@ -145,7 +146,7 @@ func TestMachine(t *testing.T) {
 			`spec.networkData.ethernets[0].nic: {"driver":"mlx5_cor"}: none of the 3 inspected hosts has an interface for uplink0 (nearest: IngotHost h1: ` +
 				"none of 1 interface have driver mlx5_cor); correct it, or register such hosts: " + waits}},
 		{"hosts that nobody has inspected say nothing", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
-			MatchLabels: map[string]string{"tier": "new"}, Arch: "arm64"}}, nil},
+			MatchLabels: map[string]string{"tier": "new"}, Architecture: "arm64"}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func TestRowsOf(t *testing.T) {
 		hostForTable("d", "rack-b", func(h *infrav1.IngotHost) { // and the host is cleaned
 			h.Status.Booted = &infrav1.BootedStatus{}
 			h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m-4"}, State: infrav1.ClaimReleasing}
-			h.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderWipe, Step: "Cleaning"}
+			h.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderClean, Step: "Cleaning"}
 		}),
 		hostForTable("a", "rack-a", nil),
 	}}

@@ -76,7 +76,7 @@ func (s *show) countReleased(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		cleaned := host.Spec.Record != nil && !host.Spec.Record.SanitizedAt.IsZero()
+		cleaned := host.Spec.Record != nil && !host.Spec.Record.SanitizedTime.IsZero()
 		if cleaned {
 			for _, d := range host.Spec.Record.CleanedDisks {
 				s.say("Host %s: disk %s was cleaned by %s, %d bytes verified", host.Name, d.Disk.SerialNumber, d.Method, ptr.Deref(d.VerifiedBytes, 0))

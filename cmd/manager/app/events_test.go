@@ -43,7 +43,7 @@ func TestEventNotesAreTruncated(t *testing.T) {
 	}{
 		// The longest message of a failure, with a remedy.
 		infrav1.ReasonQuarantined: {inventory.Truncate(strings.Repeat("x", 2000), 1024) + ". Repair the host", 1024},
-		infrav1.ReasonWipeFailed:  {strings.Repeat("ü", 1000), 1023},
+		infrav1.ReasonCleanFailed: {strings.Repeat("ü", 1000), 1023},
 		infrav1.ReasonInspected:   {"100 % of " + strings.Repeat("x", 1015), 1024},
 	} {
 		t.Run(reason, func(t *testing.T) {

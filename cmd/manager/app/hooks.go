@@ -52,7 +52,7 @@ func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&h.CertName, "hooks-cert-name", h.CertName, "File name of the certificate in --hooks-cert-dir.")
 	fs.StringVar(&h.KeyName, "hooks-key-name", h.KeyName, "File name of the private key in --hooks-cert-dir.")
 	fs.StringVar(&h.ClientCA, "hooks-client-ca-name", h.ClientCA, "File name in --hooks-cert-dir of the CA certificates for clients (mTLS). If empty, clients need no certificate.")
-	fs.DurationVar(&h.ReservationExpiry, "hooks-promise-expiry", h.ReservationExpiry, "Time after which the reservation of hosts for a Cluster that is not created expires; at least 1m.")
+	fs.DurationVar(&h.ReservationExpiry, "hooks-reservation-expiry", h.ReservationExpiry, "Time after which the reservation of hosts for a Cluster that is not created expires; at least 1m.")
 }
 
 func (h *HookOptions) validate() error {

@@ -80,7 +80,7 @@ func testMachineClaim(t *testing.T, s *site) {
 	must(t, s.Create(t.Context(), facts))
 	forced := s.host.DeepCopy() // its system may still run
 	forced.Spec.Record = &infrav1.HostRecord{Quarantine: &infrav1.Quarantine{
-		Reason: infrav1.QuarantineNotFenced, Since: metav1.Now(), Addresses: []string{"10.10.0.31"},
+		Reason: infrav1.QuarantineNotFenced, StartTime: metav1.Now(), Addresses: []string{"10.10.0.31"},
 	}}
 	must(t, s.Update(t.Context(), forced))
 	for address, says := range map[string]string{
@@ -242,7 +242,7 @@ func testStillHad(t *testing.T, s *site) {
 	s.host.Spec.Claim.State = infrav1.ClaimReleasing
 	must(t, s.Update(t.Context(), s.host))
 	s.want(ask(here, "m9", "10.20.3.7", place.Pool), infrav1.ReasonAddressConflict, "/h1 may still use")
-	s.host.Spec.Claim.FencedAt = metav1.Now()
+	s.host.Spec.Claim.FencedTime = metav1.Now()
 	must(t, s.Update(t.Context(), s.host))
 	if answer := ask(here, "m9", "10.20.3.7", place.Pool); answer.Problem != "" {
 		t.Errorf("its server is off: %+v", answer)

@@ -211,7 +211,7 @@ func waiting(claim *ipamv1.IPAddressClaim) Answer {
 	if ready := conditions.Get(claim, ipamv1.IPAddressClaimReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
 		state = "its provider reports " + ready.Reason + ": " + ready.Message
 		if ready.Reason == ipamv1.IPAddressClaimReadyPoolExhaustedReason {
-			return problem(infrav1.ReasonAddressExhausted, "pool %s has no address for IPAddressClaim %s (%s): enlarge the pool, or delete unused hosts",
+			return problem(infrav1.ReasonAddressesExhausted, "pool %s has no address for IPAddressClaim %s (%s): enlarge the pool, or delete unused hosts",
 				claim.Spec.PoolRef.Name, claim.Name, state)
 		}
 	}

@@ -142,7 +142,7 @@ func testClaim(t *testing.T, s *site) {
 func testExhausted(t *testing.T, s *site) {
 	s.claim()
 	s.refuse(ipamv1.IPAddressClaimReadyPoolExhaustedReason, "all 3 addresses are taken")
-	s.want(s.claim(), infrav1.ReasonAddressExhausted, "all 3 addresses are taken")
+	s.want(s.claim(), infrav1.ReasonAddressesExhausted, "all 3 addresses are taken")
 	s.refuse(ipamv1.IPAddressClaimReadyPoolNotReadyReason, "no such pool")
 	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "no such pool")
 }
@@ -198,13 +198,13 @@ func testConflicts(t *testing.T, s *site) {
 		s.want(s.claim(), want[0], want[1])
 	}
 	for mac, mine := range map[string]bool{s.host.Spec.BootMACAddress: true, "52:54:00:00:00:02": false} {
-		s.network.Spec.Reservations = []infrav1.NetworkReservation{{MAC: mac, IP: "10.10.0.32"}}
+		s.network.Spec.StaticLeases = []infrav1.StaticLease{{MAC: mac, IP: "10.10.0.32"}}
 		s.provide("10.10.0.32")
 		if answer := s.claim(); (answer.Address.String() == "10.10.0.32") != mine {
 			t.Errorf("reserved for %s: %+v", mac, answer)
 		}
 	}
-	s.network.Spec.Reservations = nil
+	s.network.Spec.StaticLeases = nil
 	testEndpoints(t, s)
 	claim := s.theClaim()
 	claim.Status.AddressRef.Name = "gone"
@@ -238,8 +238,8 @@ func testEndpoints(t *testing.T, s *site) {
 	own.Spec.Address = &infrav1.RecordedAddress{NetworkName: s.network.Name, MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.40"}
 	for name, has := range map[string]func() (undo func()){
 		"reserved": func() func() {
-			s.network.Spec.Reservations = []infrav1.NetworkReservation{{MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.40"}}
-			return func() { s.network.Spec.Reservations = nil }
+			s.network.Spec.StaticLeases = []infrav1.StaticLease{{MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.40"}}
+			return func() { s.network.Spec.StaticLeases = nil }
 		},
 		"recorded": func() func() {
 			must(t, s.Create(t.Context(), own))
