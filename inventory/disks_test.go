@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -27,7 +28,7 @@ func placed(disk infrav1.HardwareDisk, byPath, path string) infrav1.HardwareDisk
 }
 
 func TestSelectRootDisk(t *testing.T) {
-	big := int64(100)
+	big := resource.MustParse("100G")
 	at := func(place string) *infrav1.RootDeviceHints {
 		return &infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/" + place}
 	}
@@ -111,8 +112,7 @@ func randomHints(r *rand.Rand) *infrav1.RootDeviceHints {
 	h := &infrav1.RootDeviceHints{DeviceName: some("/dev/sda", "/dev/sdb", byPath+"pci-1", byPath+"at-2"), HCTL: some("0:0:0:0"), Model: some("fastdisk", "SLOW"),
 		Vendor: some("acme"), SerialNumber: some("s1", "s2"), WWN: some("w1", "0xw2")}
 	if r.IntN(3) == 0 {
-		least, most := pick(r, int64(1), 50), pick(r, int64(64), 100)
-		h.MinSize, h.MaxSize = &least, &most
+		h.MinSize, h.MaxSize = DiskQuantity(pick(r, int64(1), 50)*BytesPerGB), DiskQuantity(pick(r, int64(64), 100)*BytesPerGB)
 	}
 	if r.IntN(4) == 0 {
 		spins := pick(r, true, false)
@@ -160,7 +160,6 @@ func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
 	if h == nil {
 		return ""
 	}
-	gigabytes := float64(*d.SizeBytes) / 1e9
 	for name, broken := range map[string]bool{
 		"deviceName":   !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
 		"hctl":         h.HCTL != "" && d.HCTL != h.HCTL,
@@ -168,8 +167,8 @@ func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
 		"vendor":       !strings.Contains(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)),
 		"serialNumber": h.SerialNumber != "" && d.SerialNumber != h.SerialNumber,
 		"wwn":          h.WWN != "" && !strings.EqualFold(d.WWN, h.WWN),
-		"minSize":      h.MinSize != nil && gigabytes < float64(*h.MinSize),
-		"maxSize":      h.MaxSize != nil && gigabytes > float64(*h.MaxSize),
+		"minSize":      h.MinSize != nil && *d.SizeBytes < h.MinSize.Value(),
+		"maxSize":      h.MaxSize != nil && *d.SizeBytes > h.MaxSize.Value(),
 		"rotational":   h.Rotational != nil && *d.Rotational != *h.Rotational,
 	} {
 		if broken {

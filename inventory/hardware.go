@@ -4,13 +4,14 @@
 package inventory
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"

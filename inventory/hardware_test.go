@@ -53,7 +53,7 @@ func TestDiskRefsAgree(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	spec := infrav1.IngotHardwareSpec{MemoryBytes: 64 << 30, CPU: infrav1.HardwareCPU{Cores: 16, Threads: 32},
 		Disks: []infrav1.HardwareDisk{disk("/dev/sda", 480, "s"), disk("/dev/sdb", 20, "t")}}
-	want := infrav1.HardwareSummary{Cores: 16, Memory: 64, Disk: 500}
+	want := infrav1.HardwareSummary{Cores: 16, Memory: MemoryQuantity(64 << 30), Disk: DiskQuantity(500 * BytesPerGB)}
 	if diff := cmp.Diff(want, Summarize(spec)); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}

@@ -17,7 +17,7 @@ const maxListed = 6
 
 // UnmetHint is a root device hint that no disk meets.
 type UnmetHint struct {
-	// Field of rootDeviceHints, and its Value: a string, an int64 or a bool.
+	// Field of rootDeviceHints, and its Value: a string or a bool.
 	Field string
 	Value any
 	// Disks describes the present disks with their values.
@@ -71,10 +71,10 @@ func apart(hints *infrav1.RootDeviceHints) []hint {
 	text("wwnWithExtension", hints.WWNWithExtension, infrav1.RootDeviceHints{WWNWithExtension: hints.WWNWithExtension}, wwn)
 	text("wwnVendorExtension", hints.WWNVendorExtension, infrav1.RootDeviceHints{WWNVendorExtension: hints.WWNVendorExtension}, wwn)
 	if n := hints.MinSize; n != nil {
-		all = append(all, hint{"minSize", n, infrav1.RootDeviceHints{MinSize: n}, gigabytes})
+		all = append(all, hint{"minSize", n.String(), infrav1.RootDeviceHints{MinSize: n}, gigabytes})
 	}
 	if n := hints.MaxSize; n != nil {
-		all = append(all, hint{"maxSize", n, infrav1.RootDeviceHints{MaxSize: n}, gigabytes})
+		all = append(all, hint{"maxSize", n.String(), infrav1.RootDeviceHints{MaxSize: n}, gigabytes})
 	}
 	if spinning := hints.Rotational; spinning != nil {
 		all = append(all, hint{"rotational", *spinning, infrav1.RootDeviceHints{Rotational: spinning}, turns})

@@ -4,10 +4,11 @@
 package inventory
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,8 +44,8 @@ func TestUnmetHints(t *testing.T) {
 			{"wwn", "w", `/dev/sda "0x5000c500a1b2c3d4", /dev/sdb without`},
 			{"wwnWithExtension", "0x1", `/dev/sda "0x5000c500a1b2c3d4", /dev/sdb without`},
 			{"wwnVendorExtension", "0x2", `/dev/sda "0x5000c500a1b2c3d4", /dev/sdb without`},
-			{"minSize", int64(3000), "/dev/sda (500 GB), /dev/sdb (2000 GB)"},
-			{"maxSize", int64(100), "/dev/sda (500 GB), /dev/sdb (2000 GB)"},
+			{"minSize", "3T", "/dev/sda (500G), /dev/sdb (2T)"},
+			{"maxSize", "100G", "/dev/sda (500G), /dev/sdb (2T)"},
 			{"rotational", true, "/dev/sda false, /dev/sdb unknown"}}},
 		{"one of many disks", many, &infrav1.RootDeviceHints{SerialNumber: "S-z", Rotational: new(false)}, []UnmetHint{
 			{"serialNumber", "S-z", `/dev/sda "S-a", /dev/sdb "S-b", /dev/sdc "S-c", /dev/sdd "S-d", /dev/sde "S-e", /dev/sdf "S-f" and 2 more`}}},

@@ -4,11 +4,12 @@
 package inventory
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -322,10 +322,10 @@ type HardwareSummary struct {
 	// cores counts physical cores.
 	// +optional
 	Cores int32 `json:"cores,omitempty"`
-	// memory is the memory in GiB, rounded.
+	// memory is the installed memory, rounded to whole GiB, for example 64Gi.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// disk is the sum of all disks in 10^9 bytes.
+	// disk is the size of all disks together, rounded down to whole GB, for example 960G.
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }

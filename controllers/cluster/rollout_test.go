@@ -4,10 +4,11 @@
 package cluster
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"

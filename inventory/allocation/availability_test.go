@@ -4,13 +4,14 @@
 package allocation
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"

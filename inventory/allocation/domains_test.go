@@ -4,11 +4,12 @@
 package allocation
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,10 +39,10 @@ func TestFailureDomains(t *testing.T) {
 	small := func(c Candidate) { c.Hardware.Spec.MemoryBytes = 8 << 30 }
 	arm := func(c Candidate) { c.Hardware.Spec.Architecture = "arm64" }
 	// asking is a machine of the control plane, made at a second of its own.
-	asking := func(name string, at int64, memoryGiB int64) *infrav1.IngotMachine {
+	asking := func(name string, at int64, memory string) *infrav1.IngotMachine {
 		m := &infrav1.IngotMachine{}
 		m.Namespace, m.Name, m.CreationTimestamp = "metal", name, metav1.Unix(at, 0)
-		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: &memoryGiB}}
+		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: new(resource.MustParse(memory))}}
 		return m
 	}
 	// booting has an interface to boot from; recorded has an address there besides.
@@ -60,7 +61,7 @@ func TestFailureDomains(t *testing.T) {
 	}
 	// networked is a machine of the control plane with that address.
 	networked := func(address infrav1.LinkAddress) []*infrav1.IngotMachine {
-		m := asking("cp", 1, 1)
+		m := asking("cp", 1, "1Gi")
 		m.Spec.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0",
 			NIC: infrav1.NICSelector{BootNIC: infrav1.BootNICOnly}, LinkConfig: infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{address}}}}}
 		return []*infrav1.IngotMachine{m}
@@ -70,7 +71,7 @@ func TestFailureDomains(t *testing.T) {
 		"storage": {Subnet: "10.30.0.0/24", StaticLeases: []infrav1.StaticLease{{MAC: "52:54:00:00:00:0a", IP: "10.30.0.20"}}},
 	}
 	own := claimOf(infrav1.ClaimProvisioned).MachineRef.Name
-	wrong := asking("wrong", 9, 1)
+	wrong := asking("wrong", 9, "1Gi")
 	wrong.Spec.HostSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
 	domains := func(of map[string]bool) []clusterv1.FailureDomain { return listDomains(of) }
 	for _, tc := range []struct {
@@ -85,13 +86,13 @@ func TestFailureDomains(t *testing.T) {
 			want: []clusterv1.FailureDomain{{Name: "r1", ControlPlane: new(true)}, {Name: "r2", ControlPlane: new(true)}}},
 		{name: "the claim freezes the domain", hosts: []Candidate{host("a", "r1", claimed)}, want: domains(map[string]bool{"r-old": false})},
 		{name: "in use, even by this control plane: there is no second place", hosts: []Candidate{host("a", "r1", claimed)},
-			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r-old": false})},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, "1Gi")}, want: domains(map[string]bool{"r-old": false})},
 		{name: "in use, and another beside it", hosts: []Candidate{host("a", "r1", claimed), host("b", "r-old")},
-			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r-old": true})},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, "1Gi")}, want: domains(map[string]bool{"r-old": true})},
 		{name: "on its way back, with its label of today", hosts: []Candidate{host("a", "r1", claimed, releasing)}, want: domains(map[string]bool{"r1": true})},
 		{name: "on its way back to another cluster", hosts: []Candidate{host("a", "r1", another, releasing)}, want: domains(map[string]bool{"r1": false})},
 		{name: "on its way back, and too small", hosts: []Candidate{host("a", "r1", claimed, releasing, small)},
-			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 64)}, want: domains(map[string]bool{"r1": false})},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, "64Gi")}, want: domains(map[string]bool{"r1": false})},
 		{name: "released by force, so it will not come back", hosts: []Candidate{host("a", "r1", func(c Candidate) {
 			c.Host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced}
 		})},
@@ -104,7 +105,7 @@ func TestFailureDomains(t *testing.T) {
 			want: domains(map[string]bool{"r-old": false})},
 		{name: "free, and another machine's choice", hosts: []Candidate{host("a", "r1")}, named: map[string]bool{"a": true}, want: domains(map[string]bool{"r1": false})},
 		{name: "another cluster's claim has no say", hosts: []Candidate{host("a", "r1", another)},
-			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r1": false})},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, "1Gi")}, want: domains(map[string]bool{"r1": false})},
 		{name: "dirty for another cluster", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Spec.Record.LastClusterName = "c2" })},
 			want: domains(map[string]bool{"r1": false})},
 		{name: "a BMC that is away changes nothing", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Status = infrav1.IngotHostStatus{} })},
@@ -112,16 +113,16 @@ func TestFailureDomains(t *testing.T) {
 		{name: "controlPlaneSelector keeps a rack out", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Labels["no-control-plane"] = "" }), host("b", "r2")},
 			want: domains(map[string]bool{"r1": false, "r2": true})},
 		{name: "a rack with too small hosts", hosts: []Candidate{host("a", "r1", small), host("b", "r2")},
-			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 64)}, want: domains(map[string]bool{"r1": false, "r2": true})},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, "64Gi")}, want: domains(map[string]bool{"r1": false, "r2": true})},
 		{name: "no machine says yet what is too small", hosts: []Candidate{host("a", "r1", small)}, want: domains(map[string]bool{"r1": true})},
 		{name: "the newest machine counts", hosts: []Candidate{host("a", "r1", small)},
-			controlPlane: []*infrav1.IngotMachine{asking("cp-1", 2, 8), asking("cp-2", 1, 64)}, want: domains(map[string]bool{"r1": true})},
+			controlPlane: []*infrav1.IngotMachine{asking("cp-1", 2, "8Gi"), asking("cp-2", 1, "64Gi")}, want: domains(map[string]bool{"r1": true})},
 		{name: "a rack that the newest machine's image is not for", hosts: []Candidate{host("a", "r1"), host("b", "r2", arm)},
-			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, architecture: "arm64", want: domains(map[string]bool{"r1": false, "r2": true})},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, "1Gi")}, architecture: "arm64", want: domains(map[string]bool{"r1": false, "r2": true})},
 		{name: "an image of any architecture", hosts: []Candidate{host("a", "r1"), host("b", "r2", arm)},
-			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": true, "r2": true})},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, "1Gi")}, want: domains(map[string]bool{"r1": true, "r2": true})},
 		{name: "without facts nothing is known to suit", hosts: []Candidate{{Host: host("a", "r1").Host}},
-			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": false})},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, "1Gi")}, want: domains(map[string]bool{"r1": false})},
 		{name: "a rack whose hosts have no address recorded", hosts: []Candidate{host("a", "r1", recorded), host("b", "r2", booting("52:54:00:00:00:01"))},
 			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressRecorded}), want: domains(map[string]bool{"r1": true, "r2": false})},
 		{name: "a rack whose hosts have no IPv6 address recorded", hosts: []Candidate{host("a", "r1", recorded), host("b", "r2", recorded6)},

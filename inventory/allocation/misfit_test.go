@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -20,7 +21,7 @@ func TestMisfit(t *testing.T) {
 		change(c)
 		return c
 	}
-	memory := int64(1 << 20)
+	memory := resource.MustParse("1Pi")
 	for name, tc := range map[string]struct {
 		ask  func(*SelectionRequest)
 		host Candidate
@@ -37,7 +38,7 @@ func TestMisfit(t *testing.T) {
 		"several, in Select's order": {func(r *SelectionRequest) {
 			r.FailureDomain = "r2"
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Memory: &memory}}
-		}, candidate("h1", "r1"), `in failure domain "r1"; 64 GiB memory of 1048576`},
+		}, candidate("h1", "r1"), `in failure domain "r1"; 64Gi memory of 1Pi`},
 	} {
 		got, err := Misfit(request(tc.ask), tc.host)
 		if err != nil {

@@ -4,9 +4,10 @@
 package allocation
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )

@@ -4,11 +4,12 @@
 package allocation
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -4,11 +4,12 @@
 package allocation
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

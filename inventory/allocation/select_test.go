@@ -4,13 +4,14 @@
 package allocation
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,19 +203,19 @@ func TestSelectExplanationIsBounded(t *testing.T) {
 func TestSelectWithMirror(t *testing.T) {
 	one, two := candidate("one", "r1"), candidate("two", "r1")
 	two.Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 240, "B")}
-	asks := func(least int64) SelectionRequest {
+	asks := func(least string) SelectionRequest {
 		return request(func(r *SelectionRequest) {
 			r.Machine.Spec.SoftwareRAID = mirror()
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Disk: &least}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{Disk: new(resource.MustParse(least))}}
 		})
 	}
-	if got := Select(asks(200), []Candidate{one, two}); got.Host == nil || got.Host.Name != "two" || got.RootDisk.SerialNumber != "B" {
+	if got := Select(asks("200G"), []Candidate{one, two}); got.Host == nil || got.Host.Name != "two" || got.RootDisk.SerialNumber != "B" {
 		t.Errorf("%+v", got)
 	}
-	if got := Select(asks(200), []Candidate{one}); got.Host != nil || !strings.Contains(got.Message, "softwareRAID needs two disks") {
+	if got := Select(asks("200G"), []Candidate{one}); got.Host != nil || !strings.Contains(got.Message, "softwareRAID needs two disks") {
 		t.Errorf("%+v", got)
 	}
-	if got := Select(asks(300), []Candidate{two}); got.Host != nil || !strings.Contains(got.Message, "root disk of 240 GB of 300") {
+	if got := Select(asks("300G"), []Candidate{two}); got.Host != nil || !strings.Contains(got.Message, "root disk of 240G of 300G") {
 		t.Errorf("the smaller disk does not count: %+v", got)
 	}
 }

@@ -4,12 +4,13 @@
 package lifecycle
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"

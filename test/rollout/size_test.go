@@ -4,14 +4,14 @@
 package rollout
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"

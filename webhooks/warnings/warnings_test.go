@@ -4,9 +4,10 @@
 package warnings_test
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"context"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -92,9 +93,9 @@ func TestMachine(t *testing.T) {
 		change(s)
 		return v1beta2.IngotMachineSpec{HostSelector: s}
 	}
-	least := func(cores int32, memory, disk int64) func(*v1beta2.HostSelector) {
+	least := func(cores int32, memory, disk string) func(*v1beta2.HostSelector) {
 		return func(s *v1beta2.HostSelector) {
-			s.Minimum = &v1beta2.HardwareMinimum{Cores: &cores, Memory: &memory, Disk: &disk}
+			s.Minimum = &v1beta2.HardwareMinimum{Cores: &cores, Memory: new(resource.MustParse(memory)), Disk: new(resource.MustParse(disk))}
 		}
 	}
 	hinting := func(hints v1beta2.RootDeviceHints) v1beta2.IngotMachineSpec {
@@ -122,12 +123,12 @@ func TestMachine(t *testing.T) {
 			`spec.hostSelector: "!tier" matches no IngotHost of namespace ns; label the hosts, or correct it: ` + waits}},
 		{"an expression that does not parse is refused elsewhere", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Gt"}}}}, nil},
-		{"a minimum that one has", "ns", gold(least(64, 128, 500)), nil},
-		{"a minimum that none has", "ns", gold(least(65, 513, 2001)), []string{
+		{"a minimum that one has", "ns", gold(least(64, "128Gi", "500G")), nil},
+		{"a minimum that none has", "ns", gold(least(65, "513Gi", "2001G")), []string{
 			"spec.hostSelector.minimum.cores: none of the 2 inspected hosts has 65 cores (maximum: 64); correct it, or register such hosts: " + waits,
 			"spec.hostSelector.minimum.memory: none of the 2 inspected hosts has 513 GiB (maximum: 512); correct it, or register such hosts: " + waits,
 			"spec.hostSelector.minimum.disk: none of the 2 inspected hosts has a root disk of 2001 GB (maximum: 2000); correct it, or register such hosts: " + waits}},
-		{"a minimum whose parts are on different hosts", "ns", gold(least(64, 512, 100)), []string{
+		{"a minimum whose parts are on different hosts", "ns", gold(least(64, "512Gi", "100G")), []string{
 			"spec: none of the 2 inspected hosts has everything that hostSelector, rootDeviceHints and networkData require, though other hosts have each part; correct it, or register such hosts: " + waits}},
 		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Architecture = "arm64" }), []string{
 			`spec.hostSelector.architecture: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts: ` + waits}},
