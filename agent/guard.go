@@ -146,8 +146,8 @@ func (s *session) eraseTarget(disk openDisk) erase.Target {
 		commands = erase.None{}
 	}
 	target := erase.Target{Device: disk.dev, Commands: commands, Disk: disk.Disk}
-	if s.order.Wipe != nil {
-		target.JournalKey = s.order.Wipe.JournalKey
+	if s.order.Clean != nil {
+		target.JournalKey = s.order.Clean.JournalKey
 	}
 	return target
 }

@@ -102,7 +102,7 @@ func TestLockedDriveIsUnlocked(t *testing.T) {
 	wipe := func(mode string, attempt int32) func(*testing.T) *agenttest.Manager {
 		return func(*testing.T) *agenttest.Manager {
 			m := wipeOrder(agentapi.DiskRef{Serial: "A"})
-			m.Order.Attempt, m.Order.Wipe.Mode = attempt, mode
+			m.Order.Attempt, m.Order.Clean.Mode = attempt, mode
 			return m
 		}
 	}
@@ -189,7 +189,7 @@ func TestOnlyFullCleaningRecoversAStuckDisk(t *testing.T) {
 			state := uint16(3)
 			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return stuckNVMe{Device: dev, state: &state} }
 			m := wipeOrder(agentapi.DiskRef{Serial: "A"})
-			m.Order.Wipe.Mode = mode
+			m.Order.Clean.Mode = mode
 			if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 				t.Fatalf("%s, %v", action, err)
 			}
@@ -219,7 +219,7 @@ func TestWipeKeepsItsDisksOpen(t *testing.T) {
 		return closing{dev, func() { mu.Lock(); closed = append(closed, d.Serial); mu.Unlock() }}
 	}
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"}, agentapi.DiskRef{Serial: "C"})
-	m.Order.Wipe.Mode, m.Order.Wipe.Modes = "Full", []string{"Metadata", "Full", "Metadata"}
+	m.Order.Clean.Mode, m.Order.Clean.Modes = "Full", []string{"Metadata", "Full", "Metadata"}
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)
 	}
@@ -247,7 +247,7 @@ func TestWipeRefusesARenamedDisk(t *testing.T) {
 		}
 	}
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
-	m.Order.Wipe.Mode = "Full"
+	m.Order.Clean.Mode = "Full"
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)
 	}

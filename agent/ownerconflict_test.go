@@ -33,7 +33,7 @@ func TestConflictMessageNamesAllOwners(t *testing.T) {
 	wipes := func(mode string) func(*testing.T) *agenttest.Manager {
 		return func(*testing.T) *agenttest.Manager {
 			m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"})
-			m.Order.Wipe.Mode = mode
+			m.Order.Clean.Mode = mode
 			return m
 		}
 	}
@@ -61,8 +61,8 @@ func TestConflictMessageNamesAllOwners(t *testing.T) {
 			}
 			attempt := func(approved ...string) agentapi.Report {
 				m := c.order(t)
-				if m.Order.Wipe != nil {
-					m.Order.Wipe.ReleasedInstances = approved
+				if m.Order.Clean != nil {
+					m.Order.Clean.ReleasedInstances = approved
 				} else {
 					m.Order.Install.ReleasedInstances = approved
 				}

@@ -115,7 +115,7 @@ func TestPauseStopsAWipe(t *testing.T) {
 					t.Errorf("disk %d is not clean", i)
 				}
 			}
-			if reports := m.Reports(); len(reports) != 1 || len(reports[0].WipedDisks) != len(refs) {
+			if reports := m.Reports(); len(reports) != 1 || len(reports[0].CleanedDisks) != len(refs) {
 				t.Errorf("reports %+v, want one of all disks", reports)
 			}
 		})
@@ -155,7 +155,7 @@ func TestPauseDuringASecureErase(t *testing.T) {
 		}
 	}
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
-	m.Order.Wipe.Mode = "Full"
+	m.Order.Clean.Mode = "Full"
 	m.Faults = func(path string, n int) *agenttest.Fault {
 		if path == agentapi.PathProgress && busy.Load() && paused.CompareAndSwap(false, true) || path == agentapi.PathOrder && n == 2 {
 			return refusal(agentapi.ReasonPaused)

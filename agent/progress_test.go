@@ -94,7 +94,7 @@ func TestProgressFindsAnotherReplica(t *testing.T) {
 		}})
 	p := &progress{client: c}
 	for range searchAfter + 1 {
-		if err := p.send(t.Context(), agentapi.Progress{Step: agentapi.StepWipe}); err != nil {
+		if err := p.send(t.Context(), agentapi.Progress{Step: agentapi.StepClean}); err != nil {
 			t.Fatal(err)
 		}
 	}

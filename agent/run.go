@@ -176,8 +176,8 @@ func (s *session) execute(ctx context.Context) (agentapi.Report, error) {
 		return agentapi.Report{}, nil
 	case order.Kind == agentapi.Install && order.Install != nil:
 		return s.install(ctx, *order.Install)
-	case order.Kind == agentapi.Clean && order.Wipe != nil:
-		return s.wipe(ctx, *order.Wipe)
+	case order.Kind == agentapi.Clean && order.Clean != nil:
+		return s.wipe(ctx, *order.Clean)
 	default:
 		return agentapi.Report{}, failuref(ReasonOrderNotUnderstood, "execute the order: agent %s does not know kind %.40q", s.cfg.Version, order.Kind)
 	}

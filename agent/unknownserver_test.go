@@ -25,7 +25,7 @@ func TestUnknownServerIsNotChanged(t *testing.T) {
 		"nothing to do":     {order: agentapi.Order{Kind: agentapi.Discover, ID: "o1"}, action: agentapi.Restart, outcome: agentapi.Succeeded},
 		"told to power off": {order: agentapi.Order{Kind: agentapi.Discover, ID: "o1"}, action: agentapi.PowerOff, outcome: agentapi.Succeeded},
 		"told to install":   {order: install.Order, action: agentapi.BootDisk, outcome: agentapi.Failed},
-		"told to wipe": {order: agentapi.Order{Kind: agentapi.Clean, ID: "o1", Wipe: &agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{{Serial: "A"}}}},
+		"told to wipe": {order: agentapi.Order{Kind: agentapi.Clean, ID: "o1", Clean: &agentapi.CleanOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{{Serial: "A"}}}},
 			action: agentapi.PowerOff, outcome: agentapi.Failed},
 		"refused": {order: agentapi.Order{Kind: agentapi.Discover, ID: "o1"}, refused: agentapi.PathSession},
 	} {

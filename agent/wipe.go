@@ -38,7 +38,7 @@ type diskCleaning struct {
 // wipe cleans the disks that the order names. It finds, opens and checks all of them before
 // the first write, and opens no other disk (I12). A disk stays open until it is clean. If
 // one disk fails, the others are still cleaned, and the order fails.
-func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.Report, error) {
+func (s *session) wipe(ctx context.Context, order agentapi.CleanOrder) (agentapi.Report, error) {
 	targets, err := s.openTargets(ctx, order)
 	if err != nil {
 		return agentapi.Report{}, err
@@ -67,7 +67,7 @@ func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.
 			}
 			return nil
 		}
-		if !slices.ContainsFunc(paths, func(c *diskCleaning) bool { return c.mode != agentapi.WipeMetadata }) {
+		if !slices.ContainsFunc(paths, func(c *diskCleaning) bool { return c.mode != agentapi.CleanMetadata }) {
 			_ = work() // takes seconds
 			continue
 		}
@@ -104,7 +104,7 @@ func wipeReport(ctx context.Context, targets []*diskCleaning) (agentapi.Report, 
 			failed = append(failed, fmt.Errorf("%s (serial %q): %w", c.disk.Name, c.disk.Serial, c.err))
 			continue
 		}
-		report.WipedDisks = append(report.WipedDisks, c.ref)
+		report.CleanedDisks = append(report.CleanedDisks, c.ref)
 		report.Cleaned = append(report.Cleaned, *c.done)
 	}
 	if ctx.Err() != nil {
@@ -119,7 +119,7 @@ func wipeReport(ctx context.Context, targets []*diskCleaning) (agentapi.Report, 
 // totalProgress combines the progress of all disks: the sum of the bytes, the mean of the
 // percentages, and the longest time that a disk has worked on its own.
 func totalProgress(targets []*diskCleaning) agentapi.Progress {
-	out := agentapi.Progress{Step: agentapi.StepWipe}
+	out := agentapi.Progress{Step: agentapi.StepClean}
 	percent, working := 0, time.Duration(0)
 	for _, c := range targets {
 		out.Bytes += c.progress.Bytes
@@ -137,8 +137,8 @@ func (s *session) clean(ctx context.Context, c *diskCleaning, onProgress func(er
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	out := &agentapi.CleanedDisk{Disk: c.ref, Mode: c.mode, Method: agentapi.WipeMetadata}
-	if c.mode == agentapi.WipeFull {
+	out := &agentapi.CleanedDisk{Disk: c.ref, Mode: c.mode, Method: agentapi.CleanMetadata}
+	if c.mode == agentapi.CleanFull {
 		if err := wipe.Inside(ctx, c.disk.dev); err != nil && ctx.Err() == nil { // not fatal: the erasure follows
 			s.cfg.Log("wipe: %s (serial %q): remove signatures before the erasure: %v", c.disk.Name, c.disk.Serial, err)
 		}
@@ -167,7 +167,7 @@ func (s *session) clean(ctx context.Context, c *diskCleaning, onProgress func(er
 // openTargets opens and checks all disks that the order names. After the open it looks each
 // up again: no other disk gets the name of an open disk, so the name is certain from then
 // on, even if the write follows hours later.
-func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (targets []*diskCleaning, err error) {
+func (s *session) openTargets(ctx context.Context, order agentapi.CleanOrder) (targets []*diskCleaning, err error) {
 	if targets, err = s.parseWipeOrder(order); err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (ta
 			return targets, err
 		}
 		_, c.cutOff, err = s.checkOpenOwner(ctx, c.disk, order.ReleasedInstances)
-		if c.mode == agentapi.WipeFull && errors.Is(err, erase.ErrStuck) {
+		if c.mode == agentapi.CleanFull && errors.Is(err, erase.ErrStuck) {
 			err = nil // the disk's content, marker included, can never be read again
 		}
 		if err := conflicts.collect(err); err != nil {
@@ -230,7 +230,7 @@ func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {
 }
 
 // parseWipeOrder validates the order without access to disks.
-func (s *session) parseWipeOrder(order agentapi.WipeOrder) ([]*diskCleaning, error) {
+func (s *session) parseWipeOrder(order agentapi.CleanOrder) ([]*diskCleaning, error) {
 	if len(order.Modes) > 0 && len(order.Modes) != len(order.Disks) {
 		return nil, failuref(ReasonOrderNotUnderstood, "parse the wipe order: %d modes for %d disks", len(order.Modes), len(order.Disks))
 	}
@@ -240,7 +240,7 @@ func (s *session) parseWipeOrder(order agentapi.WipeOrder) ([]*diskCleaning, err
 		if len(order.Modes) > 0 {
 			mode = order.Modes[i]
 		}
-		if mode != agentapi.WipeMetadata && mode != agentapi.WipeFull {
+		if mode != agentapi.CleanMetadata && mode != agentapi.CleanFull {
 			return nil, failuref(ReasonOrderNotUnderstood, "parse the wipe order: agent %s does not know mode %.40q", s.cfg.Version, mode)
 		}
 		targets = append(targets, &diskCleaning{ref: ref, mode: mode})

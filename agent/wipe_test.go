@@ -21,7 +21,7 @@ func wipeOrder(refs ...agentapi.DiskRef) *agenttest.Manager {
 	m := agenttest.NewManager()
 	m.Order = agentapi.Order{
 		Kind: agentapi.Clean, ID: "w1", InstanceID: "i1",
-		Wipe: &agentapi.WipeOrder{Mode: "Metadata", Disks: refs, ReleasedInstances: []string{"released"}},
+		Clean: &agentapi.CleanOrder{Mode: "Metadata", Disks: refs, ReleasedInstances: []string{"released"}},
 	}
 	return m
 }
@@ -42,7 +42,7 @@ func TestWipe(t *testing.T) {
 		// The first 5 MiB, the last one.
 		cleaned = append(cleaned, agentapi.CleanedDisk{Disk: ref, Mode: "Metadata", Method: "Metadata", ErasedBytes: 6 * mib, VerifiedBytes: 6 * mib})
 	}
-	want := []agentapi.Report{{OrderID: "w1", Outcome: agentapi.Succeeded, WipedDisks: refs, Cleaned: cleaned}}
+	want := []agentapi.Report{{OrderID: "w1", Outcome: agentapi.Succeeded, CleanedDisks: refs, Cleaned: cleaned}}
 	if diff := cmp.Diff(want, m.Reports()); diff != "" {
 		t.Error(diff)
 	}
@@ -59,24 +59,24 @@ func TestWipe(t *testing.T) {
 func TestWipeFailures(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(*agentapi.WipeOrder)
+		change func(*agentapi.CleanOrder)
 		want   string
 	}{
-		{"disk not there", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "Z" }, agentapi.FailureDiskNotFound},
-		{"disk of another instance", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "C" }, agent.ReasonDiskOwnedByOther},
-		{"another mode for one disk", func(w *agentapi.WipeOrder) { w.Modes = []string{"Full", "None"} }, agent.ReasonOrderNotUnderstood},
-		{"modes for other disks", func(w *agentapi.WipeOrder) { w.Modes = []string{"Full"} }, agent.ReasonOrderNotUnderstood},
-		{"another mode", func(w *agentapi.WipeOrder) { w.Mode = "Shred" }, agent.ReasonOrderNotUnderstood},
+		{"disk not there", func(w *agentapi.CleanOrder) { w.Disks[1].Serial = "Z" }, agentapi.FailureDiskNotFound},
+		{"disk of another instance", func(w *agentapi.CleanOrder) { w.Disks[1].Serial = "C" }, agent.ReasonDiskOwnedByOther},
+		{"another mode for one disk", func(w *agentapi.CleanOrder) { w.Modes = []string{"Full", "None"} }, agent.ReasonOrderNotUnderstood},
+		{"modes for other disks", func(w *agentapi.CleanOrder) { w.Modes = []string{"Full"} }, agent.ReasonOrderNotUnderstood},
+		{"another mode", func(w *agentapi.CleanOrder) { w.Mode = "Shred" }, agent.ReasonOrderNotUnderstood},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"},
 				agentapi.Disk{Serial: "C", Marker: &agentapi.Marker{InstanceID: "other"}})
 			m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"})
-			tc.change(m.Order.Wipe)
+			tc.change(m.Order.Clean)
 			if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 				t.Fatalf("%s, %v", action, err)
 			}
-			if got := m.Reports(); len(got) != 1 || got[0].Reason != tc.want || len(got[0].WipedDisks) != 0 {
+			if got := m.Reports(); len(got) != 1 || got[0].Reason != tc.want || len(got[0].CleanedDisks) != 0 {
 				t.Errorf("reports %+v", got)
 			}
 			for i := range s.disks {
@@ -94,7 +94,7 @@ func TestWipeFull(t *testing.T) {
 		agentapi.Disk{Serial: "B"}, agentapi.Disk{Serial: "C", Rotational: true})
 	refs := []agentapi.DiskRef{{Serial: "A"}, {Serial: "B"}, {Serial: "C"}}
 	m := wipeOrder(refs...)
-	m.Order.Wipe.Mode, m.Order.Wipe.Modes = "Full", []string{"Full", "Metadata", "Full"}
+	m.Order.Clean.Mode, m.Order.Clean.Modes = "Full", []string{"Full", "Metadata", "Full"}
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)
 	}
@@ -139,7 +139,7 @@ func TestInterruptedFullWipeLeavesNoPartitions(t *testing.T) {
 	}
 	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return firstWriteFails{dev} }
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
-	m.Order.Wipe.Mode = "Full"
+	m.Order.Clean.Mode = "Full"
 	if _, err := s.run(m); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestFailedDiskDoesNotStopOthers(t *testing.T) {
 	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"})
 	s.failing = "B"
 	m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"})
-	m.Order.Wipe.Mode = "Full"
+	m.Order.Clean.Mode = "Full"
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)
 	}

@@ -72,7 +72,7 @@ func TestWipeOfPathsIsSequential(t *testing.T) {
 			}
 			refs := []agentapi.DiskRef{{Serial: "A", WWN: "0x5", Path: "p1"}, {Serial: "A", WWN: "0x5", Path: "p2"}, {Serial: "R"}}
 			m := wipeOrder(refs...)
-			m.Order.Wipe.Mode, m.Order.Wipe.Modes = "Full", c.modes
+			m.Order.Clean.Mode, m.Order.Clean.Modes = "Full", c.modes
 			if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 				t.Fatalf("%s, %v", action, err)
 			}
@@ -80,7 +80,7 @@ func TestWipeOfPathsIsSequential(t *testing.T) {
 			if report.Outcome != agentapi.Succeeded || len(report.Cleaned) != 3 {
 				t.Fatalf("%+v", report)
 			}
-			if diff := cmp.Diff(refs, report.WipedDisks); diff != "" {
+			if diff := cmp.Diff(refs, report.CleanedDisks); diff != "" {
 				t.Errorf("wiped (-want +got):\n%s", diff)
 			}
 			for i := range s.disks {

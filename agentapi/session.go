@@ -113,9 +113,9 @@ type Order struct {
 	ID         string `json:"id"`
 	InstanceID string `json:"instanceID,omitempty"`
 	Attempt    int32  `json:"attempt,omitempty"`
-	// Install is set for Install, Wipe for Clean.
+	// Install is set for Install, Clean for Clean.
 	Install *InstallOrder `json:"install,omitempty"`
-	Wipe    *WipeOrder    `json:"wipe,omitempty"`
+	Clean   *CleanOrder   `json:"clean,omitempty"`
 }
 
 // InstallOrder specifies an image and where to write it.
@@ -172,14 +172,14 @@ type LiveBoot struct {
 
 // Cleaning modes.
 const (
-	// WipeMetadata removes partition tables and signatures.
-	WipeMetadata = "Metadata"
-	// WipeFull erases the content by the best method of each disk.
-	WipeFull = "Full"
+	// CleanMetadata removes partition tables and signatures.
+	CleanMetadata = "Metadata"
+	// CleanFull erases the content by the best method of each disk.
+	CleanFull = "Full"
 )
 
-type WipeOrder struct {
-	// Mode of cleaning: WipeMetadata or WipeFull.
+type CleanOrder struct {
+	// Mode of cleaning: CleanMetadata or CleanFull.
 	Mode string `json:"mode"`
 	// Modes are the modes of the single disks, in the order of Disks. Empty: Mode for all.
 	Modes []string `json:"modes,omitempty"`
@@ -200,7 +200,7 @@ type DiskRef struct {
 	Serial string `json:"serial,omitempty"`
 	WWN    string `json:"wwn,omitempty"`
 	// Path is a bus path like udev's by-path names ("pci-0000:00:04.0"), never a kernel name.
-	// It is set for disks without serial and WWN, and in a WipeOrder also for disks that
+	// It is set for disks without serial and WWN, and in a CleanOrder also for disks that
 	// serial and WWN do not distinguish.
 	Path string `json:"path,omitempty"`
 	// SizeBytes detects a replaced disk.
@@ -228,7 +228,7 @@ const (
 	// StepMirror: the members of a mirror are compared, and changes by the first-boot data
 	// are copied.
 	StepMirror Step = "Mirroring"
-	StepWipe   Step = "Wiping"
+	StepClean  Step = "Cleaning"
 	// StepLoad: the files of a live system are fetched. StepLive: it is being started.
 	StepLoad Step = "Loading"
 	StepLive Step = "StartingLiveSystem"
@@ -326,10 +326,10 @@ type Report struct {
 	// Neither contains bootstrap data, a token or a URL with credentials.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// WipedDisks are the cleaned disks (Wipe). RootDisk is the disk written and BytesWritten
+	// CleanedDisks are the cleaned disks (Clean). RootDisk is the disk written and BytesWritten
 	// the size of the decoded image (Install).
-	WipedDisks []DiskRef `json:"wipedDisks,omitempty"`
-	RootDisk   *DiskRef  `json:"rootDisk,omitempty"`
+	CleanedDisks []DiskRef `json:"cleanedDisks,omitempty"`
+	RootDisk     *DiskRef  `json:"rootDisk,omitempty"`
 	// MirrorDisks are the other members of the mirror, as ordered. Agents without support for
 	// mirrors leave it empty.
 	MirrorDisks  []DiskRef `json:"mirrorDisks,omitempty"`
@@ -337,14 +337,14 @@ type Report struct {
 	// AdoptedAttempt is the attempt whose complete disk the agent found and kept (Install).
 	// 0: the agent wrote the image.
 	AdoptedAttempt int32 `json:"adoptedAttempt,omitempty"`
-	// Cleaned describes the cleaning of each of WipedDisks, in the same order.
+	// Cleaned describes the cleaning of each of CleanedDisks, in the same order.
 	Cleaned []CleanedDisk `json:"cleaned,omitempty"`
 }
 
 type CleanedDisk struct {
 	Disk DiskRef `json:"disk"`
 	// Mode is the cleaning mode. Method is the erase method (package agent/erase), or
-	// WipeMetadata.
+	// CleanMetadata.
 	Mode   string `json:"mode"`
 	Method string `json:"method"`
 	// ErasedBytes is the amount erased, VerifiedBytes the amount read back.

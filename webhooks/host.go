@@ -54,7 +54,7 @@ func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotH
 			return nil, err
 		}
 		errs = slices.Concat(errs, network, checkCommands(nil, host, v.clock.Now()),
-			v.bmcs.checkCapabilities(nil, host), v.bmcs.checkSource(nil, host), checkSettings(nil, host))
+			v.bmcs.checkCapabilities(nil, host), v.bmcs.checkSource(nil, host), checkSettings(nil, host), checkHostDisks(nil, host))
 	}
 	identity, err := v.checkIdentity(ctx, host)
 	if err != nil {
@@ -95,7 +95,7 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		if err != nil {
 			return nil, err
 		}
-		errs = slices.Concat(errs, recorded, v.bmcs.checkCapabilities(before, after), checkSettings(before, after))
+		errs = slices.Concat(errs, recorded, v.bmcs.checkCapabilities(before, after), checkSettings(before, after), checkHostDisks(before, after))
 	}
 	// The limits of tenants (I22) apply in every state of a host, because the state can change.
 	network, err := v.checkNetworkChange(ctx, before, after)

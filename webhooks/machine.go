@@ -6,6 +6,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,8 +42,9 @@ type machineValidator struct {
 // ValidateCreate allows a providerID, which is a claim on a host (I1), only to users that may
 // restore.
 func (v *machineValidator) ValidateCreate(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
-	errs := append(checkHostSelector(field.NewPath("spec", "hostSelector"), machine.Spec.HostSelector),
-		networkdata.Check(field.NewPath("spec", "networkData"), machine.Spec.NetworkData)...)
+	errs := slices.Concat(checkHostSelector(field.NewPath("spec", "hostSelector"), machine.Spec.HostSelector),
+		checkChangedDisks(field.NewPath("spec"), v1beta2.IngotMachineSpec{}, machine.Spec),
+		networkdata.Check(field.NewPath("spec", "networkData"), machine.Spec.NetworkData))
 	if machine.Spec.ProviderID != "" {
 		errs = append(errs, checkProviderID(machine)...)
 		ok, err := v.mayCreate(ctx, "ingotmachines", machine)
@@ -187,6 +189,7 @@ func checkMachineTemplate(before, after v1beta2.IngotMachineTemplateResource) fi
 	if !equality.Semantic.DeepEqual(before.Spec.HostSelector, after.Spec.HostSelector) {
 		errs = append(errs, checkHostSelector(path.Child("spec", "hostSelector"), after.Spec.HostSelector)...)
 	}
+	errs = append(errs, checkChangedDisks(path.Child("spec"), before.Spec, after.Spec)...)
 	if !equality.Semantic.DeepEqual(before.Spec.NetworkData, after.Spec.NetworkData) {
 		errs = append(errs, networkdata.Check(path.Child("spec", "networkData"), after.Spec.NetworkData)...)
 	}

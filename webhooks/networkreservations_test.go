@@ -79,7 +79,7 @@ func TestCheckReservations(t *testing.T) {
 		want string
 	}{
 		"two interfaces":    {[]v1beta2.StaticLease{keep("a", "10.77.0.9"), keep("b", "10.77.0.10")}, ""},
-		"one address twice": {[]v1beta2.StaticLease{keep("a", "10.77.0.9"), keep("b", "10.77.0.9")}, "reservations[1].ip: Invalid value: \"10.77.0.9\": is already reserved for a"},
+		"one address twice": {[]v1beta2.StaticLease{keep("a", "10.77.0.9"), keep("b", "10.77.0.9")}, "spec.staticLeases[1].ip: Invalid value: \"10.77.0.9\": is already reserved for a"},
 		"outside":           {[]v1beta2.StaticLease{keep("a", "10.78.0.9")}, "must be in spec.subnet"},
 		"the subnet itself": {[]v1beta2.StaticLease{keep("a", "10.77.0.0")}, "first or last address"},
 		"the gateway":       {[]v1beta2.StaticLease{keep("a", "10.77.0.1")}, "address of the gateway"},

@@ -38,7 +38,8 @@ func checkHostSelector(path *field.Path, selector *v1beta2.HostSelector) field.E
 	if selector == nil {
 		return nil
 	}
-	return checkSelector(path, selector.MatchLabels, selector.MatchExpressions)
+	return append(checkSelector(path, selector.MatchLabels, selector.MatchExpressions),
+		checkMinimum(path.Child("minimum"), selector.Minimum)...)
 }
 
 func checkSelector(path *field.Path, labels map[string]string, expressions []metav1.LabelSelectorRequirement) field.ErrorList {

@@ -17,12 +17,12 @@ import (
 // repeats what the reader has just asked for.
 var fine = map[string]bool{
 	"Unknown": true, "Ready": true, "NotReady": true, "InProgress": true, "NotPaused": true, "NotStalled": true, "Waiting": true,
-	"Deleting": true, "NotApplicable": true, "BMCAnswers": true, "HealthOK": true, "CredentialsAccepted": true,
+	"Deleting": true, "NotApplicable": true, "BMCResponding": true, "HealthOK": true, "CredentialsAccepted": true,
 	"Enrolled": true, "Inspected": true, "Inspecting": true, "Available": true, "Claimed": true, "NotClaimed": true,
-	"Provisioning": true, "Provisioned": true, "Releasing": true, "Wiping": true, "Cleaned": true, "NotCleaned": true,
+	"Provisioning": true, "Provisioned": true, "Releasing": true, "Cleaning": true, "Cleaned": true, "NotCleaned": true,
 	"Fenced": true, "CredentialsRotated": true, "CredentialsRotating": true, "HostClaimed": true, "Installed": true, "Booted": true,
 	"EndpointSet": true, "FailureDomainsPublished": true,
-	"PromiseKept": true, "PromiseFulfilled": true, "ImageReachable": true,
+	"ReservationSatisfied": true, "ReservationConsumed": true, "ImageReachable": true,
 	"Prepared": true, "Preparing": true, "UpdatingFirmware": true,
 	"AgentStarted":       true,
 	"OrderNotUnderstood": true, // of an agent that is not of this release

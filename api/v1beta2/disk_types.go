@@ -42,7 +42,6 @@ type DiskCleaning struct {
 // holds; where several do, the smallest one that is big enough, then the first by
 // serial number, WWN and path. At least one hint is set.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",fieldPath=".minSizeGigabytes",messageExpression="'%d must not be above maxSizeGigabytes %d; lower the one or raise the other'.format([self.minSizeGigabytes, self.maxSizeGigabytes])"
 // +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 // +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 type RootDeviceHints struct {
@@ -99,11 +98,9 @@ type RootDeviceHints struct {
 	// minSize is the smallest size that a disk may have, as a quantity, for example 480G.
 	// Unset: the disk has at least 8G.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 	// maxSize is the largest size that a disk may have, as a quantity. Unset: no limit.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// rotational asks for a spinning disk (true) or a flash disk (false).
 	// +optional

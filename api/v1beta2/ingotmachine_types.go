@@ -116,12 +116,10 @@ type HardwareMinimum struct {
 	// memory is the least memory, as a quantity, for example 64Gi. Ingot rounds the memory that
 	// the server reports to whole GiB first, because firmware reserves a part.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="must be at least 1Gi; write the unit, for example 64Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// disk is the least size of the disk that the root device hints choose, as a quantity, for
 	// example 480G. With softwareRAID it is the size of the smaller disk.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1G')) >= 0",message="must be at least 1G; write the unit, for example 480G or 1920G"
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 

@@ -5,6 +5,7 @@ package release
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,21 @@ type shape struct {
 	Type       string           `json:"type"`
 	Properties map[string]shape `json:"properties"`
 	Items      *shape           `json:"items"`
+}
+
+// UnmarshalJSON treats a quantity as a string, because class variables have no type for one.
+func (s *shape) UnmarshalJSON(data []byte) error {
+	type plain shape
+	quantity := struct {
+		IsQuantity bool `json:"x-kubernetes-int-or-string"`
+	}{}
+	if err := errors.Join(json.Unmarshal(data, (*plain)(s)), json.Unmarshal(data, &quantity)); err != nil {
+		return err
+	}
+	if quantity.IsQuantity {
+		s.Type = "string"
+	}
+	return nil
 }
 
 func shapeOf(t *testing.T, schema any) (s shape) {

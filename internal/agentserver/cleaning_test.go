@@ -22,14 +22,14 @@ func TestCleaningOfSingleDisks(t *testing.T) {
 		h.Spec.DiskCleaning = []infrav1.DiskCleaning{{Hints: infrav1.RootDeviceHints{SerialNumber: "d2"}, Mode: infrav1.CleaningMetadata}}
 	}
 	s := newSite(t, world(wiping)...)
-	a := s.agent(claimsOf(token.Wipe), here)
+	a := s.agent(claimsOf(token.Clean), here)
 	opened(s, a)
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-	if diff := cmp.Diff([]string{"Full", "Metadata"}, order.Wipe.Modes); diff != "" || reason != "" || order.Wipe.Mode != "Full" {
-		t.Errorf("mode %s, refusal %q: %s", order.Wipe.Mode, reason, diff)
+	if diff := cmp.Diff([]string{"Full", "Metadata"}, order.Clean.Modes); diff != "" || reason != "" || order.Clean.Mode != "Full" {
+		t.Errorf("mode %s, refusal %q: %s", order.Clean.Mode, reason, diff)
 	}
-	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, WipedDisks: order.Wipe.Disks, Cleaned: []agentapi.CleanedDisk{
-		{Disk: order.Wipe.Disks[0], Mode: "Full", Method: "NVMeSanitizeBlock", ErasedBytes: 100e9, VerifiedBytes: 4 << 20},
+	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, CleanedDisks: order.Clean.Disks, Cleaned: []agentapi.CleanedDisk{
+		{Disk: order.Clean.Disks[0], Mode: "Full", Method: "NVMeSanitizeBlock", ErasedBytes: 100e9, VerifiedBytes: 4 << 20},
 	}}
 	if _, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report); reason != "" {
 		t.Fatalf("refusal %q", reason)
@@ -67,12 +67,12 @@ func TestReportOfACleaningIsCompared(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, world(wiping)...)
-			a := s.agent(claimsOf(token.Wipe), here)
+			a := s.agent(claimsOf(token.Clean), here)
 			opened(s, a)
-			if order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{}); reason != "" || order.Wipe.Mode != "Full" {
-				t.Fatalf("refusal %q, order %+v", reason, order.Wipe)
+			if order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{}); reason != "" || order.Clean.Mode != "Full" {
+				t.Fatalf("refusal %q, order %+v", reason, order.Clean)
 			}
-			report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, WipedDisks: []agentapi.DiskRef{d1, d2}, Cleaned: c.cleaned}
+			report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, CleanedDisks: []agentapi.DiskRef{d1, d2}, Cleaned: c.cleaned}
 			if ack, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report); reason != "" || ack.Action != agentapi.PowerOff {
 				t.Fatalf("refusal %q, %+v", reason, ack)
 			}
@@ -99,7 +99,7 @@ func TestCleaningOfTwins(t *testing.T) {
 	s := newSite(t, world(func(h *infrav1.IngotHost) {
 		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderClean, infrav1.CleaningFull
 	})...)
-	a := s.agent(claimsOf(token.Wipe), here)
+	a := s.agent(claimsOf(token.Clean), here)
 	hardware := found()
 	twin := agentapi.Disk{Serial: "t", WWN: "0x5", SizeBytes: 300e9}
 	for _, path := range []string{"p1", "p2"} {
@@ -110,11 +110,11 @@ func TestCleaningOfTwins(t *testing.T) {
 		t.Fatal(reason)
 	}
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-	if reason != "" || len(order.Wipe.Disks) != len(hardware.Disks) {
-		t.Fatalf("refusal %q, order %+v", reason, order.Wipe)
+	if reason != "" || len(order.Clean.Disks) != len(hardware.Disks) {
+		t.Fatalf("refusal %q, order %+v", reason, order.Clean)
 	}
-	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, WipedDisks: order.Wipe.Disks}
-	for _, ref := range order.Wipe.Disks {
+	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, CleanedDisks: order.Clean.Disks}
+	for _, ref := range order.Clean.Disks {
 		var named []string
 		for _, disk := range hardware.Disks {
 			if ref.Matches(disk) {

@@ -33,7 +33,7 @@ func TestStrangerMayReportOnly(t *testing.T) {
 				t.Error("a session was opened on a network that is not of mode Discover")
 			}
 			order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-			if reason != "" || order.Kind != agentapi.Discover || order.Install != nil || order.Wipe != nil || order.InstanceID != "" {
+			if reason != "" || order.Kind != agentapi.Discover || order.Install != nil || order.Clean != nil || order.InstanceID != "" {
 				t.Errorf("order %+v, %s", order, reason)
 			}
 			for path, in := range map[string]any{

@@ -87,9 +87,9 @@ func TestOnlyInspectionWritesIdentity(t *testing.T) {
 		"install, another UUID":      {token.Install, none, &mine, other, "S1", mine, ""},
 		"install, none was known":    {token.Install, none, &infrav1.HardwareSystem{}, other, "S4", infrav1.HardwareSystem{}, ""},
 		"install, no facts":          {token.Install, none, nil, other, "S4", infrav1.HardwareSystem{}, ""},
-		"clean, the same":            {token.Wipe, wiping, &mine, mine.UUID, "S1", mine, ""},
-		"clean, another":             {token.Wipe, wiping, &mine, other, "S4", mine, agentapi.ReasonHardwareMismatch},
-		"clean, none":                {token.Wipe, wiping, &mine, "", "", mine, agentapi.ReasonHardwareMismatch},
+		"clean, the same":            {token.Clean, wiping, &mine, mine.UUID, "S1", mine, ""},
+		"clean, another":             {token.Clean, wiping, &mine, other, "S4", mine, agentapi.ReasonHardwareMismatch},
+		"clean, none":                {token.Clean, wiping, &mine, "", "", mine, agentapi.ReasonHardwareMismatch},
 		"an inspection, another":     {token.Inspect, inspecting, &mine, other, "S4", infrav1.HardwareSystem{UUID: other, SerialNumber: "S4"}, ""},
 		"an inspection, none before": {token.Inspect, inspecting, nil, other, "S4", infrav1.HardwareSystem{UUID: other, SerialNumber: "S4"}, ""},
 	} {

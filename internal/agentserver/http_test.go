@@ -209,12 +209,12 @@ func TestWipeAndFailure(t *testing.T) {
 		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderClean
 	}
 	s := newSite(t, world(wiping)...)
-	a := s.agent(claimsOf(token.Wipe), here)
+	a := s.agent(claimsOf(token.Clean), here)
 	opened(s, a)
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-	want := &agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{{Serial: "d1", SizeBytes: 100e9}, {Serial: "d2", SizeBytes: 200e9}},
+	want := &agentapi.CleanOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{{Serial: "d1", SizeBytes: 100e9}, {Serial: "d2", SizeBytes: 200e9}},
 		JournalKey: agentapi.Sensitive(s.keys.JournalKey("metal", "h1", instanceID))}
-	if diff := cmp.Diff(want, order.Wipe); diff != "" || reason != "" {
+	if diff := cmp.Diff(want, order.Clean); diff != "" || reason != "" {
 		t.Errorf("wipe order, refusal %q (-want +got):\n%s", reason, diff)
 	}
 	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Failed, Reason: strings.Repeat("D", 200), Message: strings.Repeat("é", 3000)}

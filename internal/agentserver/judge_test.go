@@ -109,7 +109,7 @@ func TestJudge(t *testing.T) {
 			want: agentapi.ReasonOrderGone, note: true},
 		"another attempt": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.Attempt = 3 }), key: firstKey,
 			want: agentapi.ReasonOrderGone, note: true},
-		"another purpose": {host: installing(), claims: claimsOf(token.Wipe), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
+		"another purpose": {host: installing(), claims: claimsOf(token.Clean), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
 		"revoked": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = ptr.To(true) }), key: firstKey,
 			want: agentapi.ReasonKeyConflict},
 		"released meanwhile": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), key: firstKey,
@@ -161,7 +161,7 @@ func TestJudgeCommitted(t *testing.T) {
 		"another instance": {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.InstanceID = orderID }), token.Install, ""},
 		"released since":   {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), token.Install, ""},
 		"not committed":    {installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), token.Install, ""},
-		"a wipe":           {installing(committed), token.Wipe, ""},
+		"a wipe":           {installing(committed), token.Clean, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := decide(tc.host, caller{claims: claimsOf(tc.purpose), key: secondKey}, allowedSources{}, false)
@@ -264,10 +264,10 @@ func TestReported(t *testing.T) {
 		"another attempt committed":      {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.Attempt = 3 }), token.Install, firstKey, false},
 		"another instance committed":     {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.InstanceID = orderID }), token.Install, firstKey, false},
 		"released after the commit":      {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), token.Install, firstKey, false},
-		"wipe reported":                  {installing(wiped), token.Wipe, firstKey, true},
-		"wipe reported by another agent": {installing(wiped), token.Wipe, secondKey, false},
-		"wipe not reported":              {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order.Result = nil }), token.Wipe, firstKey, false},
-		"order removed":                  {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order = nil }), token.Wipe, firstKey, false},
+		"wipe reported":                  {installing(wiped), token.Clean, firstKey, true},
+		"wipe reported by another agent": {installing(wiped), token.Clean, secondKey, false},
+		"wipe not reported":              {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order.Result = nil }), token.Clean, firstKey, false},
+		"order removed":                  {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order = nil }), token.Clean, firstKey, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := isReported(tc.host, caller{claims: claimsOf(tc.purpose), key: tc.key}); got != tc.want {

@@ -66,12 +66,12 @@ func TestWipeNeedsEveryKnownDisk(t *testing.T) {
 				changes = append(changes, c.host)
 			}
 			s := newSite(t, append(world(changes...), c.known)...)
-			a := s.agent(claimsOf(token.Wipe), here)
+			a := s.agent(claimsOf(token.Clean), here)
 			if c.says == "" {
 				opened(s, a)
 				order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-				if reason != "" || order.Wipe == nil || len(order.Wipe.Disks) != 2 {
-					t.Errorf("refusal %q, order %+v", reason, order.Wipe)
+				if reason != "" || order.Clean == nil || len(order.Clean.Disks) != 2 {
+					t.Errorf("refusal %q, order %+v", reason, order.Clean)
 				}
 				return
 			}
@@ -204,7 +204,7 @@ func TestWipeOfTooManyDisks(t *testing.T) {
 	for i := range 300 {
 		hardware.Disks = append(hardware.Disks, agentapi.Disk{Name: fmt.Sprintf("/dev/sd%03d", i), Serial: fmt.Sprint("s", i), SizeBytes: 1e9})
 	}
-	_, reason := call[agentapi.Session](s.agent(claimsOf(token.Wipe), here), agentapi.PathSession, agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: hardware})
+	_, reason := call[agentapi.Session](s.agent(claimsOf(token.Clean), here), agentapi.PathSession, agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: hardware})
 	if reason != agentapi.ReasonHardwareMismatch {
 		t.Fatalf("refusal %q", reason)
 	}

@@ -55,7 +55,7 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		if refusal != nil {
 			return agentapi.Order{}, refusal
 		}
-		out.Wipe = wipe
+		out.Clean = wipe
 		return out, nil
 	}
 	return agentapi.Order{}, orderGone("the order is of an unknown kind")
@@ -117,13 +117,13 @@ func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 // wipeOrder returns an order for all disks that the agent has found, which include all known disks
 // (see missingDisks). If disks have different modes, the order's mode is the strictest: an agent
 // that is too old for modes per disk then refuses, or cleans more than needed.
-func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agentapi.WipeOrder, *agentapi.Error) {
+func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agentapi.CleanOrder, *agentapi.Error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
 		return nil, s.unavailable(err, "read the hardware facts", client.ObjectKeyFromObject(host))
 	}
 	mode := cleaningOf(host)
-	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: lifecycle.ReleasedInstances(host)}
+	order := &agentapi.CleanOrder{Mode: string(mode), ReleasedInstances: lifecycle.ReleasedInstances(host)}
 	refs := inventory.DiskRefsOf(hardware.Spec.Disks)
 	for i, disk := range hardware.Spec.Disks {
 		order.Disks = append(order.Disks, inventory.AgentDiskRef(refs[i]))
@@ -131,8 +131,8 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 			order.Modes = append(order.Modes, string(lifecycle.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
 		}
 	}
-	if slices.Contains(order.Modes, agentapi.WipeFull) {
-		order.Mode = agentapi.WipeFull
+	if slices.Contains(order.Modes, agentapi.CleanFull) {
+		order.Mode = agentapi.CleanFull
 	}
 	if last := lastInstance(host); last != "" {
 		order.JournalKey = agentapi.Sensitive(s.Keys.JournalKey(host.Namespace, host.Name, last))

@@ -184,7 +184,7 @@ func (s *Server) recordOutcome(host *infrav1.IngotHost, c caller, in agentapi.Re
 			target = fmt.Sprintf("%d mirrored disks", 1+len(in.MirrorDisks))
 		}
 		normal(infrav1.ReasonProvisioned, "The image is on %s and verified (%d MiB written). The server now boots from it.", target, in.BytesWritten>>20)
-	case c.claims.Purpose == token.Wipe:
+	case c.claims.Purpose == token.Clean:
 		normal(infrav1.ReasonCleaned, "%s", cleaningSummary(in))
 	default:
 		normal(infrav1.ReasonInspected, "The hardware was inspected.")
@@ -199,7 +199,7 @@ func (s *Server) recordFailure(host *infrav1.IngotHost, c caller, in agentapi.Re
 		if note := lifecycle.RefusalNote(in.Reason); note != "" {
 			next = "; " + note
 		}
-	case token.Wipe:
+	case token.Clean:
 		eventReason = infrav1.ReasonCleanFailed
 	}
 	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, eventReason, eventAction, "Attempt %d failed: %s: %s. Ingot powers the host off and tries again%s.",
@@ -208,7 +208,7 @@ func (s *Server) recordFailure(host *infrav1.IngotHost, c caller, in agentapi.Re
 
 // cleaningSummary counts the disks per cleaning method.
 func cleaningSummary(in agentapi.Report) string {
-	text := fmt.Sprintf("%d disks wiped", len(in.WipedDisks))
+	text := fmt.Sprintf("%d disks wiped", len(in.CleanedDisks))
 	count := map[string]int{}
 	for _, disk := range in.Cleaned {
 		count[cutName(disk.Method, maxReason)]++

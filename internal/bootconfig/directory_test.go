@@ -204,7 +204,7 @@ func TestPlan(t *testing.T) {
 		"provisioned":            {claim: claim(infrav1.ClaimProvisioned), want: pxe.LocalDisk},
 		"inspection":             {order: order(infrav1.OrderInspect), want: pxe.Agent, purpose: token.Inspect},
 		"install":                {claim: claim(infrav1.ClaimProvisioning), order: order(infrav1.OrderInstall), want: pxe.Agent, purpose: token.Install},
-		"wipe":                   {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderClean), want: pxe.Agent, purpose: token.Wipe},
+		"wipe":                   {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderClean), want: pxe.Agent, purpose: token.Clean},
 		"claimed, not ordered":   {claim: claim(infrav1.ClaimProvisioning), want: pxe.LocalDisk},
 		"order that has ended":   {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Result = &infrav1.OrderResult{} }), want: pxe.LocalDisk},
 		"inspection, held":       {order: order(infrav1.OrderInspect), held: infrav1.PowerStateOn, want: pxe.LocalDisk},

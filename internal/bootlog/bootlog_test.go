@@ -73,7 +73,7 @@ func TestMerge(t *testing.T) {
 	}{
 		"those of which only DHCP was seen push out one": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{bare(0), bare(1), boot(2, bootlog.Incomplete), boot(3, bootlog.Incomplete),
 			boot(4, bootlog.Incomplete), boot(5, bootlog.Incomplete), bare(6), bare(7), bare(8)},
-			[]string{"Agent 8 [DHCP 0 Agent 1500]", "Stopped 5 [DHCP 0 Loader 1500]", "Stopped 4 [DHCP 0 Loader 1500]", "Stopped 3 [DHCP 0 Loader 1500]", "Stopped 2 [DHCP 0 Loader 1500]"}},
+			[]string{"Agent 8 [DHCP 0 Agent 1500]", "Incomplete 5 [DHCP 0 Loader 1500]", "Incomplete 4 [DHCP 0 Loader 1500]", "Incomplete 3 [DHCP 0 Loader 1500]", "Incomplete 2 [DHCP 0 Loader 1500]"}},
 		"boot, then its end": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.AgentStarted), over(1, infrav1.BootSucceeded)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 60000]"}},
 		"its end, then the boot": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{over(1, infrav1.BootFailed), boot(0, bootlog.AgentStarted)},

@@ -34,7 +34,7 @@ type Purpose string
 const (
 	Inspect Purpose = "Inspect"
 	Install Purpose = "Install"
-	Wipe    Purpose = "Wipe"
+	Clean   Purpose = "Clean"
 	// Booted lets an installed system report its first boot.
 	Booted Purpose = "Booted"
 	// Live lets a live system fetch its bootstrap data.
@@ -128,7 +128,7 @@ func (k Keys) Mint(c Claims) string {
 const journalPrefix = "journal\x00"
 
 // JournalKey returns the key with which agents sign their progress in erasing a disk of the host
-// after an instance (agentapi.WipeOrder.JournalKey). It depends on the first key.
+// after an instance (agentapi.CleanOrder.JournalKey). It depends on the first key.
 func (k Keys) JournalKey(namespace, host, instanceID string) string {
 	return mac(k.keys[0], journalPrefix+namespace+"/"+host+"/"+instanceID)
 }

@@ -36,6 +36,12 @@ func mutate(v reflect.Value, path string, try func(path string)) {
 		put(metav1.Unix(7, 0))
 		return
 	}
+	if v.Type() == reflect.TypeFor[resource.Quantity]() {
+		for _, size := range []string{"0", "1G", "1Pi"} {
+			put(resource.MustParse(size))
+		}
+		return
+	}
 	switch v.Kind() {
 	case reflect.String:
 		for _, text := range said {
@@ -229,9 +235,9 @@ func TestSameAvailability(t *testing.T) {
 		"hardware.IPv6Address.IP", "hardware.IPv6Address.MAC", "hardware.IPv6Address.NetworkName", "hardware.MemoryBytes", "hardware.NICs",
 		"hardware.NICs.MAC", "host.Annotations", "host.BIOS", "host.BMC", "host.BMC.Address", "host.BMC.InsecureSkipVerify",
 		"host.BMC.TrustOnFirstUse", "host.BootMACAddress", "host.BootMethod", "host.Claim", "host.Claim.ClusterName", "host.Claim.FailureDomain",
-		"host.Claim.FencedAt", "host.Claim.Network", "host.Claim.Network.Addresses", "host.Claim.Quarantine", "host.Claim.State", "host.DeletionTimestamp",
+		"host.Claim.FencedTime", "host.Claim.Network", "host.Claim.Network.Addresses", "host.Claim.Quarantine", "host.Claim.State", "host.DeletionTimestamp",
 		"host.Firmware", "host.Labels", "host.Maintenance", "host.NetworkRef.Name", "host.Order", "host.Power", "host.Record",
-		"host.Record.CleaningDue", "host.Record.InspectedAt", "host.Record.LastClusterName", "host.Record.Preparation", "host.Record.Quarantine",
+		"host.Record.CleaningDue", "host.Record.InspectedTime", "host.Record.LastClusterName", "host.Record.Preparation", "host.Record.Quarantine",
 		"host.Record.Quarantine.Addresses", "host.RootDeviceHints",
 	}
 	if diff := cmp.Diff(want, those(counts)); diff != "" {

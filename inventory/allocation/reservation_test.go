@@ -108,7 +108,7 @@ func TestPlanPromise(t *testing.T) {
 			[]string{"lacks 1 of 2 hosts in failure domain r1 (label " + infrav1.RackLabel + "); of 1 hosts that suit 1 are free"}},
 		{"any of several failure domains", demand(md(2, "r1", "r3")), Snapshot{Candidates: hostsIn("r1", "r2", "r3")}, nil},
 		{"one host is not counted twice", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}), Snapshot{Candidates: []Candidate{large}},
-			[]string{"machine deployment big lacks 1 of 1 hosts; asked for 128 GiB memory; of 1 hosts that suit 1 are free, but 1 of these are promised"}},
+			[]string{"machine deployment big lacks 1 of 1 hosts; asked for 128Gi memory; of 1 hosts that suit 1 are free, but 1 of these are promised"}},
 		{"the large host is left for those who need it", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}),
 			Snapshot{Candidates: []Candidate{large, candidate("small", "r1")}}, nil},
 		{"the control plane", demand(DemandGroup{ControlPlane: true, Name: "cp", Count: 1}), Snapshot{}, []string{"the control plane lacks 1 of 1 hosts; no host suits"}},

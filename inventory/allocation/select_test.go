@@ -106,7 +106,7 @@ func TestSelect(t *testing.T) {
 		}, []Candidate{large, candidate("small", "r1")}, "large"},
 		{"cores, disk and architecture too small", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Architecture: "arm64", Minimum: &infrav1.HardwareMinimum{Cores: new(int32(32)), Disk: new(resource.MustParse("500G"))}}
-		}, []Candidate{large}, `large (architecture "amd64"; 16 cores of 32; root disk of 480 GB of 500)`},
+		}, []Candidate{large}, `large (architecture "amd64"; 16 cores of 32; root disk of 480G of 500G)`},
 		{"machine's labels", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: map[string]string{"kind": "storage"}}
 		}, []Candidate{large}, "1 without the labels asked for"},

@@ -84,18 +84,18 @@ func DescribeDisks(refs []infrav1.DiskReference) string {
 
 // NotCleaned returns the disks of an order that the report does not show as cleaned. A disk
 // with mode full needs a method that erases. Other disks only need a wipe.
-func NotCleaned(order agentapi.WipeOrder, report agentapi.Report) []infrav1.DiskReference {
+func NotCleaned(order agentapi.CleanOrder, report agentapi.Report) []infrav1.DiskReference {
 	var left []infrav1.DiskReference
 	for i, ref := range order.Disks {
-		full := order.Mode == agentapi.WipeFull
+		full := order.Mode == agentapi.CleanFull
 		if len(order.Modes) > 0 {
-			full = order.Modes[i] == agentapi.WipeFull
+			full = order.Modes[i] == agentapi.CleanFull
 		}
 		cleaned := slices.ContainsFunc(report.Cleaned, func(c agentapi.CleanedDisk) bool {
-			erased := c.Mode == agentapi.WipeFull && c.Method != "" && c.Method != agentapi.WipeMetadata
+			erased := c.Mode == agentapi.CleanFull && c.Method != "" && c.Method != agentapi.CleanMetadata
 			return c.Disk == ref && (erased || !full)
 		})
-		if !cleaned && (full || !slices.Contains(report.WipedDisks, ref)) {
+		if !cleaned && (full || !slices.Contains(report.CleanedDisks, ref)) {
 			left = append(left, diskReference(ref))
 		}
 	}

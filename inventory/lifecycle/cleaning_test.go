@@ -379,22 +379,22 @@ func TestNotCleaned(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		order  agentapi.WipeOrder
+		order  agentapi.CleanOrder
 		report agentapi.Report
 		want   []infrav1.DiskReference
 	}{
 		{name: "nothing ordered"},
-		{name: "wiped", order: agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{WipedDisks: []agentapi.DiskRef{b, a}}},
-		{name: "more than ordered", order: agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a}}, report: agentapi.Report{Cleaned: []agentapi.CleanedDisk{full(a)}}},
-		{name: "erased", order: agentapi.WipeOrder{Mode: "Full", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{Cleaned: []agentapi.CleanedDisk{full(b), full(a)}}},
+		{name: "wiped", order: agentapi.CleanOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{CleanedDisks: []agentapi.DiskRef{b, a}}},
+		{name: "more than ordered", order: agentapi.CleanOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a}}, report: agentapi.Report{Cleaned: []agentapi.CleanedDisk{full(a)}}},
+		{name: "erased", order: agentapi.CleanOrder{Mode: "Full", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{Cleaned: []agentapi.CleanedDisk{full(b), full(a)}}},
 		{
-			name: "one left out", order: agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{WipedDisks: []agentapi.DiskRef{a}},
+			name: "one left out", order: agentapi.CleanOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{CleanedDisks: []agentapi.DiskRef{a}},
 			want: []infrav1.DiskReference{{SerialNumber: "B"}},
 		},
 		{
 			name:   "wiped, and was to be erased",
-			order:  agentapi.WipeOrder{Mode: "Full", Modes: []string{"Metadata", "Full"}, Disks: []agentapi.DiskRef{a, b}},
-			report: agentapi.Report{WipedDisks: []agentapi.DiskRef{a, b}, Cleaned: []agentapi.CleanedDisk{full(a)}},
+			order:  agentapi.CleanOrder{Mode: "Full", Modes: []string{"Metadata", "Full"}, Disks: []agentapi.DiskRef{a, b}},
+			report: agentapi.Report{CleanedDisks: []agentapi.DiskRef{a, b}, Cleaned: []agentapi.CleanedDisk{full(a)}},
 			want:   []infrav1.DiskReference{{SerialNumber: "B"}},
 		},
 	} {

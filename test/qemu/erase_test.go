@@ -77,7 +77,7 @@ func TestErase(t *testing.T) {
 		{"OTHER-1", qemu.NVMe, ""},
 	}
 	var config qemu.Config
-	order := &agentapi.WipeOrder{Mode: agentapi.WipeFull, JournalKey: "key-of-this-life"}
+	order := &agentapi.CleanOrder{Mode: agentapi.CleanFull, JournalKey: "key-of-this-life"}
 	var want []agentapi.CleanedDisk
 	for _, d := range drives {
 		config.Disks = append(config.Disks, qemu.Disk{Path: fullDisk(t, d.serial), Model: d.model, Serial: d.serial})
@@ -86,9 +86,9 @@ func TestErase(t *testing.T) {
 		}
 		ref := agentapi.DiskRef{Serial: d.serial, SizeBytes: eraseDiskBytes}
 		order.Disks = append(order.Disks, ref)
-		want = append(want, agentapi.CleanedDisk{Disk: ref, Mode: agentapi.WipeFull, Method: d.method, ErasedBytes: eraseDiskBytes})
+		want = append(want, agentapi.CleanedDisk{Disk: ref, Mode: agentapi.CleanFull, Method: d.method, ErasedBytes: eraseDiskBytes})
 	}
-	manager := &orderer{then: agentapi.PowerOff, order: agentapi.Order{Kind: agentapi.Clean, ID: "order-1", InstanceID: "i1", Attempt: 1, Wipe: order}}
+	manager := &orderer{then: agentapi.PowerOff, order: agentapi.Order{Kind: agentapi.Clean, ID: "order-1", InstanceID: "i1", Attempt: 1, Clean: order}}
 	var files pxe.Files
 	_, vm := manager.boot(t, &files, config)
 	rep := manager.report(t, vm, eraseDeadline)

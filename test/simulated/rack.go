@@ -193,7 +193,7 @@ func (r *Rack) Order(i int, kind agentapi.OrderKind, instance string, attempt in
 		install.RootDisk = root
 		order.Install = &install
 	case agentapi.Clean:
-		order.Wipe = &agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{root}}
+		order.Clean = &agentapi.CleanOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{root}}
 	}
 	r.Manager.order(u.Serial, order)
 	r.Plan(i, pxe.Agent)

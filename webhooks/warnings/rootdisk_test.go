@@ -58,13 +58,13 @@ func TestRootDisk(t *testing.T) {
 		{"wrong, and taken away", []client.Object{two}, named("S-9"), host("h"), nil},
 		{"two hints that hold for none", []client.Object{two}, nil,
 			hinting(v1beta2.RootDeviceHints{MinSize: new(resource.MustParse("3000G")), Rotational: new(true)}), []string{
-				"spec.rootDeviceHints.minSize: 3000G matches none of the inspected disks: /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy,
+				"spec.rootDeviceHints.minSize: \"3T\" matches none of the inspected disks: /dev/sda (500G), /dev/sdb (2T)" + remedy,
 				"spec.rootDeviceHints.rotational: true matches none of the inspected disks: /dev/sda false, /dev/sdb false" + remedy}},
 		{"each holds for another disk", []client.Object{two}, nil,
 			hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h", MinSize: new(resource.MustParse("1000G"))}), []string{
-				"spec.rootDeviceHints: no disk suits: root device hints serialNumber S-h, minSize 1000, of /dev/sda (500 GB), /dev/sdb (2000 GB)" + remedy}},
+				"spec.rootDeviceHints: no disk suits: root device hints serialNumber S-h, minSize 1T, of /dev/sda (500G), /dev/sdb (2T)" + remedy}},
 		{"too small to be meant", []client.Object{small}, nil, hinting(v1beta2.RootDeviceHints{Rotational: new(false)}), []string{
-			"spec.rootDeviceHints: no disk suits: root device hints rotational false, of /dev/sda (2 GB)" + remedy}},
+			"spec.rootDeviceHints: no disk suits: root device hints rotational false, of /dev/sda (2G)" + remedy}},
 		{"two disks of one name", []client.Object{alike}, nil, named("S-h"), []string{
 			`spec.rootDeviceHints: disk cannot be told from another: /dev/sda and /dev/sdb have the same serial number "S-h" and WWN ""; several paths to one disk are not supported` + remedy}},
 		{"no disks", []client.Object{diskless}, nil, hinting(v1beta2.RootDeviceHints{Model: "x"}), []string{

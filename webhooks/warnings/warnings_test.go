@@ -126,8 +126,8 @@ func TestMachine(t *testing.T) {
 		{"a minimum that one has", "ns", gold(least(64, "128Gi", "500G")), nil},
 		{"a minimum that none has", "ns", gold(least(65, "513Gi", "2001G")), []string{
 			"spec.hostSelector.minimum.cores: none of the 2 inspected hosts has 65 cores (maximum: 64); correct it, or register such hosts: " + waits,
-			"spec.hostSelector.minimum.memory: none of the 2 inspected hosts has 513 GiB (maximum: 512); correct it, or register such hosts: " + waits,
-			"spec.hostSelector.minimum.disk: none of the 2 inspected hosts has a root disk of 2001 GB (maximum: 2000); correct it, or register such hosts: " + waits}},
+			"spec.hostSelector.minimum.memory: none of the 2 inspected hosts has 513Gi (maximum: 512Gi); correct it, or register such hosts: " + waits,
+			"spec.hostSelector.minimum.disk: none of the 2 inspected hosts has a root disk of 2001G (maximum: 2T); correct it, or register such hosts: " + waits}},
 		{"a minimum whose parts are on different hosts", "ns", gold(least(64, "512Gi", "100G")), []string{
 			"spec: none of the 2 inspected hosts has everything that hostSelector, rootDeviceHints and networkData require, though other hosts have each part; correct it, or register such hosts: " + waits}},
 		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Architecture = "arm64" }), []string{
@@ -136,7 +136,7 @@ func TestMachine(t *testing.T) {
 			"spec.rootDeviceHints.rotational: true: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
 		{"hints of which two hold for nothing", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-9", MinSize: new(resource.MustParse("5000G")), Rotational: new(false)}), []string{
 			`spec.rootDeviceHints.serialNumber: "S-9": none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: ` + waits,
-			"spec.rootDeviceHints.minSize: 5000G: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
+			"spec.rootDeviceHints.minSize: \"5T\": none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
 		{"hints that hold for different disks", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h1", MinSize: new(resource.MustParse("1000G"))}), []string{
 			"spec.rootDeviceHints: none of the 3 inspected hosts has a matching disk; correct it, or register such hosts: " + waits}},
 		{"hints that a host has a disk for", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h2", MinSize: new(resource.MustParse("1000G"))}), nil},

@@ -54,7 +54,7 @@ func TestRowsOf(t *testing.T) {
 		{Host: "z", Rack: "rack-a", Phase: "Provisioning", Power: "On", Step: "Install Writing", Progress: "[##########..........]  50%", Machine: "m-1"},
 		{Host: "b", Rack: "rack-b", Phase: "-", Power: "-", Step: "Booted 10.77.0.101", Progress: none, Machine: "m-2"},
 		{Host: "c", Rack: "rack-b", Phase: "-", Power: "-", Step: "Shutting down", Progress: none, Machine: "m-3"},
-		{Host: "d", Rack: "rack-b", Phase: "-", Power: "-", Step: "Wipe Cleaning", Progress: none, Machine: "m-4"},
+		{Host: "d", Rack: "rack-b", Phase: "-", Power: "-", Step: "Clean Cleaning", Progress: none, Machine: "m-4"},
 	}
 	if diff := cmp.Diff(want, rowsOf(v)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
