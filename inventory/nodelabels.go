@@ -102,11 +102,3 @@ func CompareLabels(wanted map[string]string, node LabelledNode) LabelChange {
 	change.Relist = !slices.Equal(change.Written, slices.Sorted(slices.Values(node.Written)))
 	return change
 }
-
-// FailureDomainLabel returns the label whose values are the cluster's failure domains.
-func FailureDomainLabel(cluster *infrav1.IngotCluster) string {
-	if cluster == nil || cluster.Spec.FailureDomainLabel == "" {
-		return infrav1.RackLabel
-	}
-	return cluster.Spec.FailureDomainLabel
-}

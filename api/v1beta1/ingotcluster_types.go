@@ -120,7 +120,7 @@ type IngotClusterV1Beta2Status struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotclusters,shortName=ic,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotclusters,shortName=ic,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
@@ -172,7 +172,7 @@ type IngotClusterTemplateResource struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotclustertemplates,shortName=ict,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotclustertemplates,shortName=ict,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 

@@ -64,7 +64,7 @@ type IngotMachineV1Beta2Status struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotmachines,shortName=im,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotmachines,shortName=im,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
@@ -162,10 +162,10 @@ type NodeInfo struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotmachinetemplates,shortName=imt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotmachinetemplates,shortName=imt,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
-// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec['image.url','imageRef.name','live.kernel.url']`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // IngotMachineTemplate is the template of IngotMachines.

@@ -120,7 +120,7 @@ type IngotClusterDeprecatedStatus struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotclusters,shortName=ic,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotclusters,shortName=ic,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
@@ -200,7 +200,7 @@ type IngotClusterTemplateResource struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotclustertemplates,shortName=ict,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotclustertemplates,shortName=ict,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -272,8 +272,8 @@ type BootedSystem struct {
 // +kubebuilder:printcolumn:name="Manufacturer",type=string,JSONPath=`.spec.system.manufacturer`
 // +kubebuilder:printcolumn:name="Product",type=string,JSONPath=`.spec.system.product`
 // +kubebuilder:printcolumn:name="Serial",type=string,JSONPath=`.spec.system.serialNumber`
+// +kubebuilder:printcolumn:name="Arch",type=string,JSONPath=`.spec.architecture`
 // +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.spec.cpu.cores`
-// +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memoryBytes`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address.ip`
 // +kubebuilder:printcolumn:name="IPv6",type=string,JSONPath=`.spec.ipv6Address.ip`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -276,6 +276,13 @@ type IngotHostStatus struct {
 	// +optional
 	Hardware *HardwareSummary `json:"hardware,omitempty"`
 
+	// failureDomain is the failure domain of the host: the one that its claim records, else the
+	// value of the label that IngotCluster.spec.failureDomainLabel of its namespace names. Without
+	// an IngotCluster it is the rack label.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	FailureDomain string `json:"failureDomain,omitempty"`
+
 	// operation is the work under way, with its progress.
 	// +optional
 	Operation *HostOperation `json:"operation,omitempty"`
@@ -332,7 +339,7 @@ type HardwareSummary struct {
 
 // HostOperation shows the work under way.
 type HostOperation struct {
-	// kind is Inspect, Install, Wipe, or Update of firmware.
+	// kind is Inspect, Install, Clean, or Update of firmware.
 	// +optional
 	Kind OrderKind `json:"kind,omitempty"`
 	// step is what the agent, or Ingot before and after it, is doing.
@@ -352,6 +359,11 @@ type HostOperation struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Bytes int64 `json:"bytes,omitempty"`
+	// progress is the step with its percentage or its bytes, for example "Writing 42%". Ingot
+	// derives it from step, percent and bytes for the print column.
+	// +optional
+	// +kubebuilder:validation:MaxLength=96
+	Progress string `json:"progress,omitempty"`
 	// startTime is when the order was written.
 	// +optional
 	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
@@ -394,15 +406,13 @@ type BootedStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
-// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
 // +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`
-// +kubebuilder:printcolumn:name="Rack",type=string,JSONPath=`.metadata.labels.topology\.infrastructure\.cluster\.x-k8s\.io/rack`
+// +kubebuilder:printcolumn:name="Rack",type=string,JSONPath=`.status.failureDomain`
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.claim.machineRef.name`
-// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.operation.step`
-// +kubebuilder:printcolumn:name="Percent",type=integer,JSONPath=`.status.operation.percent`
-// +kubebuilder:printcolumn:name="Bytes",type=integer,JSONPath=`.status.operation.bytes`
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.operation.progress`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,priority=1
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
 // +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.status.hardware.cores`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.hardware.memory`,priority=1
 // +kubebuilder:printcolumn:name="Last boot",type=string,JSONPath=`.status.boots[0].outcome`,priority=1

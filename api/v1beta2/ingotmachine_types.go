@@ -239,7 +239,7 @@ type IngotV1Beta1DeprecatedStatus struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotmachines,shortName=im,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotmachines,shortName=im,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
@@ -248,6 +248,8 @@ type IngotV1Beta1DeprecatedStatus struct {
 // +kubebuilder:printcolumn:name="Failure Domain",type=string,JSONPath=`.status.failureDomain`
 // +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec['image.url','imageRef.name','live.kernel.url']`,priority=1
 // +kubebuilder:printcolumn:name="Provider ID",type=string,JSONPath=`.spec.providerID`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -373,11 +375,11 @@ type NodeInfo struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotmachinetemplates,shortName=imt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotmachinetemplates,shortName=imt,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec['image.url','imageRef.name','live.kernel.url']`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // IngotMachineTemplate is the template of IngotMachines.

@@ -79,15 +79,16 @@ type IngotRemediationStatus struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotremediations,shortName=irem,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotremediations,shortName=irem,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.status.hostRef.name`
 // +kubebuilder:printcolumn:name="Cycles",type=integer,JSONPath=`.status.cycles`
 // +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.spec.retryLimit`
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Restarted",type=string,JSONPath=`.status.conditions[?(@.type=="Restarted")].reason`
+// +kubebuilder:printcolumn:name="Restarted",type=string,JSONPath=`.status.conditions[?(@.type=="Restarted")].status`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
@@ -147,7 +148,7 @@ type IngotRemediationTemplateResource struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=ingotremediationtemplates,shortName=iremt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=ingotremediationtemplates,shortName=iremt,scope=Namespaced,categories=cluster-api;ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="

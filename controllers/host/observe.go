@@ -6,6 +6,8 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +35,8 @@ type observation struct {
 	lifecycle.Observation
 	hardware *infrav1.IngotHardware
 	network  *infrav1.IngotNetwork
+	// failureDomain is the one that the status shows.
+	failureDomain string
 	// addressLost: the pool assigns the host another address than the recorded one.
 	addressLost bool
 	target      bmc.Target
@@ -69,7 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 	// Duplicates are found before the BMC is read, since the password of a duplicate is not
 	// changed (I8), and again afterwards: two addresses may lead to one BMC.
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
-		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeDuplicates, r.observeFirmware,
+		r.observeFailureDomain, r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeDuplicates, r.observeFirmware,
 	} {
 		if err := gather(ctx, host, seen); err != nil {
 			return nil, err
@@ -78,6 +82,17 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 	seen.LastContact = lifecycle.LastContact(host)
 	r.observeContinuity(ctx, host, seen)
 	return seen, r.observeAgentSilence(ctx, host, seen)
+}
+
+// observeFailureDomain reads the clusters of the host's namespace for their failure domain labels.
+func (r *Reconciler) observeFailureDomain(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
+	list := &infrav1.IngotClusterList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the IngotClusters of namespace %s: %w", host.Namespace, err)
+	}
+	slices.SortFunc(list.Items, func(a, b infrav1.IngotCluster) int { return strings.Compare(a.Name, b.Name) })
+	seen.failureDomain = inventory.ShownFailureDomain(host, list.Items)
+	return nil
 }
 
 // observeHardware reads the hardware facts, the network and the recorded address.

@@ -88,6 +88,8 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if status.Operation = operationOf(host); status.Operation == nil {
 		status.Operation = firmware.Operation(host, seen.Observation)
 	}
+	inventory.ShowProgress(status.Operation)
+	status.FailureDomain = seen.failureDomain
 	if decision.RecordContact && status.Operation != nil {
 		status.Operation.LastContactTime = metav1.NewTime(seen.Now)
 	}

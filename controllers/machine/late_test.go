@@ -62,7 +62,7 @@ func testLateClaim(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			}, want: "not selected by hostSelector of the IngotMachine"},
 		"a verified boot": {
 			change: cluster(func(c *infrav1.IngotClusterSpec) { c.BootTrust = infrav1.BootTrustVerified }), want: "no verified boot"},
-		"too little memory": {machine: small, want: "0 GiB memory of 64"},
+		"too little memory": {machine: small, want: "0 memory of 64Gi"},
 		"memory was added": {
 			machine: small, change: hardware(func(h *infrav1.IngotHardwareSpec) { h.MemoryBytes = 64 << 30 })},
 		"its disk was taken out": {

@@ -15,6 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/internal/ttlset"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // acceptProgress records the agent's contact and progress, and stops the agent if its order has
@@ -74,6 +75,7 @@ func (s *Server) saveProgress(ctx context.Context, host *infrav1.IngotHost, in a
 		Attempt:         host.Spec.Order.Attempt,
 		LastContactTime: metav1.NewTime(now),
 	}
+	inventory.ShowProgress(host.Status.Operation)
 	err := s.Client.Status().Patch(ctx, host, client.MergeFrom(base))
 	if err != nil && ctx.Err() == nil { // an agent that has finished the step hangs up
 		s.Log.Error(err, "Could not save the progress of an agent", "host", client.ObjectKeyFromObject(host).String())

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,13 +30,22 @@ func (s *server) testBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "book", "*.md"))
-	if err != nil {
+	var pages []string
+	book := filepath.Join("..", "..", "docs", "book")
+	if err := filepath.WalkDir(book, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	tried := map[string]bool{}
 	for _, path := range pages {
-		page := filepath.Base(path)
+		page, err := filepath.Rel(book, path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -43,6 +43,7 @@ func TestServer(t *testing.T) {
 	t.Run("Moved", s.testMoved)
 	t.Run("MovedTooEarly", s.testMovedTooEarly)
 	t.Run("Converted", s.testConverted)
+	t.Run("Columns", s.testColumns)
 	t.Run("Book", s.testBook)
 }
 
