@@ -48,7 +48,7 @@ func (s *server) testColumns(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, want string }{
 		"a URL":         {`{image: {url: "http://10.0.0.1/os.raw", checksum: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}`, "http://10.0.0.1/os.raw"},
 		"a reference":   {`{imageRef: {name: ubuntu-24.04}}`, "ubuntu-24.04"},
-		"a live system": {`{live: {commandLine: boot=live, kernel: {url: "http://10.0.0.1/vmlinuz", checksum: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, initrd: {url: "http://10.0.0.1/initrd", checksum: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}}`, "http://10.0.0.1/vmlinuz"},
+		"a live system": {`{live: {commandLine: "talos.config={dataURL}", kernel: {url: "http://10.0.0.1/vmlinuz", checksum: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, initrd: {url: "http://10.0.0.1/initrd", checksum: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}}`, "http://10.0.0.1/vmlinuz"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := &v1beta2.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "columns", Namespace: "default"}}
