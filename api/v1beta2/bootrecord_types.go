@@ -7,65 +7,69 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BootOutcome is how a network boot ended.
+// BootOutcome is the outcome of a network boot.
 // +kubebuilder:validation:Enum=Agent;Disk;Incomplete;Succeeded;Failed
 type BootOutcome string
 
-// The outcomes.
+// The outcomes of a network boot.
 const (
-	// BootRanAgent: the agent runs, and its order is not over.
+	// BootRanAgent means that the agent runs and has not finished its work.
 	BootRanAgent BootOutcome = "Agent"
-	// BootWentToDisk: the host was sent to its disk.
+	// BootWentToDisk means that the boot server sent the host to its disk.
 	BootWentToDisk BootOutcome = "Disk"
-	// BootIncomplete: the agent was to run, and nothing more was heard of the host.
+	// BootIncomplete means that the host did not start the agent, although it was meant to.
 	BootIncomplete BootOutcome = "Incomplete"
-	// BootSucceeded and BootFailed: the agent ran, and reported the end of its order.
+	// BootSucceeded means that the agent ran and reported success.
 	BootSucceeded BootOutcome = "Succeeded"
-	BootFailed    BootOutcome = "Failed"
+	// BootFailed means that the agent ran and reported a failure.
+	BootFailed BootOutcome = "Failed"
 )
 
-// MaxBoots is how many boots a host's status holds (its schema's).
+// MaxBoots is the maximum number of entries in status.boots of a host. It equals MaxItems of the
+// schema.
 const MaxBoots = 5
 
-// BootRecord is one network boot.
+// BootRecord describes one network boot of a host.
 type BootRecord struct {
-	// startTime is when the boot server first heard of it.
+	// startTime is the time of the first request of this boot that the boot server received.
 	// +required
 	StartTime metav1.MicroTime `json:"startTime,omitempty,omitzero"`
-	// outcome of the boot.
+	// outcome is the outcome of the boot. Agent means that the agent still works. Disk means that
+	// the host was sent to its disk. Incomplete means that the agent did not start. Succeeded and
+	// Failed are the result that the agent reported.
 	// +required
 	Outcome BootOutcome `json:"outcome,omitempty"`
-	// firmware that began it, for example "UEFI x64".
+	// firmware is the firmware that started the boot, for example "UEFI x64".
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Firmware string `json:"firmware,omitempty"`
-	// server is the address of the boot server.
+	// server is the IP address of the boot server that answered.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Server string `json:"server,omitempty"`
-	// port is where the network says that the host is plugged in.
+	// port is the switch port of the host, as the DHCP relay reported it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Port string `json:"port,omitempty"`
-	// stages that were reached, in this order.
+	// stages lists the stages that the boot reached, in order.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Stages []BootStage `json:"stages,omitempty"`
-	// error is the last thing that could not be given to the host.
+	// error is the last error that the boot server had while it served this boot.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Error string `json:"error,omitempty"`
 }
 
-// BootStage is a stage of a boot.
+// BootStage is one stage of a network boot.
 type BootStage struct {
-	// name of the stage: DHCP, Loader, Script, Kernel, Initramfs, Agent, Done.
+	// name is the name of the stage: DHCP, Loader, Script, Kernel, Initramfs, Agent or Done.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	Name string `json:"name,omitempty"`
-	// afterMilliseconds is how long after startedAt it was reached.
+	// afterMilliseconds is the time from startTime of the boot to this stage, in milliseconds.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	AfterMilliseconds *int64 `json:"afterMilliseconds,omitempty"`

@@ -7,133 +7,133 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IngotHardwareSpec holds the facts of one host and the address recorded for it.
-// They stand in spec so that they survive a move. Only Ingot writes it.
+// IngotHardwareSpec contains the hardware inventory of one host and the addresses recorded for it.
+// The data is in spec so that clusterctl move preserves it. Only Ingot writes it.
 type IngotHardwareSpec struct {
-	// system identifies the server.
+	// system identifies the server by its SMBIOS data.
 	// +optional
 	System HardwareSystem `json:"system,omitempty,omitzero"`
-	// architecture in Go's terms.
+	// architecture is the processor architecture as a GOARCH value, either amd64 or arm64.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
-	// bootMode is how the inspected boot was started.
+	// bootMode is the firmware mode in which the agent was booted for the last inspection.
 	// +optional
 	BootMode BootMode `json:"bootMode,omitempty"`
-	// cpu sums up the processors.
+	// cpu summarizes the processors of the server.
 	// +optional
 	CPU HardwareCPU `json:"cpu,omitempty,omitzero"`
-	// memoryBytes is the usable memory.
+	// memoryBytes is the memory that the operating system can use, in bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
-	// nics with a permanent MAC address, keyed by it.
+	// nics lists the network interfaces that have a permanent MAC address.
 	// +optional
 	// +listType=map
 	// +listMapKey=mac
 	// +kubebuilder:validation:MaxItems=64
 	NICs []HardwareNIC `json:"nics,omitempty"`
-	// disks that are whole, writable and not removable, keyed by the kernel's name.
+	// disks lists the whole disks that are writable and not removable.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Disks []HardwareDisk `json:"disks,omitempty"`
-	// storageWithoutDriver are the PCI storage controllers that no driver of the agent's
-	// kernel has taken, or that have host-managed zoned (SMR) disks: those disks are not
-	// among disks, and are not cleaned.
+	// storageWithoutDriver lists the PCI storage controllers whose disks the agent cannot use.
+	// Either the agent's kernel has no driver, or the disks are host-managed zoned (SMR). These
+	// disks are not in disks, and Ingot does not clean them.
 	// +optional
 	// +listType=map
 	// +listMapKey=address
 	// +kubebuilder:validation:MaxItems=32
 	StorageWithoutDriver []HardwareController `json:"storageWithoutDriver,omitempty"`
-	// address recorded for the boot NIC: it stays with its MAC address until the
-	// host is deleted.
+	// address is the IPv4 address recorded for the boot NIC. It belongs to the NIC's MAC address
+	// until the host is deleted.
 	// +optional
 	Address *RecordedAddress `json:"address,omitempty"`
-	// ipv6Address recorded for the boot NIC besides, on a network that gives some.
+	// ipv6Address is the IPv6 address recorded for the boot NIC, if the IngotNetwork assigns IPv6
+	// addresses.
 	// +optional
 	IPv6Address *RecordedAddress `json:"ipv6Address,omitempty"`
-	// bmc is the certificate that the host's BMC presented at its first use. It counts
-	// while the host's spec.bmc has trustOnFirstUse and this address.
+	// bmc is the certificate that the BMC presented on first use. It applies while spec.bmc of the
+	// host sets trustOnFirstUse and has the same address.
 	// +optional
 	BMC *PinnedBMC `json:"bmc,omitempty"`
-	// booted is what the installed system said of itself. A system says it once, so
-	// that it stands here, where neither a lost status nor a move forgets it. It
-	// counts while the host's claim has its instanceID.
+	// booted is the first report of the installed system. The system reports only once, so Ingot
+	// stores the report here. It applies while the host's claim has the same instanceID.
 	// +optional
 	Booted *BootedSystem `json:"booted,omitempty"`
 }
 
 // HardwareSystem identifies a server.
 type HardwareSystem struct {
-	// uuid of SMBIOS, lower case.
+	// uuid is the SMBIOS UUID in lowercase.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	UUID string `json:"uuid,omitempty"`
-	// serialNumber of the system.
+	// serialNumber is the serial number of the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// manufacturer of the system.
+	// manufacturer is the manufacturer of the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
-	// product is the model's name.
+	// product is the product name of the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Product string `json:"product,omitempty"`
 }
 
-// HardwareCPU sums up the processors.
+// HardwareCPU summarizes the processors of a server.
 type HardwareCPU struct {
-	// model of the first processor.
+	// model is the model name of the first processor.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
-	// sockets, physical cores and logical processors of the whole server.
+	// sockets is the number of processors.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Sockets int32 `json:"sockets,omitempty"`
-	// cores counts physical cores.
+	// cores is the number of physical cores of all processors.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Cores int32 `json:"cores,omitempty"`
-	// threads counts logical processors.
+	// threads is the number of logical processors of all processors.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Threads int32 `json:"threads,omitempty"`
 }
 
-// HardwareNIC is one network interface.
+// HardwareNIC describes one network interface.
 type HardwareNIC struct {
-	// mac is the permanent address, lower case with colons.
+	// mac is the permanent MAC address in lowercase with colons.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
 	MAC string `json:"mac,omitempty"`
-	// name by the agent's kernel.
+	// name is the interface name in the agent's kernel.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name,omitempty"`
-	// speedMbps is 0 when unknown.
+	// speedMbps is the link speed in Mbit/s. If unset, the speed is unknown.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
-	// carrier says whether a link was seen.
+	// carrier reports whether the interface had a link during the inspection.
 	// +optional
 	Carrier *bool `json:"carrier,omitempty"`
-	// driver of the agent's kernel.
+	// driver is the name of the kernel driver of the agent.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Driver string `json:"driver,omitempty"`
-	// pci is the bus address.
+	// pci is the PCI address of the interface, for example 0000:3b:00.0.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	PCI string `json:"pci,omitempty"`
-	// addresses that the agent had on the NIC when it last read the hardware, without prefix
-	// length.
+	// addresses lists the IP addresses of the interface, without prefix length, at the time of the
+	// last inspection.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -142,77 +142,78 @@ type HardwareNIC struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// HardwareController is one PCI device that controls disks.
+// HardwareController describes one PCI storage controller.
 type HardwareController struct {
-	// address on the bus, as domain:bus:device.function.
+	// address is the PCI address of the controller in the form domain:bus:device.function.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Address string `json:"address,omitempty"`
-	// id is vendor:device, as lspci -nn shows it.
+	// id is the PCI vendor and device ID, for example 8086:2822. The command lspci -nn prints the
+	// same form.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id,omitempty"`
 }
 
-// HardwareDisk is one disk.
+// HardwareDisk describes one disk.
 type HardwareDisk struct {
-	// name by the agent's kernel, for example "/dev/nvme0n1".
+	// name is the kernel name of the disk during the inspection, for example "/dev/nvme0n1".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name,omitempty"`
-	// model's name.
+	// model is the model name of the disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
-	// vendor's name.
+	// vendor is the vendor name of the disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Vendor string `json:"vendor,omitempty"`
-	// serialNumber of the disk.
+	// serialNumber is the serial number of the disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the World Wide Name.
+	// wwn is the World Wide Name of the disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
-	// hctl is the SCSI address.
+	// hctl is the SCSI address of the disk in the form host:channel:target:lun.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	HCTL string `json:"hctl,omitempty"`
-	// path is the bus path.
+	// path is the bus path of the disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Path string `json:"path,omitempty"`
-	// byPath is the name that udev gives the disk below /dev/disk/by-path.
+	// byPath is the name of the disk below /dev/disk/by-path.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	ByPath string `json:"byPath,omitempty"`
-	// sizeBytes of the disk.
+	// sizeBytes is the size of the disk in bytes.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	SizeBytes *int64 `json:"sizeBytes,omitempty"`
-	// rotational says whether it spins.
+	// rotational reports whether the disk is a spinning disk.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 }
 
-// RecordedAddress is an address given to the boot NIC for good.
+// RecordedAddress is an IP address that Ingot assigned permanently to the boot NIC of a host.
 type RecordedAddress struct {
-	// networkName is the IngotNetwork that it was taken from.
+	// networkName is the name of the IngotNetwork from which the address was taken.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NetworkName string `json:"networkName,omitempty"`
-	// mac is the boot NIC's address.
+	// mac is the MAC address of the boot NIC.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
 	MAC string `json:"mac,omitempty"`
-	// ip without prefix length.
+	// ip is the IP address without prefix length.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -220,47 +221,47 @@ type RecordedAddress struct {
 	IP string `json:"ip,omitempty"`
 }
 
-// SentinelState says whether a bootstrap provider has left its sentinel file.
+// SentinelState reports whether the bootstrap provider's sentinel file exists.
 // +kubebuilder:validation:Enum=Present;Missing
 type SentinelState string
 
 const (
-	// SentinelPresent: the bootstrap has succeeded.
+	// SentinelPresent means that the bootstrap succeeded.
 	SentinelPresent SentinelState = "Present"
-	// SentinelMissing: the bootstrap has failed, where it was that of a provider that leaves
-	// the file; not all do.
+	// SentinelMissing means that the bootstrap failed, if the bootstrap provider writes the file.
+	// Not all providers do.
 	SentinelMissing SentinelState = "Missing"
 )
 
-// BootedSystem is the report of an installed system.
+// BootedSystem is the first report of an installed system.
 type BootedSystem struct {
-	// instanceID of the claim under which the system was installed.
+	// instanceID is the instanceID of the claim under which the system was installed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	InstanceID string `json:"instanceID,omitempty"`
-	// hostname of the system.
+	// hostname is the hostname of the system.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
-	// reportTime of the first report.
+	// reportTime is the time of the first report.
 	// +required
 	ReportTime metav1.Time `json:"reportTime,omitempty,omitzero"`
-	// addresses of the system, without prefix length.
+	// addresses lists the IP addresses of the system without prefix length.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:MinLength=1
 	Addresses []string `json:"addresses,omitempty"`
-	// interrupted tells that the first boot ended before cloud-init did, which leaves out
-	// for good what it had begun in it.
+	// interrupted reports whether the first boot ended before cloud-init finished. cloud-init does
+	// not repeat the steps that it had started.
 	// +optional
 	Interrupted *bool `json:"interrupted,omitempty"`
-	// sentinel tells whether the file by which bootstrap providers say that they have
-	// succeeded (/run/cluster-api/bootstrap-success.complete) was there when cloud-init had
-	// ended in the first boot. Empty: not known, as of images without cloud-init.
+	// sentinel reports whether the file /run/cluster-api/bootstrap-success.complete existed when
+	// cloud-init finished the first boot. Bootstrap providers create this file on success. If
+	// unset, the state is unknown, for example if the image has no cloud-init.
 	// +optional
 	Sentinel SentinelState `json:"sentinel,omitempty"`
 }
@@ -278,14 +279,15 @@ type BootedSystem struct {
 // +kubebuilder:printcolumn:name="IPv6",type=string,JSONPath=`.spec.ipv6Address.ip`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotHardware holds the facts of the IngotHost of the same name, which owns it.
+// IngotHardware contains the hardware inventory of the IngotHost that has the same name and owns
+// it.
 type IngotHardware struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec holds the facts.
+	// spec is the hardware inventory. Only Ingot writes it.
 	// +optional
 	Spec IngotHardwareSpec `json:"spec,omitempty,omitzero"`
 }
