@@ -62,19 +62,11 @@ func claimed(name string) *v1beta2.IngotHost {
 	return host
 }
 
-// fakeIndexer registers the manager's indexes with a fake client.
-type fakeIndexer struct{ *fake.ClientBuilder }
-
-func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
-	f.WithIndex(object, name, values)
-	return nil
-}
-
 func newReader(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
+	if err := index.Setup(t.Context(), testscheme.Indexer{ClientBuilder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	return builder.Build()

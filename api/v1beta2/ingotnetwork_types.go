@@ -232,11 +232,55 @@ type NetworkDiscovery struct {
 	PerMinute int32 `json:"perMinute,omitempty"`
 }
 
-// IngotNetworkStatus is what was observed last.
+// IngotNetworkStatus is the observed state of an IngotNetwork.
 type IngotNetworkStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready. Ready is False if hosts wait for an address and none is free.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// hosts is the number of IngotHosts, in all namespaces, whose spec.networkRef names the network.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Hosts *int32 `json:"hosts,omitempty"`
+
+	// ipv4 counts the addresses of spec.range. Unset in mode Proxy and without spec.subnet.
+	// +optional
+	IPv4 *AddressUsage `json:"ipv4,omitempty"`
+
+	// ipv6 counts the addresses of spec.ipv6.range. Unset without that range.
+	// +optional
+	IPv6 *AddressUsage `json:"ipv6,omitempty"`
+
 	// discovery tells of the last machine enrolled, in mode Discover.
 	// +optional
 	Discovery *DiscoveryStatus `json:"discovery,omitempty"`
+}
+
+// AddressUsage counts the addresses of a range.
+type AddressUsage struct {
+	// total is the number of addresses in the range, at most 10^15. Unset if the addresses come
+	// from spec.addressPoolRef.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Total *int64 `json:"total,omitempty"`
+	// used is the number of these addresses that Ingot cannot give to another host: recorded for
+	// a host, used by an installed system, leased statically, or kept for a router, a server or a
+	// control plane endpoint.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Used *int64 `json:"used,omitempty"`
+	// free is total minus used. Unset if the addresses come from spec.addressPoolRef.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Free *int64 `json:"free,omitempty"`
 }
 
 // DiscoveryStatus tells of the last machine enrolled. It is written before the
@@ -297,10 +341,15 @@ type AddressRange struct {
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
 // +kubebuilder:printcolumn:name="IPv6",type=string,JSONPath=`.spec.ipv6.subnet`
-// +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.spec.gateway`
-// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.addressPoolRef.name`
+// +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.hosts`
+// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status['ipv4.free','ipv6.free']`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.spec.gateway`,priority=1
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.addressPoolRef.name`,priority=1
+// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status['ipv4.used','ipv6.used']`,priority=1
 // +kubebuilder:printcolumn:name="Enrolled",type=string,JSONPath=`.status.discovery.lastHostName`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
 // IngotNetwork is a provisioning subnet. It holds no secret.
 type IngotNetwork struct {
@@ -316,6 +365,12 @@ type IngotNetwork struct {
 	// +optional
 	Status IngotNetworkStatus `json:"status,omitempty,omitzero"`
 }
+
+// GetConditions returns the conditions.
+func (n *IngotNetwork) GetConditions() []metav1.Condition { return n.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (n *IngotNetwork) SetConditions(conditions []metav1.Condition) { n.Status.Conditions = conditions }
 
 // +kubebuilder:object:root=true
 

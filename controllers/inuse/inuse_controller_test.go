@@ -4,7 +4,6 @@
 package inuse
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,14 +20,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 	testkinds "github.com/ingot-metal/ingot/test/testscheme"
 )
-
-// indexer gives a fake API server the indexes of the cache.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
-	i.WithIndex(object, name, values)
-	return nil
-}
 
 func hostNamed(name, credentials string, ca *infrav1.CABundleReference) *infrav1.IngotHost {
 	return &infrav1.IngotHost{
@@ -81,7 +72,7 @@ func TestHeldUntilTheLastHostIsForgotten(t *testing.T) {
 		for _, deleted := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				builder := fake.NewClientBuilder().WithScheme(testkinds.Scheme(t)).WithObjects(append(tc.hosts, tc.object)...)
-				if err := index.Setup(t.Context(), indexer{builder}); err != nil {
+				if err := index.Setup(t.Context(), testkinds.Indexer{ClientBuilder: builder}); err != nil {
 					t.Fatal(err)
 				}
 				api := builder.Build()

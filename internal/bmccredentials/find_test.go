@@ -36,7 +36,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := index.Setup(t.Context(), indexer{builder}); err != nil {
+	if err := index.Setup(t.Context(), testscheme.Indexer{ClientBuilder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	api := builder.Build()
@@ -47,14 +47,6 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		Fingerprint: func(context.Context, string) (string, error) { return "sha256:seen", nil },
 		Note:        func(_ *infrav1.IngotHost, reason, _ string) { s.notes = append(s.notes, reason) }}
 	return s
-}
-
-// indexer gives a fake API server the indexes of the cache.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
-	i.WithIndex(object, name, values)
-	return nil
 }
 
 func credentials(keys ...string) *corev1.Secret {

@@ -5,7 +5,6 @@ package bootconfig
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"net/netip"
 	"strings"
@@ -52,18 +51,11 @@ func oneHost(change func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.In
 	return []client.Object{host, facts, network}
 }
 
-type fakeIndexer struct{ *fake.ClientBuilder }
-
-func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
-	f.WithIndex(object, name, values)
-	return nil
-}
-
 func newDirectory(t *testing.T, objects ...client.Object) *Directory {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
+	if err := index.Setup(t.Context(), testscheme.Indexer{ClientBuilder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := token.NewKeys(bytes.Repeat([]byte{7}, token.MinKeyBytes))

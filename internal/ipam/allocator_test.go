@@ -4,7 +4,6 @@
 package ipam
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"strings"
@@ -23,19 +22,11 @@ import (
 	"github.com/ingot-metal/ingot/test/testscheme"
 )
 
-// indexer sets up the manager's indexes in a fake client.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
-	i.WithIndex(object, name, values)
-	return nil
-}
-
 func newAllocator(t *testing.T, objects ...client.Object) *Allocator {
 	t.Helper()
 	scheme := testscheme.Scheme(t, ipamv1.AddToScheme)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := index.Setup(t.Context(), indexer{builder}); err != nil {
+	if err := index.Setup(t.Context(), testscheme.Indexer{ClientBuilder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	return &Allocator{Client: builder.Build(), Clock: testclock.NewFakeClock(time.Unix(1000, 0)), Memory: &Memory{},

@@ -4,11 +4,14 @@
 package testscheme
 
 import (
+	"context"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -24,4 +27,15 @@ func Scheme(t testing.TB, more ...func(*runtime.Scheme) error) *runtime.Scheme {
 		}
 	}
 	return scheme
+}
+
+// Indexer is a client.FieldIndexer that adds the indexes of a manager to a fake client.
+//
+//	err := index.Setup(ctx, testscheme.Indexer{ClientBuilder: builder})
+type Indexer struct{ *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i Indexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
+	i.WithIndex(object, name, values)
+	return nil
 }

@@ -126,7 +126,7 @@ func TestMarkers(t *testing.T) {
 		t.Run(plural, func(t *testing.T) {
 			crd := readCRD(t, plural)
 			names := apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.TrimSuffix(plural, "s"),
-				Kind: crd.Spec.Names.Kind, ListKind: crd.Spec.Names.Kind + "List", ShortNames: []string{short}, Categories: []string{"cluster-api"}}
+				Kind: crd.Spec.Names.Kind, ListKind: crd.Spec.Names.Kind + "List", ShortNames: []string{short}, Categories: []string{"cluster-api", "ingot"}}
 			if diff := cmp.Diff(names, crd.Spec.Names); diff != "" {
 				t.Errorf("names (-want +got):\n%s", diff)
 			}

@@ -4,7 +4,6 @@
 package warnings_test
 
 import (
-	"context"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,19 +21,11 @@ import (
 	"github.com/ingot-metal/ingot/webhooks/warnings"
 )
 
-// fakeIndexer registers the manager's indexes with a fake client.
-type fakeIndexer struct{ *fake.ClientBuilder }
-
-func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
-	f.WithIndex(object, name, values)
-	return nil
-}
-
 func newChecker(t *testing.T, objects ...client.Object) warnings.Checker {
 	t.Helper()
 	scheme := testscheme.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
+	if err := index.Setup(t.Context(), testscheme.Indexer{ClientBuilder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	return warnings.Checker{Reader: builder.Build()}

@@ -31,6 +31,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/inuse"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/network"
 	"github.com/ingot-metal/ingot/controllers/node"
 	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/template"
@@ -104,6 +105,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		(&template.Reconciler{
 			Client: mgr.GetClient(), WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workers(o.MachineTemplateConcurrency)),
+		(&network.Reconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, workers(networkConcurrency)),
 		(&remediation.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Recorder: recorder, Clock: clock.RealClock{},
 			MaxAttempts: o.Policy.MaxAttempts, Timing: o.Timing, WatchFilterValue: o.WatchFilter,
@@ -150,6 +152,8 @@ func fingerprint(sources *bmc.Sources) func(ctx context.Context, address string)
 }
 
 const (
+	// networkConcurrency is one, because a reconcile reads all hosts of a network from the cache.
+	networkConcurrency = 1
 	// inUseConcurrency is the number of concurrent reconciles of the finalizer controller.
 	inUseConcurrency = 2
 	// moveConcurrency is the number of namespaces reconciled concurrently. A move affects one.
