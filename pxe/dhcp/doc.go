@@ -4,7 +4,7 @@
 // Package dhcp is the DHCPv4 side of the boot server. It finds hosts by MAC address in the
 // Directory and ignores all other clients. On a network of mode Reserve it gives each host
 // its recorded address; on a network of mode Proxy another server does. In both modes one
-// table decides what the host's firmware loads next (networks.md in the book shows it).
+// table decides what the host's firmware loads next (docs/book/concepts/boot-sequence.md shows it).
 //
 // Each packet is parsed, answered by a pure function, and sent. The pure functions (Reply,
 // ReplyBINL, InspectReply) see the packet, its interface, the directory and the server's

@@ -57,7 +57,7 @@ var (
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := []string{filepath.Join(root, "README.md")}
-	for _, under := range []string{"*.md", "book/*.md", "book/*/*.md", "decisions/*.md"} {
+	for _, under := range []string{"*.md", "book/*.md", "book/*/*.md", "book/*/*/*.md", "decisions/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, "docs", under))
 		if err != nil {
 			t.Fatal(err)
@@ -96,9 +96,13 @@ var (
 // Every metric that Ingot serves stands in the operator's book.
 func TestBookNamesEveryMetric(t *testing.T) {
 	root := filepath.Join("..", "..")
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "book", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	var pages []string
+	for _, under := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, "docs", "book", under))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
 	}
 	told := map[string]bool{}
 	for _, page := range pages {

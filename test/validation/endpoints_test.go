@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,8 +24,14 @@ var told = regexp.MustCompile(`(?:CONTROL_PLANE_ENDPOINT_HOST=|printmanifest [0-
 
 // Who copies two examples of the book has no endpoint that a host is given.
 func TestEndpointsOfTheBook(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "book", "*.md"))
-	if err != nil {
+	book := filepath.Join("..", "..", "docs", "book")
+	var pages []string
+	if err := filepath.WalkDir(book, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	networks, endpoints := map[string]v1beta2.IngotNetworkSpec{}, map[string]string{}
@@ -33,7 +40,10 @@ func TestEndpointsOfTheBook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page := filepath.Base(path)
+		page, err := filepath.Rel(book, path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, match := range told.FindAllStringSubmatch(string(content), -1) {
 			endpoints[page] = match[1]
 		}

@@ -110,7 +110,7 @@ func checkUKI(image []byte, pins []token.Pin) error {
 	if err != nil {
 		return err
 	}
-	const remedy = "; build and sign it again (docs/book/boot.md)"
+	const remedy = "; build and sign it again (docs/book/tasks/secure-boot.md)"
 	var value string
 	for word := range strings.FieldsSeq(line) {
 		if name, v, _ := strings.Cut(word, "="); name == agentapi.ArgPin {
