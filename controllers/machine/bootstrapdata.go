@@ -68,7 +68,7 @@ func validate(secret *corev1.Secret, live bool) error {
 
 // conflictsWithIgnition returns the setting of the machine that Ignition does not support, and
 // the remedy; why is empty without a conflict. Ignition does not read networkData and creates its
-// own mirror (docs/book/mirror.md).
+// own mirror (docs/book/tasks/software-raid.md).
 func conflictsWithIgnition(machine *infrav1.IngotMachine) (reason, why string) {
 	switch {
 	case machine.Spec.NetworkData != nil:

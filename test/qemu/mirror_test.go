@@ -60,7 +60,7 @@ func mirrorImage(t *testing.T) []byte {
 // TestMirror: the agent installs on two disks of different makes and sizes through the
 // kernel's own drivers, seeds the first by mounting it, and both end up the same, as the
 // members of one array. That Linux assembles such an array, boots from it, and from the
-// second disk alone, is told in docs/book/mirror.md.
+// second disk alone, is described in docs/book/tasks/software-raid.md.
 func TestMirror(t *testing.T) {
 	needs(t, "all")
 	raw := mirrorImage(t)
