@@ -39,7 +39,7 @@ const (
 	maxWait         = 30 * time.Second
 )
 
-// Request describes a source and the patience with it.
+// Request describes a source and the time limits for it.
 type Request struct {
 	Client *http.Client
 	URL    string

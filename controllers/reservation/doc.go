@@ -13,7 +13,7 @@
 // machine writes its intent before it reads reservations: at least one sees the other.
 //
 //	planner := &reservation.Planner{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
-//	plan, err := planner.Promise(ctx, cluster.UID, request)
+//	plan, err := planner.Reserve(ctx, cluster.UID, request)
 //	if err == nil && !plan.Satisfied {
 //		// blocked: plan.Message states the missing hosts
 //	}

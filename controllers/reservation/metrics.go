@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
-const promisedHosts = "ingot_promised_hosts"
+const reservedHosts = "ingot_reserved_hosts"
 
 // Metrics exports the outstanding hosts of each reservation. nil exports nothing.
 type Metrics struct{ hosts *prometheus.GaugeVec }
@@ -21,11 +21,11 @@ type Metrics struct{ hosts *prometheus.GaugeVec }
 // registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	hosts := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: promisedHosts,
+		Name: reservedHosts,
 		Help: "Hosts reserved for a Cluster that it has not claimed yet.",
 	}, []string{"namespace", "cluster"})
 	if err := collect.RegisterOrGet(registry, &hosts); err != nil {
-		return nil, fmt.Errorf("metric %s: %w", promisedHosts, err)
+		return nil, fmt.Errorf("metric %s: %w", reservedHosts, err)
 	}
 	return &Metrics{hosts: hosts}, nil
 }

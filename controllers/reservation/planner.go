@@ -68,7 +68,7 @@ type Planner struct {
 	slots chan struct{}
 }
 
-// Plan returns the plan of Promise by the cache, and writes nothing.
+// Plan returns the plan of Reserve, by the cache, and writes nothing.
 func (p *Planner) Plan(ctx context.Context, request allocation.PlanRequest) (allocation.ReservationPlan, error) {
 	snapshot, err := p.Snapshot(ctx, request.Namespace)
 	if err != nil {
@@ -220,10 +220,10 @@ func (p *Planner) decide(ctx context.Context, asked *infrav1.IngotReservation, r
 		}
 		return plan, true, p.withdraw(ctx, asked)
 	}
-	promised := asked.DeepCopy()
-	promised.Spec.State = infrav1.ReservationReserved
-	discardPrevious(promised)
-	err = p.Client.Update(ctx, promised) // fails if the request was withdrawn
+	reserved := asked.DeepCopy()
+	reserved.Spec.State = infrav1.ReservationReserved
+	discardPrevious(reserved)
+	err = p.Client.Update(ctx, reserved) // fails if the request was withdrawn
 	if isRetry(err) {
 		return plan, false, nil
 	}

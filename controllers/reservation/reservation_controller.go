@@ -192,13 +192,13 @@ func (r *Reconciler) checkAfter(reservation *infrav1.IngotReservation, now time.
 // count sets the counters of the status from the machines, and returns the number of unclaimed
 // hosts.
 func (r *Reconciler) count(reservation *infrav1.IngotReservation, snapshot allocation.Snapshot) int {
-	promised := 0
+	reserved := 0
 	for _, g := range reservation.Spec.Groups {
-		promised += int(g.Count)
+		reserved += int(g.Count)
 	}
 	left := allocation.Left(reservation, snapshot.Machines, allocation.HoldsHost)
-	reservation.Status.Reserved = new(int32(promised))
-	reservation.Status.Claimed = new(int32(promised - left))
+	reservation.Status.Reserved = new(int32(reserved))
+	reservation.Status.Claimed = new(int32(reserved - left))
 	outstanding := left
 	if !allocation.IsInForce(reservation, snapshot.Now) {
 		outstanding = 0

@@ -41,10 +41,10 @@ func storePrevious(asked, own *infrav1.IngotReservation, now time.Time) {
 
 // discardPrevious discards the reservation that a granted request replaced. An upgrade keeps the
 // one that an operator created.
-func discardPrevious(promised *infrav1.IngotReservation) {
-	delete(promised.Annotations, infrav1.PreviousSpecAnnotation)
-	if promised.Spec.Purpose != infrav1.ReservationUpgrade {
-		delete(promised.Annotations, infrav1.ManualSpecAnnotation)
+func discardPrevious(reserved *infrav1.IngotReservation) {
+	delete(reserved.Annotations, infrav1.PreviousSpecAnnotation)
+	if reserved.Spec.Purpose != infrav1.ReservationUpgrade {
+		delete(reserved.Annotations, infrav1.ManualSpecAnnotation)
 	}
 }
 

@@ -181,7 +181,7 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 		loser := map[string]string{"x": "y", "y": "x"}[winner]
 		won[winner]++
 		again, err := w.replica("c").Reserve(t.Context(), types.UID("uid-"+loser), asksFor(loser, 3))
-		if err != nil || again.Satisfied || !strings.HasPrefix(again.Message, "3 hosts are missing: machine deployment md lacks 3 of 3 hosts; of 3 hosts that suit 3 are free, but 3 of these are promised") {
+		if err != nil || again.Satisfied || !strings.HasPrefix(again.Message, "3 hosts are missing: machine deployment md lacks 3 of 3 hosts; of 3 hosts that suit 3 are free, but 3 of these are reserved") {
 			t.Fatalf("seed %d: %s hears %+v, %v", seed, loser, again, err)
 		}
 		if again, err := w.replica("c").Reserve(t.Context(), types.UID("uid-"+winner), asksFor(winner, 3)); err != nil || !again.Satisfied {

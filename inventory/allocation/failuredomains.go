@@ -141,8 +141,8 @@ func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	whatever := func(Candidate) bool { return true }
 	newest := r.Newest()
 	if newest == nil {
-		if promised := r.promised(); promised != nil {
-			return promised.suits
+		if reserved := r.reserved(); reserved != nil {
+			return reserved.suits
 		}
 		return whatever
 	}
@@ -156,8 +156,8 @@ func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	}
 }
 
-// promised returns the reserved group of the control plane that has no hosts yet. Nil: none.
-func (r DomainRequest) promised() *group {
+// reserved returns the reserved group of the control plane that has no hosts yet. Nil: none.
+func (r DomainRequest) reserved() *group {
 	for _, p := range r.Reservations {
 		if p.Namespace != r.Cluster.Namespace || p.ClusterName != r.ClusterName {
 			continue

@@ -94,10 +94,10 @@ type ReservationPlan struct {
 // It fails with ErrSelectorInvalid.
 func PlanReservation(request PlanRequest, snapshot Snapshot) (ReservationPlan, error) {
 	plan := ReservationPlan{Reservation: request.reservation()}
-	promises := Outstanding(snapshot, HoldsHost)
+	reservations := Outstanding(snapshot, HoldsHost)
 	asks := asking{}
 	var groups []group
-	for _, p := range promises {
+	for _, p := range reservations {
 		if p.Namespace != request.Namespace || p.ClusterName == request.ClusterName && !request.Surge {
 			continue
 		}
@@ -205,7 +205,7 @@ func (g *group) explainShort(s Shortfall) string {
 	case s.Suitable == 0:
 		b.WriteString("; no host suits")
 	case kept > 0:
-		fmt.Fprintf(&b, "; of %d hosts that suit %d are free, but %d of these are promised to other Clusters or needed by other machines of this one", s.Suitable, s.Free, kept)
+		fmt.Fprintf(&b, "; of %d hosts that suit %d are free, but %d of these are reserved for other Clusters or needed by other machines of this one", s.Suitable, s.Free, kept)
 	default:
 		fmt.Fprintf(&b, "; of %d hosts that suit %d are free", s.Suitable, s.Free)
 	}

@@ -25,7 +25,7 @@ type guardRule struct {
 // reservations. Both must allow a host. If the machine's own group can have a host at all, both
 // allow one: a maximum matching of the first class can be extended to a maximum one of all.
 func newReservationGuard(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost) bool) *reservationGuard {
-	all, own := c.promised()
+	all, own := c.reserved()
 	first, ownFirst := ofUpgrades(all, own)
 	k := &reservationGuard{}
 	for _, class := range []struct {
@@ -100,8 +100,8 @@ func newGuardRule(c *criteria, now []group, own int, candidates []Candidate, fre
 	return rule, true
 }
 
-// promised returns the groups of all reservations, and the index of the machine's group. -1: none.
-func (c *criteria) promised() (groups []group, own int) {
+// reserved returns the groups of all reservations, and the index of the machine's group. -1: none.
+func (c *criteria) reserved() (groups []group, own int) {
 	own = -1
 	asks := asking{}
 	for _, p := range c.Reservations {

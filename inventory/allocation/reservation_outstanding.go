@@ -61,7 +61,7 @@ func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host strin
 // needs no counter. It omits reservations that are expired, satisfied or being deleted. holds
 // reports which machines have a host. The result is sorted by namespace and Cluster.
 func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, bool)) []OutstandingReservation {
-	var promises []OutstandingReservation
+	var reservations []OutstandingReservation
 	clusterMachines := clusterMachines(snapshot.Machines)
 	for i := range snapshot.Reservations {
 		r := &snapshot.Reservations[i]
@@ -71,13 +71,13 @@ func Outstanding(snapshot Snapshot, holds func(*infrav1.IngotMachine) (string, b
 		p := OutstandingReservation{Namespace: r.Namespace, ClusterName: r.Name, Spec: &r.Spec,
 			Needs: outstanding(&r.Spec, clusterMachines[clusterKey{r.Namespace, r.Name}], holds)}
 		if p.Left() > 0 {
-			promises = append(promises, p)
+			reservations = append(reservations, p)
 		}
 	}
-	slices.SortFunc(promises, func(a, b OutstandingReservation) int {
+	slices.SortFunc(reservations, func(a, b OutstandingReservation) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.ClusterName, b.ClusterName))
 	})
-	return promises
+	return reservations
 }
 
 // IsInForce reports whether a reservation is in force: neither expired nor being deleted.

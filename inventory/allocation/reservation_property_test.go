@@ -205,7 +205,7 @@ func TestReservationGuardAgainstBruteForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, own := criteria.promised()
+		all, own := criteria.reserved()
 		var first []group
 		ownFirst := -1
 		for i, g := range all {

@@ -108,12 +108,12 @@ func TestPlanPromise(t *testing.T) {
 			[]string{"lacks 1 of 2 hosts in failure domain r1 (label " + infrav1.RackLabel + "); of 1 hosts that suit 1 are free"}},
 		{"any of several failure domains", demand(md(2, "r1", "r3")), Snapshot{Candidates: hostsIn("r1", "r2", "r3")}, nil},
 		{"one host is not counted twice", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}), Snapshot{Candidates: []Candidate{large}},
-			[]string{"machine deployment big lacks 1 of 1 hosts; asked for 128Gi memory; of 1 hosts that suit 1 are free, but 1 of these are promised"}},
+			[]string{"machine deployment big lacks 1 of 1 hosts; asked for 128Gi memory; of 1 hosts that suit 1 are free, but 1 of these are reserved"}},
 		{"the large host is left for those who need it", demand(md(1), DemandGroup{Name: "big", Count: 1, Template: bigger}),
 			Snapshot{Candidates: []Candidate{large, candidate("small", "r1")}}, nil},
 		{"the control plane", demand(DemandGroup{ControlPlane: true, Name: "cp", Count: 1}), Snapshot{}, []string{"the control plane lacks 1 of 1 hosts; no host suits"}},
 		{"promised to another", demand(md(2)), Snapshot{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 2))}},
-			[]string{"lacks 1 of 2 hosts; of 3 hosts that suit 3 are free, but 2 of these are promised to other Clusters"}},
+			[]string{"lacks 1 of 2 hosts; of 3 hosts that suit 3 are free, but 2 of these are reserved for other Clusters"}},
 		{"asked for by another", demand(md(2)), Snapshot{Candidates: hostsIn("r1", "r1", "r1"), Reservations: []infrav1.IngotReservation{asked}}, []string{"lacks 1 of 2"}},
 		{"promised to another, and had", demand(md(1)), Snapshot{Candidates: held, Reservations: []infrav1.IngotReservation{reservation("rival", workers("md", 2))},
 			Machines: []infrav1.IngotMachine{worker("rival", "md", "h1"), worker("rival", "md", "h2")}}, nil},
@@ -131,7 +131,7 @@ func TestPlanPromise(t *testing.T) {
 		{"by network only, where a verified boot is demanded", trusting, Snapshot{Candidates: append(hostsIn("r1", "r1"), verified("v1"))}, []string{"lacks 1 of 2 hosts; asked for a verified boot; of 1 hosts that suit 1 are free"}},
 		{"verified boots, of hosts that look alike", trusting, Snapshot{Candidates: append(hostsIn("r1", "r1"), verified("v1"), verified("v2"))}, nil},
 		{"verified boots that were promised", demand(md(2)), Snapshot{Candidates: append(hostsIn("r1"), verified("v1")), Reservations: []infrav1.IngotReservation{trusted}},
-			[]string{"lacks 1 of 2 hosts; of 2 hosts that suit 2 are free, but 1 of these are promised"}},
+			[]string{"lacks 1 of 2 hosts; of 2 hosts that suit 2 are free, but 1 of these are reserved"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.snapshot.Now = promisedAt
@@ -309,7 +309,7 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 		"that enough hosts have":                     {asks(3), nil, ""},
 		"that too few hosts have":                    {asks(4), nil, "lacks 1 of 4 hosts; asked for 1 ethernets in networkData; of 3 hosts that suit 3 are free"},
 		"beside hosts whose interfaces are promised": {whatever(3), promised, ""},
-		"of hosts whose interfaces are promised":     {whatever(4), promised, "lacks 1 of 4 hosts; of 6 hosts that suit 6 are free, but 3 of these are promised"},
+		"of hosts whose interfaces are promised":     {whatever(4), promised, "lacks 1 of 4 hosts; of 6 hosts that suit 6 are free, but 3 of these are reserved"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cards := append(carded("mlx5_core", "f1", "f2", "f3"), carded("igb", "s1", "s2", "s3")...)

@@ -12,7 +12,7 @@ import (
 )
 
 // enoughSilent is how many other hosts must have a silent agent, and none an active one, before
-// Ingot blames the network. One other host may be chance.
+// Ingot reports the network as unresponsive. One other host may be chance.
 const enoughSilent = 2
 
 // IsAgentSilent reports whether an agent has been silent for so long that CountSilentPeers matters, and

@@ -42,7 +42,7 @@ func (in *input) machineDeleting() bool { return in.obs.Machine.Deleting }
 func (in *input) machineLives() bool {
 	return !in.obs.Machine.Missing && !in.obs.Machine.Deleting
 }
-func (in *input) handedOver() bool { return in.obs.Machine.Delegated }
+func (in *input) isDelegated() bool { return in.obs.Machine.Delegated }
 func (in *input) askedFor() bool   { return in.obs.Machine.RemediationRequested }
 func (in *input) foreign() bool    { return in.obs.Machine.Foreign != "" }
 

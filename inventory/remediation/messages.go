@@ -58,7 +58,7 @@ func sayHealthy(*input) Decision {
 		Message: "The Machine is healthy. Cluster API ends the remediation."}
 }
 
-func sayHandedOver(in *input) Decision {
+func sayDelegated(in *input) Decision {
 	const owner = "The Machine's owner should replace it, see its condition OwnerRemediated. Without an owner, delete the Machine."
 	message := owner
 	if in.inUse() && in.marked() {

@@ -217,11 +217,11 @@ func heldCases() []decideCase {
 	}
 	back := func(o *o, c *c) { late(o, c); o.Node = Node{BootID: "boot-2", Ready: true} }
 	list := []decideCase{
-		{name: "left alone", change: func(_ *r, o *o, _ *c) { alone(o) }, rule: "left-alone/wait", step: Idle{}, says: "The Machine has the annotation"},
+		{name: "left alone", change: func(_ *r, o *o, _ *c) { alone(o) }, rule: "skipped/wait", step: Idle{}, says: "The Machine has the annotation"},
 		{name: "left alone though marked", change: func(_ *r, o *o, c *c) {
 			alone(o)
 			c.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed}
-		}, rule: "left-alone/wait", step: Idle{}},
+		}, rule: "skipped/wait", step: Idle{}},
 		{name: "host paused", change: func(_ *r, o *o, _ *c) { o.Host.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, rule: "host-paused", step: Idle{}, says: clusterv1.PausedAnnotation},
 		{name: "host resting after a move", change: func(_ *r, o *o, c *c) {
 			late(o, c)
@@ -245,7 +245,7 @@ func heldCases() []decideCase {
 		{name: "back and not Ready", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ready = false }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "Ready and never gone", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.BootID = "boot-1" }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 	}
-	for rule, so := range map[string]func(*o){"healthy": healthy, "machine-deleting": deleted, "handed-over": handed, "left-alone": alone} {
+	for rule, so := range map[string]func(*o){"healthy": healthy, "machine-deleting": deleted, "delegated": handed, "skipped": alone} {
 		list = append(list,
 			decideCase{name: rule + " before the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
 				rule: rule + "/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
@@ -288,9 +288,9 @@ func handoverCases() []decideCase {
 		{name: "nothing helped", change: spent, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
 		{name: "nothing helped, the host is used again", change: func(r *r, o *o, c *c) { spent(r, o, c); r.Spec.FailedHost = infrav1.FailedHostReuse },
 			rule: "exhausted", step: DelegateToOwner{}, says: "after 2 power cycles"},
-		{name: "marked, not handed over", change: func(_ *r, _ *o, c *c) { c.Quarantine = mark }, rule: "condemned", step: DelegateToOwner{}, says: "stayed unhealthy"},
-		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.Delegated = mark, true }, rule: "handed-over/wait", step: Idle{}, says: "stayed unhealthy"},
-		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.Delegated = true }, rule: "handed-over/wait", step: Idle{}, says: "OwnerRemediated"},
+		{name: "marked, not handed over", change: func(_ *r, _ *o, c *c) { c.Quarantine = mark }, rule: "marked", step: DelegateToOwner{}, says: "stayed unhealthy"},
+		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.Delegated = mark, true }, rule: "delegated/wait", step: Idle{}, says: "stayed unhealthy"},
+		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.Delegated = true }, rule: "delegated/wait", step: Idle{}, says: "OwnerRemediated"},
 		{name: "the BMC does not switch", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "PowerOnFailed", Message: "no supply"})
@@ -320,7 +320,7 @@ func handoverCases() []decideCase {
 			o.Host.Status.Conditions = nil
 		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
 		{name: "a person asked for it", change: func(_ *r, o *o, _ *c) { o.Machine.RemediationRequested = true }, rule: "asked", step: DelegateToOwner{}, says: "remediate-machine"},
-		{name: "a person asked for it, and it is left alone", change: func(_ *r, o *o, _ *c) { o.Machine.RemediationRequested, o.Machine.PausedBy = true, "paused" }, rule: "left-alone/wait", step: Idle{}},
+		{name: "a person asked for it, and it is left alone", change: func(_ *r, o *o, _ *c) { o.Machine.RemediationRequested, o.Machine.PausedBy = true, "paused" }, rule: "skipped/wait", step: Idle{}},
 		{name: "of another provider", change: func(_ *r, o *o, _ *c) { o.Machine.Foreign, o.Host = "MetalMachine", nil }, rule: "foreign", step: DelegateToOwner{}, says: "MetalMachine"},
 		{name: "the BMC does not switch on", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
@@ -338,14 +338,14 @@ func handoverCases() []decideCase {
 		{name: "no cycle wanted", change: func(r *r, _ *o, _ *c) { r.Spec.RetryLimit = new(int32(0)) }, rule: "none-wanted", step: DelegateToOwner{}, says: "retryLimit is 0"},
 		{name: "no BMC", change: func(_ *r, o *o, _ *c) { o.Host.Spec.BMC = nil }, rule: "unmanaged", step: DelegateToOwner{}, says: "no BMC"},
 		{name: "host lost", change: func(_ *r, o *o, _ *c) { o.Host, o.HostLost = nil, true }, rule: "host-lost", step: DelegateToOwner{}},
-		{name: "over", change: func(r *r, _ *o, _ *c) { deleted(r) }, rule: "deleting/let-go", step: RemoveFinalizer{}},
-		{name: "over while no machine has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/let-go", step: RemoveFinalizer{}},
+		{name: "over", change: func(r *r, _ *o, _ *c) { deleted(r) }, rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
+		{name: "over while no machine has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
 		{name: "over before the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
 			rule: "deleting/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
 		{name: "over while the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },
-			rule: "deleting/let-go", step: RemoveFinalizer{}},
-		{name: "over since it helped itself", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Delegated = mark, true }, rule: "deleting/pardon"},
-		{name: "over since the Machine goes", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Deleting = mark, true }, rule: "deleting/let-go", step: RemoveFinalizer{}},
+			rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
+		{name: "over since it helped itself", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Delegated = mark, true }, rule: "deleting/clear-mark"},
+		{name: "over since the Machine goes", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Deleting = mark, true }, rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
 		{name: "over before the host is off, which is paused", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
@@ -360,16 +360,16 @@ func handoverCases() []decideCase {
 			deleted(r)
 			pause(o)
 			c.Quarantine, o.Machine.Deleting = mark, true
-		}, rule: "deleting/let-go", step: RemoveFinalizer{}},
+		}, rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
 		{name: "over while a paused host is released", change: func(r *r, o *o, c *c) {
 			deleted(r)
 			pause(o)
 			c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
-		}, rule: "deleting/let-go", step: RemoveFinalizer{}},
+		}, rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
 		{name: "over while the host is released", change: func(r *r, _ *o, c *c) {
 			deleted(r)
 			c.State, c.Quarantine, c.PowerCycle = infrav1.ClaimReleasing, mark, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
-		}, rule: "deleting/let-go", step: RemoveFinalizer{}},
+		}, rule: "deleting/remove-finalizer", step: RemoveFinalizer{}},
 	}
 }
 

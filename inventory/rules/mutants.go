@@ -39,7 +39,7 @@ func Mutants[In, Out any](l Table[In, Out]) []Mutant {
 	visit = func(l Table[In, Out]) {
 		for _, r := range l {
 			if seen[r.Name] {
-				continue // a ladder that is used twice is mutated in both places
+				continue // a table that is used twice is mutated in both places
 			}
 			seen[r.Name] = true
 			list = append(list, Mutant{Rule: r.Name, Leaf: r.Then != nil})

@@ -112,7 +112,7 @@ func (p *pair) testRace(t *testing.T) {
 		for _, r := range []*hooks.Replica{p.a, p.b} {
 			p.hears(t, r, namespace, winner, "")
 			p.hears(t, r, namespace, loser, "3 hosts are missing: ")
-			p.hears(t, r, namespace, loser, "of 3 hosts that suit 3 are free, but 3 of these are promised to other Clusters")
+			p.hears(t, r, namespace, loser, "of 3 hosts that suit 3 are free, but 3 of these are reserved for other Clusters")
 		}
 	}
 	t.Logf("won: %v", won)

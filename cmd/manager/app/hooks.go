@@ -61,7 +61,7 @@ func (h *HookOptions) validate() error {
 		return fmt.Errorf("--hooks-port: %d must be from 1 to 65535", h.Port)
 	}
 	if h.ReservationExpiry < time.Minute {
-		return fmt.Errorf("--hooks-promise-expiry: %s must be at least 1m", h.ReservationExpiry)
+		return fmt.Errorf("--hooks-reservation-expiry: %s must be at least 1m", h.ReservationExpiry)
 	}
 	return nil
 }
