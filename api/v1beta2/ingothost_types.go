@@ -15,13 +15,13 @@ type BootMode string
 // The boot modes.
 const (
 	BootModeUEFI BootMode = "UEFI"
-	// BootModeUEFISecureBoot is UEFI that starts only what is signed by a key that the
-	// server knows.
+	// BootModeUEFISecureBoot is UEFI with Secure Boot: the firmware starts only binaries that are
+	// signed by an enrolled key.
 	BootModeUEFISecureBoot BootMode = "UEFISecureBoot"
 	BootModeBIOS           BootMode = "BIOS"
 )
 
-// BootMethod is the way by which a server gets the agent.
+// BootMethod is the method by which a server boots the agent.
 // +kubebuilder:validation:Enum=PXE;HTTP;VirtualMedia
 type BootMethod string
 
@@ -29,25 +29,25 @@ type BootMethod string
 const (
 	// BootMethodPXE is DHCP and TFTP, then a boot loader and HTTP.
 	BootMethodPXE BootMethod = "PXE"
-	// BootMethodHTTP is UEFI's own HTTP boot of one signed or unsigned image, whose
-	// address the BMC tells the firmware (Redfish HttpBootUri).
+	// BootMethodHTTP is UEFI HTTP Boot of one image. The BMC passes the image's URL to the firmware
+	// (Redfish HttpBootUri).
 	BootMethodHTTP BootMethod = "HTTP"
-	// BootMethodVirtualMedia is a CD image made for the host, which its BMC puts into a
-	// virtual drive.
+	// BootMethodVirtualMedia is a CD image built for the host, which the BMC inserts into a virtual
+	// drive.
 	BootMethodVirtualMedia BootMethod = "VirtualMedia"
 )
 
-// BootTrust is what a network boot is worth.
+// BootTrust is the level of trust in the network boots of a host.
 // +kubebuilder:validation:Enum=Network;Verified
 type BootTrust string
 
-// The boot trusts.
+// The levels of boot trust.
 const (
-	// BootTrustNetwork: whoever can send frames on the provisioning network can have a
-	// server run a program of theirs in place of the agent.
+	// BootTrustNetwork trusts the provisioning network. An attacker who can send frames on this
+	// network can boot another program instead of the agent.
 	BootTrustNetwork BootTrust = "Network"
-	// BootTrustVerified: what the server boots was named over the BMC's verified TLS,
-	// or is signed by a key that the server's firmware knows.
+	// BootTrustVerified means that the boot does not depend on the provisioning network. Either the
+	// BMC receives the boot URL over verified TLS, or the firmware verifies a signature.
 	BootTrustVerified BootTrust = "Verified"
 )
 
@@ -63,18 +63,18 @@ const (
 	BootLoaderSigned BootLoader = "Signed"
 )
 
-// PowerIntent is the power state that a person wants.
+// PowerIntent is the desired power state of a host.
 // +kubebuilder:validation:Enum=On;Off
 type PowerIntent string
 
-// The power intents.
+// The desired power states.
 const (
 	PowerIntentOn  PowerIntent = "On"
 	PowerIntentOff PowerIntent = "Off"
 )
 
-// IngotHostSpec is what people say of a server, and the ledger: claim, record and
-// order, which only Ingot writes.
+// IngotHostSpec defines the desired state of an IngotHost. The fields claim, record, order and
+// commands contain persistent state that only Ingot writes.
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs spec.bmc: the BMC tells the firmware what to boot; give spec.bmc or remove bootMethod'"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI; correct bootMode, or remove bootMethod'"
@@ -82,84 +82,84 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.bootLoader) || self.bootLoader != 'Signed' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootLoader",message="Signed needs UEFI; correct bootMode, or remove bootLoader"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
 type IngotHostSpec struct {
-	// bmc is the server's management controller. A host without one is Unmanaged:
-	// it is listed, never switched, booted or claimed.
+	// bmc is the baseboard management controller of the server. A host without a BMC is in phase
+	// Unmanaged: Ingot lists it, but does not switch, boot or claim it.
 	// +optional
 	BMC *BMC `json:"bmc,omitempty"`
 
-	// bootMACAddress is the MAC address of the NIC that boots from the network,
-	// in lower case with colons.
+	// bootMACAddress is the MAC address of the NIC that boots from the network, in lowercase with
+	// colons.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]:') && self != '00:00:00:00:00:00'",message="must be the address of one NIC, not a group address and not zero; take it from the BMC or from the NIC's label"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
-	// bootMode is the firmware mode in which the server boots. With UEFISecureBoot
-	// Ingot has the BMC switch Secure Boot on before each boot of the agent, and boots
-	// nothing where it cannot. PXE boots by the keys as delivered; with HTTP and
-	// VirtualMedia the key that signed the agent's image must be enrolled.
+	// bootMode is the firmware mode in which the server boots: UEFI, UEFISecureBoot or BIOS. With
+	// UEFISecureBoot, Ingot enables Secure Boot by the BMC before each boot of the agent. If the
+	// BMC cannot enable it, Ingot does not boot the host. PXE works with the factory keys. HTTP and
+	// VirtualMedia require that the key which signed the agent's image is enrolled. The default is
+	// UEFI.
 	// +optional
 	// +kubebuilder:default=UEFI
 	BootMode BootMode `json:"bootMode,omitempty"`
 
-	// bootMethod is the way by which the server gets the agent. HTTP and VirtualMedia
-	// need UEFI and a BMC, and no TFTP. A new value takes effect with the next boot of
-	// the agent. Unset: PXE.
+	// bootMethod is the method by which the server boots the agent: PXE, HTTP or VirtualMedia. HTTP
+	// and VirtualMedia require UEFI and a BMC, and do not use TFTP. A change takes effect at the
+	// next boot of the agent. The default is PXE.
 	// +optional
 	BootMethod BootMethod `json:"bootMethod,omitempty"`
 
-	// bootLoader is the boot loader that the server is given by PXE. Small drives the
-	// NIC through the server's firmware, Full by drivers of its own; where the firmware
-	// hangs under Small, Full may help. Signed (shim and GRUB, x64 UEFI only) is what
-	// firmware with Secure Boot and Microsoft's keys starts. Unset: Signed where
-	// bootMode is UEFISecureBoot, else Small.
+	// bootLoader is the boot loader that the server gets by PXE: Small, Full or Signed. Small uses
+	// the NIC driver of the firmware. Full has its own NIC drivers, which helps if the firmware
+	// hangs with Small. Signed is shim and GRUB for Secure Boot with Microsoft's keys, for x64 UEFI
+	// only. The default is Signed if bootMode is UEFISecureBoot, and Small otherwise.
 	// +optional
 	BootLoader BootLoader `json:"bootLoader,omitempty"`
 
-	// networkRef names the IngotNetwork (cluster-scoped) on which the server boots.
+	// networkRef references the cluster-scoped IngotNetwork on which the server boots.
 	// +required
 	NetworkRef NetworkReference `json:"networkRef,omitempty,omitzero"`
 
-	// rootDeviceHints choose the disk that images are written to. Hints of the
-	// IngotMachine win over these.
+	// rootDeviceHints select the disk to which Ingot installs. The hints of an IngotMachine
+	// override these hints. If unset, Ingot selects the smallest disk of at least 8 GB.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
 
-	// power is what a person wants. Unset: Ingot switches the host as its work
-	// needs. Off: the host is switched off and left off, and is not claimed. On: a
-	// host that no work needs is switched on.
+	// power is the desired power state, either On or Off. With Off, Ingot powers the host off,
+	// keeps it off and does not claim it. With On, Ingot powers the host on if no work needs it
+	// off. If unset, Ingot switches the host as its work requires.
 	// +optional
 	Power PowerIntent `json:"power,omitempty"`
 
-	// cleaning is how the host is cleaned when it is released, unless the
-	// IngotMachine says otherwise.
+	// cleaning is how Ingot cleans the disks when a machine releases the host: None, Metadata or
+	// Full. The IngotMachine can override it. The default is Metadata.
 	// +optional
 	// +kubebuilder:default=Metadata
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 
-	// diskCleaning chooses the cleaning of some disks otherwise, whenever the host is
-	// cleaned at all; the first entry whose hints hold counts. It is read when the host
-	// is cleaned. All other disks are cleaned as cleaning says.
+	// diskCleaning overrides the cleaning mode of single disks. The first entry whose hints match a
+	// disk applies. Ingot reads the list when it cleans the host. It has no effect if the effective
+	// cleaning mode is None.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	DiskCleaning []DiskCleaning `json:"diskCleaning,omitempty"`
 
-	// maintenance takes a free host out of the choice, and lets Ingot do nothing
-	// to it; a claimed host stays with its machine, and nothing is started on it: when
-	// it is released it is switched off, and cleaned once maintenance is unset.
+	// maintenance takes the host out of service if true. Ingot does not claim the host and starts
+	// no work on it. A claimed host stays with its machine. If the machine is deleted, Ingot powers
+	// the host off and cleans it after maintenance ends. The default is false.
 	// +optional
 	Maintenance *bool `json:"maintenance,omitempty"`
 
-	// bios is what a person wants of the firmware setup. A free host is not Available
-	// before it is in force.
+	// bios is the desired BIOS configuration. A free host does not become Available before the
+	// settings are applied.
 	// +optional
 	BIOS *BIOSConfiguration `json:"bios,omitempty"`
 
-	// firmware lists the versions wanted. They are installed one after the other on
-	// free hosts only, and a free host is not Available before they are in force.
+	// firmware lists the desired firmware versions. Ingot installs them one after another, on free
+	// hosts only. A free host does not become Available before all versions are installed.
 	// +optional
 	// +listType=map
 	// +listMapKey=component
@@ -167,22 +167,20 @@ type IngotHostSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.component.lowerAscii() == a.component.lowerAscii()))",message="each component may stand here once, in whatever case: two versions of one would be installed in turn for ever; remove one of them"
 	Firmware []FirmwareComponent `json:"firmware,omitempty"`
 
-	// claim is the bond to the IngotMachine that owns this host. Only Ingot writes it.
+	// claim is the binding to the IngotMachine that uses this host. Only Ingot writes it.
 	// +optional
 	Claim *HostClaim `json:"claim,omitempty"`
 
-	// record is what must be remembered of a host that no machine owns. Only
-	// Ingot writes it.
+	// record is the persistent state that does not depend on a claim. Only Ingot writes it.
 	// +optional
 	Record *HostRecord `json:"record,omitempty"`
 
-	// order is the work that the agent is booted for. Only Ingot writes it.
+	// order is the work for which Ingot boots the agent. Only Ingot writes it.
 	// +optional
 	Order *HostOrder `json:"order,omitempty"`
 
-	// commands are the latest commands that operators gave by annotation and that Ingot
-	// carried out or refused, one for each annotation: the same or an earlier one has no
-	// effect. Only Ingot writes it.
+	// commands lists the latest command of each annotation that Ingot carried out or rejected.
+	// Ingot ignores a command that is not newer than its entry. Only Ingot writes it.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -190,9 +188,9 @@ type IngotHostSpec struct {
 	Commands []HostCommand `json:"commands,omitempty"`
 }
 
-// LocalReference names an object in the same namespace.
+// LocalReference references an object in the same namespace.
 type LocalReference struct {
-	// name of the object.
+	// name is the name of the object.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -200,9 +198,9 @@ type LocalReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// NetworkReference names a cluster-scoped IngotNetwork.
+// NetworkReference references a cluster-scoped IngotNetwork.
 type NetworkReference struct {
-	// name of the IngotNetwork.
+	// name is the name of the IngotNetwork.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -210,11 +208,12 @@ type NetworkReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// IngotHostPhase sums up a host's life for people; machines read conditions.
+// IngotHostPhase summarizes the lifecycle of a host for users. Controllers must read the conditions
+// instead.
 // +kubebuilder:validation:Enum=Registering;Inspecting;Preparing;Available;Provisioning;Provisioned;Deprovisioning;Maintenance;Quarantined;Retired;Unmanaged
 type IngotHostPhase string
 
-// The phases.
+// The phases of a host.
 const (
 	PhaseRegistering    IngotHostPhase = "Registering"
 	PhaseInspecting     IngotHostPhase = "Inspecting"
@@ -225,7 +224,7 @@ const (
 	PhaseDeprovisioning IngotHostPhase = "Deprovisioning"
 	PhaseMaintenance    IngotHostPhase = "Maintenance"
 	PhaseQuarantined    IngotHostPhase = "Quarantined"
-	// PhaseRetired is not used: no host is ever in it.
+	// PhaseRetired is reserved. No host is in this phase.
 	PhaseRetired   IngotHostPhase = "Retired"
 	PhaseUnmanaged IngotHostPhase = "Unmanaged"
 )
@@ -236,49 +235,51 @@ var HostPhases = []IngotHostPhase{
 	PhaseDeprovisioning, PhaseMaintenance, PhaseQuarantined, PhaseUnmanaged,
 }
 
-// PowerState is the power state that the BMC last told. On is everything that has power,
-// on its way on or off too.
+// PowerState is the power state that the BMC last reported. On includes the transitions from off to
+// on and from on to off.
 // +kubebuilder:validation:Enum=On;Off;Unknown
 type PowerState string
 
-// The power states.
+// The power states of a host.
 const (
 	PowerStateOn      PowerState = "On"
 	PowerStateOff     PowerState = "Off"
 	PowerStateUnknown PowerState = "Unknown"
 )
 
-// IngotHostStatus is what was observed last. Nothing is lost when it is emptied.
+// IngotHostStatus defines the observed state of an IngotHost. Ingot can rebuild it at any time.
 type IngotHostStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
-	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure, NetworkAllowed, Stalled.
+	// conditions represents the observations of the host's current state. The condition types are
+	// Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
+	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure, NetworkAllowed and
+	// Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase sums up the host's life for people.
+	// phase summarizes the lifecycle of the host for users. Tools must use conditions instead.
 	// +optional
 	Phase IngotHostPhase `json:"phase,omitempty"`
 
-	// power is what the BMC last told.
+	// power is the power state that the BMC last reported: On, Off or Unknown.
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 
-	// hardware sums up the IngotHardware of the same name.
+	// hardware summarizes the IngotHardware that has the same name.
 	// +optional
 	Hardware *HardwareSummary `json:"hardware,omitempty"`
 
-	// failureDomain is the failure domain of the host: the one that its claim records, else the
-	// value of the label that IngotCluster.spec.failureDomainLabel of its namespace names. Without
-	// an IngotCluster it is the rack label.
+	// failureDomain is the failure domain of the host. A claimed host has the failure domain of its
+	// claim. Otherwise it is the value of the label in IngotCluster.spec.failureDomainLabel. If the
+	// namespace has no IngotCluster, Ingot reads the rack label.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	FailureDomain string `json:"failureDomain,omitempty"`
@@ -287,16 +288,18 @@ type IngotHostStatus struct {
 	// +optional
 	Operation *HostOperation `json:"operation,omitempty"`
 
-	// lastResetTime is when Ingot last switched the host: resets keep a distance.
+	// lastResetTime is the time at which Ingot last switched or reset the host. Ingot waits a
+	// minimum time between two resets.
 	// +optional
 	LastResetTime metav1.Time `json:"lastResetTime,omitempty,omitzero"`
 
-	// softPowerOffTime is when the operating system was last asked to shut down:
-	// the power is cut when it has not by the deadline.
+	// softPowerOffTime is the time at which Ingot last asked the operating system to shut down. If
+	// the host is still on after the timeout, Ingot powers it off.
 	// +optional
 	SoftPowerOffTime metav1.Time `json:"softPowerOffTime,omitempty,omitzero"`
 
-	// addresses are those that the installed system last reported, else recorded.
+	// addresses lists the IP addresses that the installed system reported. Before its first report,
+	// these are the recorded addresses.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -304,35 +307,35 @@ type IngotHostStatus struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	Addresses []string `json:"addresses,omitempty"`
 
-	// booted is what the installed system reported after its first boot.
+	// booted is the report of the installed system after its first boot.
 	// +optional
 	Booted *BootedStatus `json:"booted,omitempty"`
 
-	// boots are the last network boots of the host, the newest first, as the boot
-	// servers saw them.
+	// boots lists the latest network boots of the host, the newest first. The boot servers write
+	// it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	Boots []BootRecord `json:"boots,omitempty"`
 }
 
-// HardwareSummary is for print columns.
+// HardwareSummary is the part of the hardware inventory that kubectl prints.
 type HardwareSummary struct {
-	// manufacturer and product name the model.
+	// manufacturer is the manufacturer of the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
-	// product is the model's name.
+	// product is the product name of the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Product string `json:"product,omitempty"`
-	// cores counts physical cores.
+	// cores is the number of physical cores.
 	// +optional
 	Cores int32 `json:"cores,omitempty"`
 	// memory is the installed memory, rounded to whole GiB, for example 64Gi.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// disk is the size of all disks together, rounded down to whole GB, for example 960G.
+	// disk is the total size of all disks, rounded down to whole GB, for example 960G.
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }
@@ -375,26 +378,26 @@ type HostOperation struct {
 	LastContactTime metav1.Time `json:"lastContactTime,omitempty,omitzero"`
 }
 
-// BootedStatus is the report of an installed system.
+// BootedStatus is the first report of an installed system.
 type BootedStatus struct {
-	// instanceID of the claim under which the system was installed.
+	// instanceID is the instanceID of the claim under which the system was installed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	InstanceID string `json:"instanceID,omitempty"`
-	// hostname of the system.
+	// hostname is the hostname of the system.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
-	// reportTime of the report.
+	// reportTime is the time of the report.
 	// +optional
 	ReportTime metav1.Time `json:"reportTime,omitempty,omitzero"`
-	// interrupted tells that the first boot ended before cloud-init did, which leaves out
-	// for good what it had begun in it.
+	// interrupted reports whether the first boot ended before cloud-init finished. cloud-init does
+	// not repeat the steps that it had started.
 	// +optional
 	Interrupted *bool `json:"interrupted,omitempty"`
-	// sentinel tells whether the file by which bootstrap providers say that they have
-	// succeeded (/run/cluster-api/bootstrap-success.complete) was there when cloud-init had
-	// ended in the first boot. Empty: not known, as of images without cloud-init.
+	// sentinel reports whether the file /run/cluster-api/bootstrap-success.complete existed when
+	// cloud-init finished the first boot. Bootstrap providers create this file on success. If
+	// unset, the state is unknown, for example if the image has no cloud-init.
 	// +optional
 	Sentinel SentinelState `json:"sentinel,omitempty"`
 }
@@ -429,10 +432,11 @@ type IngotHost struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what people say of the server, and the ledger.
+	// spec is the desired state of the IngotHost. It also contains the persistent state of the
+	// host, which only Ingot writes.
 	// +required
 	Spec IngotHostSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotHost. Only Ingot writes it.
 	// +optional
 	Status IngotHostStatus `json:"status,omitempty,omitzero"`
 }

@@ -7,227 +7,232 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClaimState is where a host stands in the life of its claim.
+// ClaimState is the state of a claim.
 // +kubebuilder:validation:Enum=Provisioning;Provisioned;Releasing
 type ClaimState string
 
-// The claim states.
+// The states of a claim.
 const (
-	// ClaimProvisioning: the image is not yet on the disk.
+	// ClaimProvisioning means that the image is not yet installed.
 	ClaimProvisioning ClaimState = "Provisioning"
-	// ClaimProvisioned: the commit point has passed (I4): never re-imaged, wiped or
-	// switched unless released or asked for (I2).
+	// ClaimProvisioned means that the install has passed the commit point (I4). Ingot does not
+	// install, clean or switch the host unless the claim is released or an operator requests it
+	// (I2).
 	ClaimProvisioned ClaimState = "Provisioned"
-	// ClaimReleasing: written only by the delete path of the machine that the claim
-	// names (I6).
+	// ClaimReleasing means that the machine is being deleted. Only the deletion of the machine that
+	// the claim names sets this state (I6).
 	ClaimReleasing ClaimState = "Releasing"
 )
 
-// HostClaim is the bond by which one IngotMachine owns one host.
+// HostClaim binds one host to one IngotMachine. Ingot copies the machine's settings into the claim,
+// so that later changes do not affect the installed host.
 // +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.live)",message="must have either image or live: one of them is what the host is provisioned with"
 type HostClaim struct {
-	// machineRef names the IngotMachine, in the host's namespace. UIDs change in a
-	// move and are not kept.
+	// machineRef references the IngotMachine in the host's namespace. It has no UID, because
+	// clusterctl move changes UIDs.
 	// +required
 	MachineRef LocalReference `json:"machineRef,omitempty,omitzero"`
-	// clusterName is the Cluster of the machine.
+	// clusterName is the name of the machine's Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
-	// instanceID is a random UUID minted with the claim: one life of the host.
+	// instanceID is a random UUID that Ingot creates with the claim. It identifies one installation
+	// of the host.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	InstanceID string `json:"instanceID,omitempty"`
-	// attempt counts the installs of this instance, from 1 with the first order.
+	// attempt is the number of the current install attempt. It starts with 1 at the first order.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
-	// adoptedAttempt is the attempt whose finished disk an agent found and left as it was,
-	// where that is not the attempt that was ordered.
+	// adoptedAttempt is the earlier attempt whose finished installation Ingot accepted. It is unset
+	// if Ingot accepted the current attempt.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	AdoptedAttempt int32 `json:"adoptedAttempt,omitempty"`
-	// rejectedAttempts are installs that an agent reported as finished and that Ingot did
-	// not accept. Their disks are written again.
+	// rejectedAttempts lists the attempts that an agent reported as finished, but that Ingot
+	// rejected. Ingot writes the disks again.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Minimum=1
 	RejectedAttempts []int32 `json:"rejectedAttempts,omitempty"`
-	// confirmedTime is when Ingot last saw that the server runs the system of this claim: by
-	// the report of the agent that installed it, or of its Node.
+	// confirmedTime is the time at which Ingot last saw that the server runs the system of this
+	// claim. Ingot learns this from the agent that installed the system, or from its Node.
 	// +optional
 	ConfirmedTime metav1.Time `json:"confirmedTime,omitempty,omitzero"`
-	// state of the claim.
+	// state is the state of the claim: Provisioning, Provisioned or Releasing.
 	// +required
 	State ClaimState `json:"state,omitempty"`
-	// image to install, frozen with the claim. Either this or live is set.
+	// image is the image that Ingot installs. Either image or live is set.
 	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
-	// live system to start, frozen with the claim.
+	// live is the live system that Ingot boots instead of an image.
 	// +optional
 	Live *LiveSystem `json:"live,omitempty"`
-	// liveFetch is when and by whom the live system's bootstrap data was fetched.
+	// liveFetch records when and from where the live system fetched its bootstrap data.
 	// +optional
 	LiveFetch *LiveFetch `json:"liveFetch,omitempty"`
-	// rootDeviceHints frozen with the claim: the machine's, else the host's.
+	// rootDeviceHints select the disk to which Ingot installs. They are the hints of the machine
+	// or, if it has none, of the host.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
-	// softwareRAID frozen with the claim.
+	// softwareRAID is the software RAID configuration of the machine.
 	// +optional
 	SoftwareRAID *SoftwareRAID `json:"softwareRAID,omitempty"`
-	// rootDisk is the disk that was chosen, recorded before it is written.
+	// rootDisk is the selected disk. Ingot records it before it writes to the disk.
 	// +optional
 	RootDisk *DiskReference `json:"rootDisk,omitempty"`
-	// mirrorDisks are the other members of the software RAID, recorded with rootDisk.
+	// mirrorDisks lists the other members of the software RAID. Ingot records them together with
+	// rootDisk.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1
 	MirrorDisks []DiskReference `json:"mirrorDisks,omitempty"`
-	// failureDomain frozen with the claim.
+	// failureDomain is the failure domain of the host at the time of the claim.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
-	// bootTrust that the cluster demands of the boots that install, frozen with the
-	// claim. Unset: Network.
+	// bootTrust is the boot security that the cluster requires. The default is Network.
 	// +optional
 	BootTrust BootTrust `json:"bootTrust,omitempty"`
-	// cleaning to be done at release, frozen with the claim.
+	// cleaning is how Ingot cleans the disks when it releases the host.
 	// +required
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
-	// network of the installed system, frozen with the claim. Unset: the system finds its
-	// own.
+	// network is the network configuration of the installed system. If unset, the system configures
+	// its network itself, usually with DHCP.
 	// +optional
 	Network *ClaimedNetwork `json:"network,omitempty"`
-	// hostname of the installed system.
+	// hostname is the hostname of the installed system.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Hostname string `json:"hostname,omitempty"`
-	// fencedTime is when the BMC confirmed the power-off of the release. The
-	// machine's finalizer goes only after it, or after a person's force.
+	// fencedTime is the time at which the BMC confirmed that the host is off during the release.
+	// Ingot removes the machine's finalizer only after this time or after a forced release.
 	// +optional
 	FencedTime metav1.Time `json:"fencedTime,omitempty,omitzero"`
-	// powerCycle is the last one that an IngotRemediation of the Machine asked for.
+	// powerCycle is the latest power cycle that an IngotRemediation requested.
 	// +optional
 	PowerCycle *ClaimPowerCycle `json:"powerCycle,omitempty"`
-	// quarantine is what the host is put out of service for when the claim ends: its
-	// Machine was handed over to be replaced, since power cycles did not help.
+	// quarantine is the quarantine that starts when the claim ends. Ingot sets it if power cycles
+	// did not repair an unhealthy Machine.
 	// +optional
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
 }
 
-// PowerCycleState is how far a power cycle is.
+// PowerCycleState is the state of a power cycle.
 // +kubebuilder:validation:Enum=Off;On;Done
 type PowerCycleState string
 
 // The states of a power cycle.
 const (
-	// PowerCycleOff: the host is to be switched off, whatever runs on it.
+	// PowerCycleOff means that the host must be powered off.
 	PowerCycleOff PowerCycleState = "Off"
-	// PowerCycleOn: the BMC confirmed that the host is off, or need not any more; it is
-	// to be on.
+	// PowerCycleOn means that the host must be powered on. The BMC confirmed that it is off, or
+	// powering it off is no longer needed.
 	PowerCycleOn PowerCycleState = "On"
-	// PowerCycleDone: the BMC said that the host is on again.
+	// PowerCycleDone means that the BMC reported the host as on again.
 	PowerCycleDone PowerCycleState = "Done"
 )
 
-// ClaimPowerCycle is a host switched off and on again because its Machine is unhealthy.
-// It stands in the claim, so that neither a lost status nor a move to another
-// management cluster repeats it.
+// ClaimPowerCycle is a power cycle of a host whose Machine is unhealthy. It is part of the claim,
+// so that a lost status or clusterctl move does not repeat the power cycle.
 type ClaimPowerCycle struct {
-	// count of the power cycles that count together, this one included.
+	// count is the number of power cycles within the cooldown period, including this one.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Count int32 `json:"count,omitempty"`
-	// state of this one.
+	// state is the state of the power cycle: Off, On or Done.
 	// +required
 	State PowerCycleState `json:"state,omitempty"`
-	// requestTime is when it was asked for.
+	// requestTime is the time at which the IngotRemediation requested the power cycle.
 	// +required
 	RequestTime metav1.Time `json:"requestTime,omitempty,omitzero"`
-	// completionTime is when the BMC said that the host was on again.
+	// completionTime is the time at which the BMC reported the host as on again.
 	// +optional
 	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
-	// confirmedOff: the BMC said in between that the host was off.
+	// confirmedOff reports whether the BMC confirmed that the host was off during the power cycle.
 	// +optional
 	ConfirmedOff *bool `json:"confirmedOff,omitempty"`
-	// wasOn: the BMC said on before the first power cycle of this claim switched the host off.
+	// wasOn reports whether the host was on before the first power cycle of this claim.
 	// +optional
 	WasOn *bool `json:"wasOn,omitempty"`
-	// bootID is the Node's boot ID from before: another one after it proves a restart.
+	// bootID is the boot ID of the Node before the power cycle. A different boot ID afterward
+	// proves the restart.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	BootID string `json:"bootID,omitempty"`
 }
 
-// DiskReference names one disk by what does not change over a reboot.
+// DiskReference identifies one disk by properties that do not change when the server reboots.
 // +kubebuilder:validation:MinProperties=1
 type DiskReference struct {
-	// serialNumber of the disk.
+	// serialNumber is the serial number of the disk.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the World Wide Name.
+	// wwn is the World Wide Name of the disk.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
-	// path is the bus path, for disks that have neither, or that these do not tell from
-	// another one.
+	// path is the bus path of the disk. It is set only if serialNumber and wwn do not identify the
+	// disk.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Path string `json:"path,omitempty"`
-	// sizeBytes guards against a swapped disk.
+	// sizeBytes is the size of the disk in bytes. It protects against a replaced disk.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	SizeBytes *int64 `json:"sizeBytes,omitempty"`
 }
 
-// HostRecord is what must be remembered of a host that no machine owns.
+// HostRecord is the persistent state of a host that does not depend on a claim.
 type HostRecord struct {
-	// inspectedTime is when the agent last reported the hardware.
+	// inspectedTime is the time at which the agent last reported the hardware.
 	// +optional
 	InspectedTime metav1.Time `json:"inspectedTime,omitempty,omitzero"`
-	// sanitizedTime is when cleaning was last confirmed. It goes with the next install.
+	// sanitizedTime is the time at which the agent last reported a successful cleaning. Ingot
+	// removes it at the next install.
 	// +optional
 	SanitizedTime metav1.Time `json:"sanitizedTime,omitempty,omitzero"`
-	// cleanedDisks is what was done to each disk then. It goes with the next install.
+	// cleanedDisks lists the result of the last cleaning for each disk. Ingot removes it at the
+	// next install.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
-	// uncleanedStorage are the storage controllers that no driver of the agent's kernel had
-	// taken then: whatever disks they have were not cleaned. It goes with the next install.
+	// uncleanedStorage lists the storage controllers whose disks the last cleaning could not clean,
+	// because the agent has no driver. Ingot removes it at the next install.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	UncleanedStorage []HardwareController `json:"uncleanedStorage,omitempty"`
-	// lastClusterName is the Cluster last served, when the host was not cleaned
-	// after it: no other cluster gets the host before it is.
+	// lastClusterName is the Cluster that used the host last. It is set if the host was not cleaned
+	// afterward. Ingot then offers the host to no other Cluster until the host is cleaned.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	LastClusterName string `json:"lastClusterName,omitempty"`
-	// lastInstanceID is the instance that last wrote the disks, when they were not
-	// wiped after it: its marker on a disk does not forbid an install.
+	// lastInstanceID is the instance that last wrote to the disks. It is set if the disks were not
+	// cleaned afterward. The marker of this instance on a disk does not block an install.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	LastInstanceID string `json:"lastInstanceID,omitempty"`
-	// earlierInstanceIDs are the instances before that one, the latest last, since the
-	// disks were last wiped: their markers may be there still, where a later instance never
-	// wrote or wrote another disk, and do not forbid an install either. Beyond 32 the
-	// oldest are forgotten; their disks are then approved by a person.
+	// earlierInstanceIDs lists the instances before lastInstanceID since the disks were last
+	// cleaned, the latest last. Their markers do not block an install either. Ingot keeps 32
+	// entries. An operator must approve disks with an older marker.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -235,36 +240,37 @@ type HostRecord struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.all(id, id.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'))",message="must be UUIDs in lower case"
 	EarlierInstanceIDs []string `json:"earlierInstanceIDs,omitempty"`
-	// cleaningDue is a cleaning that was asked for and never confirmed: it is done
-	// before the host is Available again.
+	// cleaningDue is the mode of a cleaning that was requested but did not succeed. Ingot cleans
+	// the host before the host becomes Available again.
 	// +optional
 	CleaningDue CleaningMode `json:"cleaningDue,omitempty"`
-	// refusedImages is what the host was found not to take, the latest last: another host is
-	// preferred for it. It goes with the next inspection; beyond 8 the oldest are forgotten.
+	// refusedImages lists the images that the host's hardware cannot run, the latest last. Ingot
+	// prefers other hosts for these images. Ingot keeps 8 entries and removes all entries at the
+	// next inspection.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	RefusedImages []RefusedImage `json:"refusedImages,omitempty"`
-	// failures counts installs and inspections that failed in a row.
+	// failures is the number of consecutive failed installs and inspections.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
-	// quarantine takes the host out of service until a person clears it.
+	// quarantine takes the host out of service until an operator clears it.
 	// +optional
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
-	// virtualMediaTime is when Ingot began to put an image into the BMC's virtual drive;
-	// it goes when the drive is known to be empty of Ingot's images again.
+	// virtualMediaTime is the time at which Ingot started to insert an image into the BMC's virtual
+	// drive. Ingot removes it when the drive contains no image of Ingot.
 	// +optional
 	VirtualMediaTime metav1.Time `json:"virtualMediaTime,omitempty,omitzero"`
-	// preparation is how far spec.bios and spec.firmware are in force.
+	// preparation is the progress of spec.bios and spec.firmware.
 	// +optional
 	Preparation *HostPreparation `json:"preparation,omitempty"`
 }
 
-// RefusedImage is an image, or a live system, that does not go together with what is built
-// into the host, though both may be good.
+// RefusedImage is an image or a live system that is incompatible with the hardware of the host.
 type RefusedImage struct {
-	// checksums of the image, or of the live system's kernel and initrd.
+	// checksums lists the checksum of the image, or the checksums of the live system's kernel and
+	// initrd.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -273,12 +279,12 @@ type RefusedImage struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$'))",message="must be sha256: and 64, or sha512: and 128 hexadecimal digits in lower case"
 	Checksums []string `json:"checksums,omitempty"`
-	// disks that it was to be installed on: on others it may go. None: they do not matter.
+	// disks lists the disks for which the refusal applies. If empty, it applies to every disk.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	Disks []DiskReference `json:"disks,omitempty"`
-	// reason by which the agent has refused it: DiskTooSmall, SectorsDiffer, OldSystemOnDisk,
+	// reason is the reason that the agent reported: DiskTooSmall, SectorsDiffer, OldSystemOnDisk,
 	// MirrorRefused or LiveSystemRefused.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -286,34 +292,35 @@ type RefusedImage struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// QuarantineReason says why a host is out of service.
+// QuarantineReason is the reason of a quarantine.
 // +kubebuilder:validation:Enum=InstallFailed;InspectFailed;CleanFailed;NotFenced;HealthFailed
 type QuarantineReason string
 
-// The quarantine reasons.
+// The reasons of a quarantine.
 const (
 	QuarantineInstallFailed QuarantineReason = "InstallFailed"
 	QuarantineInspectFailed QuarantineReason = "InspectFailed"
 	QuarantineCleanFailed   QuarantineReason = "CleanFailed"
 	QuarantineNotFenced     QuarantineReason = "NotFenced"
-	// QuarantineHealthFailed: its Machine was unhealthy, and power cycles did not help.
+	// QuarantineHealthFailed means that power cycles did not repair an unhealthy Machine.
 	QuarantineHealthFailed QuarantineReason = "HealthFailed"
 )
 
-// Quarantine says why and since when a host is out of service.
+// Quarantine takes a host out of service.
 type Quarantine struct {
-	// reason of the quarantine.
+	// reason is the reason of the quarantine: InstallFailed, InspectFailed, CleanFailed, NotFenced
+	// or HealthFailed.
 	// +required
 	Reason QuarantineReason `json:"reason,omitempty"`
-	// message for people.
+	// message is a human-readable description of the cause.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// startTime when.
+	// startTime is the time at which the quarantine started.
 	// +required
 	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
-	// addresses of the system that may still run on a host released by force, as its claim
-	// had them. Nobody else is given them until the BMC confirms that the host is off.
+	// addresses lists the IP addresses of a system that may still run after a forced release. Ingot
+	// does not assign these addresses until the BMC confirms that the host is off.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=512
@@ -322,101 +329,100 @@ type Quarantine struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// OrderKind is what an agent is booted for; Update, of an operation only, is what
-// the BMC does by itself.
+// OrderKind is the kind of work of a host. Update occurs only in status.operation, because the BMC
+// updates firmware without the agent.
 // +kubebuilder:validation:Enum=Inspect;Install;Clean;Update
 type OrderKind string
 
-// The kinds of order.
+// The kinds of work.
 const (
 	OrderInspect OrderKind = "Inspect"
 	OrderInstall OrderKind = "Install"
 	OrderClean   OrderKind = "Clean"
-	// OperationUpdate is no order: the BMC updates firmware.
+	// OperationUpdate is a firmware update by the BMC. It is never the kind of an order.
 	OperationUpdate OrderKind = "Update"
 )
 
-// HostOrder is the work that the agent is booted for. It is written while the
-// host is confirmed off, before it is switched on; so that after a crash, or with
-// all status lost, the order and the power state together say what to do next.
+// HostOrder is the work for which Ingot boots the agent. Ingot writes the order while the host is
+// off. After a crash or a loss of status, the order and the power state define the next step.
 type HostOrder struct {
-	// kind of the work.
+	// kind is the kind of work: Inspect, Install or Clean.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Clean: no agent is booted for an update, which the BMC makes"
 	Kind OrderKind `json:"kind,omitempty"`
-	// id is a random UUID of this order: tokens and reports are bound to it.
+	// id is a random UUID. The agent's token and reports are valid for this order only.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	ID string `json:"id,omitempty"`
-	// attempt counts the orders of this kind for the same end, from 1.
+	// attempt is the number of the attempt at this work, starting with 1.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
-	// creationTime starts the deadline for the agent's first contact.
+	// creationTime is the time at which Ingot wrote the order. The timeout for the first contact of
+	// the agent starts here.
 	// +required
 	CreationTime metav1.Time `json:"creationTime,omitempty,omitzero"`
-	// hostUID is the UID of the IngotHost for which the order was written. After a
-	// move or a restore it is another's: the agent, if there is one, belongs to
-	// another management cluster, the host is switched off and the work starts anew.
+	// hostUID is the UID of the IngotHost for which Ingot wrote the order. If the UID differs after
+	// clusterctl move or a restore, Ingot powers the host off and starts the work again.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	HostUID string `json:"hostUID,omitempty"`
-	// networkName is the IngotNetwork on which, and bootMACAddress the NIC by which, the
-	// agent is booted for this order: what the spec named when it was written. Where the
-	// spec names another before the agent has spoken, the host is switched off and the
-	// work starts anew. Empty: not known, and so not compared.
+	// networkName is the name of the IngotNetwork on which the agent boots. If spec.networkRef
+	// changes before the first contact of the agent, Ingot powers the host off and starts the work
+	// again. If unset, Ingot does not compare it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NetworkName string `json:"networkName,omitempty"`
-	// bootMACAddress of the NIC; see networkName.
+	// bootMACAddress is the MAC address of the NIC from which the agent boots. A change of
+	// spec.bootMACAddress has the same effect as a change of the network.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
-	// agentKey is the SHA-256 (hex) of the agent's public key: the first to come
-	// wins.
+	// agentKey is the SHA-256 of the agent's public key in hexadecimal. Ingot accepts only the
+	// first key that presents the order's token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
 	AgentKey string `json:"agentKey,omitempty"`
-	// liveStartTime is when the agent had brought the live system into memory and first
-	// asked for its command line. From then on nobody speaks until the system fetches its
-	// bootstrap data: what fails meanwhile is the system's failure, and not the host's.
+	// liveStartTime is the time at which the agent loaded the live system and requested its command
+	// line. The live system causes all failures after this time.
 	// +optional
 	LiveStartTime metav1.Time `json:"liveStartTime,omitempty,omitzero"`
-	// revoked is set when a second key came with the same token: neither holds
-	// any more, and the host is switched off.
+	// revoked is true if a second key presented the order's token. Ingot then accepts neither key
+	// and powers the host off.
 	// +optional
 	Revoked *bool `json:"revoked,omitempty"`
-	// result is the agent's report. The order stays until the host is confirmed
-	// off after it, so that a host that is on is never taken for a stranger.
+	// result is the result that the agent reported. Ingot keeps the order until the BMC confirms
+	// that the host is off.
 	// +optional
 	Result *OrderResult `json:"result,omitempty"`
 }
 
-// HostCommand is a command that an operator gave by annotating the host, once Ingot has
-// carried it out or refused it.
+// HostCommand is the latest command that an operator gave with one annotation, after Ingot carried
+// it out or rejected it.
 type HostCommand struct {
-	// name of the annotation, without its prefix: reboot, for example.
+	// name is the name of the annotation without its prefix, for example reboot.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
-	// requestTime at which the command was given, as its annotation says.
+	// requestTime is the time of the command, as the annotation states it.
 	// +required
 	RequestTime metav1.Time `json:"requestTime,omitempty,omitzero"`
-	// user who set the annotation. Empty: not known.
+	// user is the user who set the annotation. If unset, the user is unknown.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	User string `json:"user,omitempty"`
-	// instanceIDs that an approve names, or the names of damaged markers: their disks may be
-	// overwritten. They are removed after the next successful install or cleaning.
+	// instanceIDs lists the instances, or the damaged markers, that an approve command names. Ingot
+	// can overwrite their disks. Ingot removes the list after the next successful install or
+	// cleaning.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -425,65 +431,65 @@ type HostCommand struct {
 	InstanceIDs []string `json:"instanceIDs,omitempty"`
 }
 
-// OrderOutcome is how an order ended.
+// OrderOutcome is the outcome of an order.
 // +kubebuilder:validation:Enum=Succeeded;Failed
 type OrderOutcome string
 
-// The outcomes.
+// The outcomes of an order.
 const (
 	OrderSucceeded OrderOutcome = "Succeeded"
 	OrderFailed    OrderOutcome = "Failed"
 )
 
-// OrderResult is the end of an order.
+// OrderResult is the result of an order.
 type OrderResult struct {
-	// outcome of the order.
+	// outcome is the outcome of the order, either Succeeded or Failed.
 	// +required
 	Outcome OrderOutcome `json:"outcome,omitempty"`
-	// reason of a failure, CamelCase.
+	// reason is the reason of a failure in CamelCase.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
-	// message of a failure, for people.
+	// message is a human-readable description of a failure.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// completionTime is when the report came.
+	// completionTime is the time at which Ingot received the result.
 	// +required
 	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
-	// cleanedDisks are those that were cleaned, also where others could not be.
+	// cleanedDisks lists the disks that were cleaned, even if other disks failed.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
 }
 
-// CleanedDisk is what was done to one disk, as the agent that did it says.
+// CleanedDisk is the result of cleaning one disk, as the agent reported it.
 type CleanedDisk struct {
-	// disk that was cleaned.
+	// disk identifies the disk.
 	// +required
 	Disk DiskReference `json:"disk,omitempty,omitzero"`
-	// mode of cleaning.
+	// mode is the mode of the cleaning, either Metadata or Full.
 	// +required
 	Mode CleaningMode `json:"mode,omitempty"`
-	// method by which its content was erased: NVMeSanitizeBlock, NVMeSanitizeCrypto,
-	// NVMeFormatCrypto, NVMeFormat, ATAEnhancedSecureErase, ATASecureErase, SecureDiscard,
-	// DiscardAndZero, Overwrite; or Metadata, where only tables and signatures were.
+	// method is the method by which the agent erased the disk: NVMeSanitizeBlock,
+	// NVMeSanitizeCrypto, NVMeFormatCrypto, NVMeFormat, ATAEnhancedSecureErase, ATASecureErase,
+	// SecureDiscard, DiscardAndZero, Overwrite or Metadata.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Method string `json:"method,omitempty"`
-	// erasedBytes are those whose old content is gone: the size of the disk, or what
-	// Metadata zeroed.
+	// erasedBytes is the number of bytes that were erased. It is the size of the disk, or the size
+	// of the erased metadata if method is Metadata.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ErasedBytes *int64 `json:"erasedBytes,omitempty"`
-	// verifiedBytes were read back, and did not show what was there before.
+	// verifiedBytes is the number of bytes that the agent read back and found erased.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	VerifiedBytes *int64 `json:"verifiedBytes,omitempty"`
-	// failedMethods names better methods that the disk has and that failed, and why; in
-	// fewer words where a host has more than 64 disks.
+	// failedMethods lists the better methods that the disk supports but that failed, with their
+	// errors. The text is shorter if the host has more than 64 disks.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

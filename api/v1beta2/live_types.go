@@ -9,33 +9,33 @@ import (
 
 // Placeholders in LiveSystem.commandLine.
 const (
-	// LiveDataURL is the address of the bootstrap data.
+	// LiveDataURL stands for the URL of the bootstrap data.
 	LiveDataURL = "{dataURL}"
-	// LiveSeedURL is the address, with a slash at its end, below which cloud-init's
-	// NoCloud datasource finds user-data, meta-data, vendor-data and network-config.
+	// LiveSeedURL stands for the base URL of cloud-init's NoCloud data source, with a trailing
+	// slash. Below it are user-data, meta-data, vendor-data and network-config.
 	LiveSeedURL = "{seedURL}"
-	// LivePin is the digest of the key of both addresses under HTTPS, as curl's
-	// --pinnedpubkey takes it.
+	// LivePin stands for the digest of the server's public key, in the format of curl's option
+	// --pinnedpubkey. It applies to both URLs with HTTPS.
 	LivePin = "{pin}"
 )
 
-// LiveSystem is a kernel and an initramfs that run from memory and install themselves: an
-// installer, or a system that persists itself. It fetches its bootstrap data once, from an
-// address that soon expires, and boots from its disk from then on.
+// LiveSystem is a kernel and an initramfs that run from memory and install themselves, for example
+// an installer. The system fetches its bootstrap data once, from a URL that expires. From then on,
+// the host boots from its disk.
 // +kubebuilder:validation:XValidation:rule="!has(self.dataTransport) || self.dataTransport != 'HTTPS' || self.commandLine.contains('{pin}')",fieldPath=".commandLine",messageExpression="self.commandLine + ' must hold {pin} where dataTransport is HTTPS: no authority vouches for the certificate, its key is known by this digest alone; pass it to what fetches the data'"
 type LiveSystem struct {
-	// kernel to start: a Linux kernel of the host's architecture, as its boot loader has it.
-	// A host with Secure Boot starts only one that its keys vouch for.
+	// kernel is the Linux kernel to boot. It must match the host's architecture. With Secure Boot,
+	// a key that is enrolled on the host must have signed it.
 	// +required
 	Kernel LiveFile `json:"kernel,omitempty,omitzero"`
-	// initrd is the initramfs, or several in one file, as the kernel takes it. With the kernel
-	// it must fit into a third of the host's memory.
+	// initrd is the initramfs. One file can contain several concatenated archives. Kernel and
+	// initramfs together must fit into one third of the host's memory.
 	// +required
 	Initrd LiveFile `json:"initrd,omitempty,omitzero"`
-	// commandLine of the kernel, in which Ingot replaces {dataURL} by the address of the
-	// bootstrap data, {seedURL} by the one for cloud-init's NoCloud datasource, and {pin} by
-	// the digest of their key: "talos.platform=metal talos.config={dataURL}", or
-	// "autoinstall ds=nocloud;s={seedURL}".
+	// commandLine is the kernel command line. Ingot replaces {dataURL} with the URL of the
+	// bootstrap data and {seedURL} with the base URL for cloud-init's NoCloud data source. Ingot
+	// replaces {pin} with the digest of the server's public key. Examples are "talos.platform=metal
+	// talos.config={dataURL}" and "autoinstall ds=nocloud;s={seedURL}".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -43,10 +43,10 @@ type LiveSystem struct {
 	// +kubebuilder:validation:XValidation:rule="self.contains('{dataURL}') || self.contains('{seedURL}')",message="must hold {dataURL}, or {seedURL} for cloud-init: the system would not find its bootstrap data, and a host that nobody asks for it is never provisioned; for example talos.config={dataURL}"
 	// +kubebuilder:validation:XValidation:rule="!self.replace('{dataURL}', '').replace('{seedURL}', '').replace('{pin}', '').contains('{')",message="must hold no { but those of {dataURL}, {seedURL} and {pin}"
 	CommandLine string `json:"commandLine,omitempty"`
-	// dataTransport is how the bootstrap data goes to the system. HTTP is what installers
-	// take: whoever listens on the provisioning network sees the data. HTTPS needs a system
-	// that checks the server's key against {pin}; a cluster whose bootTrust is Verified takes
-	// no other.
+	// dataTransport is the protocol of the URLs, either HTTP or HTTPS. With HTTP, every client on
+	// the provisioning network can read the bootstrap data. HTTPS requires a system that verifies
+	// the server's key with {pin}. Clusters with bootTrust Verified require HTTPS. The default is
+	// HTTP.
 	// +optional
 	// +kubebuilder:default=HTTP
 	DataTransport LiveTransport `json:"dataTransport,omitempty"`
@@ -55,16 +55,16 @@ type LiveSystem struct {
 // LiveFile is one file of a live system.
 // +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the file where none is needed"
 type LiveFile struct {
-	// url of the file: http, https, or oci://registry/repository@sha256:… of an artefact
-	// whose one layer is the file.
+	// url is the URL of the file: http, https, or oci://registry/repository@sha256:… for an OCI
+	// artifact. The single layer of the artifact must be the file.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.startsWith('oci://') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http, https or oci URL with a host, for example https://images.example/vmlinuz-amd64"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
 	URL string `json:"url,omitempty"`
-	// checksum of the file at the URL, of an artefact the digest of its layer:
-	// "sha256:<hex>" or "sha512:<hex>".
+	// checksum is the checksum of the file: "sha256:<hex>" or "sha512:<hex>". For an OCI artifact,
+	// it is the digest of the layer.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -72,25 +72,26 @@ type LiveFile struct {
 	Checksum string `json:"checksum,omitempty"`
 }
 
-// LiveTransport is how bootstrap data goes to a live system.
+// LiveTransport is the protocol over which a live system fetches its bootstrap data.
 // +kubebuilder:validation:Enum=HTTP;HTTPS
 type LiveTransport string
 
-// The transports.
+// The protocols over which a live system can fetch its bootstrap data.
 const (
-	// LiveHTTP: in clear.
+	// LiveHTTP is unencrypted.
 	LiveHTTP LiveTransport = "HTTP"
-	// LiveHTTPS: to a system that knows the server by the digest of its key.
+	// LiveHTTPS is encrypted. The system verifies the server by the digest of its public key.
 	LiveHTTPS LiveTransport = "HTTPS"
 )
 
-// LiveFetch is the one fetch of the bootstrap data by a live system: the moment at which
-// its claim became Provisioned.
+// LiveFetch records the fetch of the bootstrap data by a live system. The fetch makes the claim
+// Provisioned.
 type LiveFetch struct {
-	// at is when the data was first given.
+	// at is the time of the first fetch.
 	// +required
 	At metav1.Time `json:"at,omitempty,omitzero"`
-	// address that asked. It alone may ask again, for as long as a reply may have been lost.
+	// address is the IP address of the client. Only this client can fetch the data again, within a
+	// short time, in case the first response was lost.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
