@@ -10,8 +10,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// IngotMachineSpec asks for a server and says what to install on it. Everything
-// but providerID is fixed once the object exists.
+// IngotMachineSpec defines the desired state of an IngotMachine. All fields except providerID,
+// hostSelector and cleaning are immutable.
 // +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef) || has(self.live)",fieldPath=".image",message="is required where there is neither imageRef nor live: say what to install",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set beside image: leave one of them out'"
 // +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.image) && !has(self.imageRef)",fieldPath=".live.kernel.url",messageExpression="(self.live.kernel.url.contains('@') ? 'live' : self.live.kernel.url) + ' must not be set beside image or imageRef: a live system installs itself; leave one of them out'"
@@ -23,60 +23,64 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set beside softwareRAID: what is left on one disk would start beside the next system on the other; set Metadata or Full, or leave it out'"
 type IngotMachineSpec struct {
-	// providerID is "ingot://<namespace>/<host>/<instanceID>". Ingot writes it
-	// when it has chosen a host.
+	// providerID is the provider ID of the Node, ingot://<namespace>/<host>/<instanceID>. Ingot
+	// sets it when it claims a host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; leave it out, Ingot sets it when it has chosen a host"
 	ProviderID string `json:"providerID,omitempty"`
 
-	// failureDomain to place the machine in, where Machine.spec.failureDomain does
-	// not say: the older way of contract v1beta1. Cluster API copies it to the
-	// Machine once that is provisioned. Prefer Machine.spec.failureDomain.
+	// failureDomain is the failure domain of the machine if Machine.spec.failureDomain is unset. It
+	// exists for contract v1beta1: Cluster API copies it to the provisioned Machine. Prefer
+	// Machine.spec.failureDomain.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// hostSelector says which hosts will do. Unset: any host of the cluster's.
+	// hostSelector selects the hosts that the machine can use. If unset, the machine can use all
+	// hosts of its cluster. It is immutable until the machine has a host, and a later change does
+	// not move the machine.
 	// +optional
 	HostSelector *HostSelector `json:"hostSelector,omitempty"`
 
-	// image to install. One of this, imageRef and live is set.
+	// image is the image that Ingot installs. Exactly one of image, imageRef and live must be set.
 	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
 
-	// imageRef names the IngotImage to install. Where it is and what its checksum is
-	// are taken when the host is claimed; the host is of its architecture.
+	// imageRef references the IngotImage that Ingot installs. Ingot copies the URL and the checksum
+	// when it claims a host. The host must have the architecture of the image.
 	// +optional
 	ImageRef *ImageReference `json:"imageRef,omitempty"`
 
-	// live system to start instead of installing an image: it installs itself.
+	// live is a live system that installs itself. Ingot boots it instead of installing an image.
 	// +optional
 	Live *LiveSystem `json:"live,omitempty"`
 
-	// rootDeviceHints choose the disk to install to; they win over the host's.
+	// rootDeviceHints select the disk to which Ingot installs. They override the hints of the host.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
 
-	// softwareRAID has the image installed on two disks at once, so that the server runs and
-	// boots when one of them fails. Unset: on one disk.
+	// softwareRAID installs the image on two mirrored disks, so that the server survives the
+	// failure of one disk. If unset, Ingot installs on one disk.
 	// +optional
 	SoftwareRAID *SoftwareRAID `json:"softwareRAID,omitempty"`
 
-	// cleaning at release; it wins over the host's. None is not possible beside
-	// softwareRAID, and where the host says it, Metadata is done.
+	// cleaning is how Ingot cleans the disks when it releases the host: None, Metadata or Full. It
+	// overrides the setting of the host. None is not allowed together with softwareRAID. With
+	// softwareRAID, Ingot uses Metadata if the host has None. A change also applies to a machine
+	// that has a host.
 	// +optional
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 
-	// networkData is the network of the installed system. Unset: the system finds its own,
-	// most often by DHCP on one of its interfaces.
+	// networkData is the network configuration of the installed system. If unset, the system
+	// configures its network itself, usually with DHCP.
 	// +optional
 	NetworkData *NetworkData `json:"networkData,omitempty"`
 
-	// hostname of the installed system; unset: the name of the Machine, or, of one with more
-	// than 63 characters, its beginning with a hash of it.
+	// hostname is the hostname of the installed system. The default is the name of the Machine. If
+	// this name has more than 63 characters, Ingot shortens it and appends a hash.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -84,60 +88,61 @@ type IngotMachineSpec struct {
 	Hostname string `json:"hostname,omitempty"`
 }
 
-// HostSelector says which hosts will do. All that is set must hold.
+// HostSelector selects IngotHosts. A host must match all fields that are set.
 // +kubebuilder:validation:MinProperties=1
 type HostSelector struct {
-	// matchLabels of the IngotHost.
+	// matchLabels are labels that the IngotHost must have.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// matchExpressions on the labels of the IngotHost.
+	// matchExpressions are label selector requirements that the IngotHost must meet.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
-	// minimum hardware.
+	// minimum is the minimum hardware of the host.
 	// +optional
 	Minimum *HardwareMinimum `json:"minimum,omitempty"`
-	// architecture is the architecture in Go's terms.
+	// architecture is the processor architecture of the host as a GOARCH value, either amd64 or
+	// arm64.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
 }
 
-// HardwareMinimum is the least that a host must have.
+// HardwareMinimum is the minimum hardware that a host must have.
 // +kubebuilder:validation:MinProperties=1
 type HardwareMinimum struct {
-	// cores counts physical cores.
+	// cores is the minimum number of physical cores.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	Cores *int32 `json:"cores,omitempty"`
-	// memory is the least memory, as a quantity, for example 64Gi. Ingot rounds the memory that
+	// memory is the minimum memory as a quantity, for example 64Gi. Ingot rounds the memory that
 	// the server reports to whole GiB first, because firmware reserves a part.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// disk is the least size of the disk that the root device hints choose, as a quantity, for
-	// example 480G. With softwareRAID it is the size of the smaller disk.
+	// disk is the minimum size of the disk that the root device hints select, as a quantity, for
+	// example 480G. With softwareRAID, it is the minimum size of the smaller disk.
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
-// ImageFormat is what an image file holds after decompression.
+// ImageFormat is the format of an image file after decompression.
 // +kubebuilder:validation:Enum=raw;qcow2
 type ImageFormat string
 
-// The formats.
+// The image formats.
 const (
 	// ImageFormatRaw is a raw disk image.
 	ImageFormatRaw ImageFormat = "raw"
-	// ImageFormatQcow2 is an image of QEMU's format, in one file and not encrypted.
+	// ImageFormatQcow2 is a QEMU qcow2 image in one file, without encryption.
 	ImageFormatQcow2 ImageFormat = "qcow2"
 )
 
-// ImageReference names a cluster-scoped IngotImage.
+// ImageReference references a cluster-scoped IngotImage.
 type ImageReference struct {
-	// name of the IngotImage.
+	// name is the name of the IngotImage.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -150,8 +155,9 @@ type ImageReference struct {
 // +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2, and no server would boot from it; set format to qcow2, or correct url'"
 // +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]raw([.](gz|xz|zst|zstd))?([?#].*)?$') || !has(self.format) || self.format == 'raw'",fieldPath=".format",messageExpression="self.format + ' is not the format of a url that ends in .raw; set format to raw, or correct url'"
 type Image struct {
-	// url of the image: http, https, or oci://registry/repository@sha256:… of an artefact
-	// whose one layer is the image file. gzip, xz and zstd are recognised by content.
+	// url is the URL of the image: http, https, or oci://registry/repository@sha256:… for an OCI
+	// artifact. The single layer of the artifact must be the image file. Ingot detects gzip, xz and
+	// zstd compression.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -159,81 +165,83 @@ type Image struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="names a file that cannot be installed: an image is raw or qcow2, as it is or compressed by gzip, xz or zstd; make one of it with qemu-img convert -O qcow2, and correct url"
 	URL string `json:"url,omitempty"`
-	// checksum of the file at the URL, of an artefact the digest of its layer:
-	// "sha256:<hex>" or "sha512:<hex>".
+	// checksum is the checksum of the file: "sha256:<hex>" or "sha512:<hex>". For an OCI artifact,
+	// it is the digest of the layer.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$')",message="must be sha256: and 64, or sha512: and 128 hexadecimal digits in lower case, as sha256sum prints them for the file at the URL"
 	Checksum string `json:"checksum,omitempty"`
-	// format of the decompressed file.
+	// format is the format of the file after decompression, either raw or qcow2. The default is
+	// raw.
 	// +optional
 	// +kubebuilder:default=raw
 	Format ImageFormat `json:"format,omitempty"`
 }
 
-// IngotMachineStatus is what was observed last.
+// IngotMachineStatus defines the observed state of an IngotMachine.
 type IngotMachineStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready, Paused, HostClaimed, Installed, Booted, HostHealthy.
+	// conditions represents the observations of the machine's current state. The condition types
+	// are Ready, Paused, HostClaimed, Installed, Booted and HostHealthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells Cluster API how far the first provisioning is.
+	// initialization reports the progress of the initial provisioning to Cluster API.
 	// +optional
 	Initialization IngotMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// addresses of the machine.
+	// addresses lists the addresses of the machine.
 	// +optional
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
-	// failureDomain that the machine was placed in.
+	// failureDomain is the failure domain of the machine's host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// hostRef names the IngotHost.
+	// hostRef references the IngotHost that the machine uses.
 	// +optional
 	HostRef *LocalReference `json:"hostRef,omitempty"`
 
-	// deprecated groups what only contract v1beta1 knows.
+	// deprecated groups the fields that only contract v1beta1 defines.
 	// +optional
 	Deprecated *IngotMachineDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// IngotMachineInitializationStatus tells how far the first provisioning is.
+// IngotMachineInitializationStatus reports the progress of the initial provisioning of the machine.
 // +kubebuilder:validation:MinProperties=1
 type IngotMachineInitializationStatus struct {
-	// provisioned is true from the commit point on, for ever.
+	// provisioned is true when the system is installed. It never becomes false again.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// IngotMachineDeprecatedStatus groups deprecated fields.
+// IngotMachineDeprecatedStatus groups deprecated status fields.
 type IngotMachineDeprecatedStatus struct {
-	// v1beta1 groups what contract v1beta1 has and v1beta2 has not.
+	// v1beta1 groups the status fields that contract v1beta2 no longer has.
 	// +optional
 	V1Beta1 *IngotV1Beta1DeprecatedStatus `json:"v1beta1,omitempty"`
 }
 
-// IngotV1Beta1DeprecatedStatus keeps what only contract v1beta1 knows.
+// IngotV1Beta1DeprecatedStatus contains the status fields that only contract v1beta1 defines.
 type IngotV1Beta1DeprecatedStatus struct {
-	// conditions in the form of contract v1beta1.
+	// conditions are the conditions in the format of contract v1beta1.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
-	// failureReason of a terminal failure.
+	// failureReason is the reason of a terminal failure.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
-	// failureMessage of a terminal failure.
+	// failureMessage is a human-readable description of a terminal failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }
@@ -254,17 +262,18 @@ type IngotV1Beta1DeprecatedStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
-// IngotMachine is the infrastructure of a Cluster API Machine: one claimed host.
+// IngotMachine is the infrastructure of a Cluster API Machine. It claims one IngotHost and installs
+// a system on it.
 type IngotMachine struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec asks for a server.
+	// spec is the desired state of the IngotMachine.
 	// +required
 	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotMachine. Only Ingot writes it.
 	// +optional
 	Status IngotMachineStatus `json:"status,omitempty,omitzero"`
 }
@@ -303,71 +312,77 @@ type IngotMachineList struct {
 	Items           []IngotMachine `json:"items"`
 }
 
-// IngotMachineTemplateSpec holds the template.
+// IngotMachineTemplateSpec defines the desired state of an IngotMachineTemplate.
 type IngotMachineTemplateSpec struct {
-	// template of the IngotMachines.
+	// template is the template from which Cluster API creates IngotMachines. The spec of the
+	// template is immutable.
 	// +required
 	Template IngotMachineTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateResource is the template of an IngotMachine.
+// IngotMachineTemplateResource is the metadata and spec of the IngotMachines that Cluster API
+// creates.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
-	// metadata given to the IngotMachines.
+	// metadata is the metadata of the IngotMachines, for example labels and annotations.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec given to the IngotMachines.
+	// spec is the spec of the IngotMachines.
 	// +required
 	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero.
+// IngotMachineTemplateStatus defines the observed state of an IngotMachineTemplate. The cluster
+// autoscaler reads it to scale from zero.
 type IngotMachineTemplateStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Paused.
+	// conditions represents the observations of the template's current state. The condition type is
+	// Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// capacity that every host which the template can select has at least.
+	// capacity is the capacity that every host which the template can select has at least: cpu and
+	// memory.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// nodeInfo of the hosts that the template can select.
+	// nodeInfo describes the Nodes that the template's machines become.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
-	// deprecated groups what only contract v1beta1 knows.
+	// deprecated groups the fields that only contract v1beta1 defines.
 	// +optional
 	Deprecated *IngotMachineTemplateDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// IngotMachineTemplateDeprecatedStatus groups deprecated fields.
+// IngotMachineTemplateDeprecatedStatus groups deprecated status fields.
 type IngotMachineTemplateDeprecatedStatus struct {
-	// v1beta1 groups what contract v1beta1 has and v1beta2 has not.
+	// v1beta1 groups the status fields that contract v1beta2 no longer has.
 	// +optional
 	V1Beta1 *IngotMachineTemplateV1Beta1DeprecatedStatus `json:"v1beta1,omitempty"`
 }
 
-// IngotMachineTemplateV1Beta1DeprecatedStatus keeps what only contract v1beta1 knows.
+// IngotMachineTemplateV1Beta1DeprecatedStatus contains the status fields that only contract v1beta1
+// defines.
 type IngotMachineTemplateV1Beta1DeprecatedStatus struct {
-	// conditions in the form of contract v1beta1.
+	// conditions are the conditions in the format of contract v1beta1.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 }
 
-// NodeInfo says what kind of Node a machine becomes.
+// NodeInfo describes the Node that a machine becomes.
 // +kubebuilder:validation:MinProperties=1
 type NodeInfo struct {
-	// architecture of the Node.
+	// architecture is the processor architecture of the Node as a GOARCH value.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
 	Architecture string `json:"architecture,omitempty"`
-	// operatingSystem of the Node.
+	// operatingSystem is the operating system of the Node, for example linux.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -382,17 +397,17 @@ type NodeInfo struct {
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec['image.url','imageRef.name','live.kernel.url']`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotMachineTemplate is the template of IngotMachines.
+// IngotMachineTemplate is a template from which Cluster API creates IngotMachines.
 type IngotMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec holds the template.
+	// spec is the desired state of the IngotMachineTemplate.
 	// +required
 	Spec IngotMachineTemplateSpec `json:"spec,omitempty,omitzero"`
-	// status lets the cluster autoscaler scale from zero, and says whether Ingot is paused.
+	// status is the observed state of the IngotMachineTemplate. Only Ingot writes it.
 	// +optional
 	Status IngotMachineTemplateStatus `json:"status,omitempty,omitzero"`
 }

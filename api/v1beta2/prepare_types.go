@@ -7,25 +7,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BIOSApply says when settings are written to a host.
+// BIOSApply defines when Ingot writes BIOS settings to a host.
 // +kubebuilder:validation:Enum=BeforeProvisioning;AtNextReboot
 type BIOSApply string
 
-// When settings are written.
+// The times at which Ingot writes BIOS settings.
 const (
-	// BIOSBeforeProvisioning writes them while no installed system depends on the host: a
-	// provisioned host shows what is not in force, and is not touched (I2).
+	// BIOSBeforeProvisioning writes settings only while no installed system uses the host. A
+	// provisioned host reports the differences and keeps its settings (I2).
 	BIOSBeforeProvisioning BIOSApply = "BeforeProvisioning"
-	// BIOSAtNextReboot also writes them to a provisioned host, as pending: they take
-	// effect when somebody reboots it. Ingot does not.
+	// BIOSAtNextReboot also writes settings to a provisioned host as pending settings. They take
+	// effect when an operator reboots the host. Ingot does not reboot it.
 	BIOSAtNextReboot BIOSApply = "AtNextReboot"
 )
 
-// BIOSConfiguration is what a person wants of the firmware setup.
+// BIOSConfiguration is the desired BIOS configuration of a host.
 type BIOSConfiguration struct {
-	// settings are the values wanted, by the names that the BMC gives them (Redfish
-	// BIOS attributes), for example LogicalProc: Enabled. Numbers and booleans are
-	// written as text: "120", "true". Settings that are not named stay as they are.
+	// settings maps the BMC's BIOS attribute names (Redfish) to the desired values, for example
+	// LogicalProc: Enabled. Write numbers and booleans as strings: "120", "true". Ingot does not
+	// change other attributes.
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=256
@@ -33,39 +33,41 @@ type BIOSConfiguration struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 256)",message="values must be at most 256 characters long"
 	Settings map[string]string `json:"settings,omitempty"`
 
-	// apply says when they are written. BeforeProvisioning: never to a provisioned host.
-	// AtNextReboot: to a provisioned host too, where they wait for its next reboot.
+	// apply defines when Ingot writes the settings. With BeforeProvisioning, Ingot never writes to
+	// a provisioned host. With AtNextReboot, Ingot also writes to a provisioned host, and the
+	// settings take effect at its next reboot. The default is BeforeProvisioning.
 	// +optional
 	// +kubebuilder:default=BeforeProvisioning
 	Apply BIOSApply `json:"apply,omitempty"`
 }
 
-// FirmwareComponent is a version of one piece of firmware that a person wants.
+// FirmwareComponent is the desired version of one firmware component.
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here): everybody who may read hosts could read them, and BMCs log URLs; serve the image without"
 type FirmwareComponent struct {
-	// component is the last segment of the BMC's own name of the firmware (Redfish
-	// SoftwareInventory), or its name, in any case: for example BIOS. Of Dell's, whose last
-	// segment has the version in it, what follows the two underscores will do:
-	// NIC.Integrated.1-1-1 of Installed-102303-19.5.12__NIC.Integrated.1-1-1.
+	// component identifies the firmware in the BMC's SoftwareInventory (Redfish), for example BIOS.
+	// It is the last segment of the resource's path or its name. Case is ignored. For Dell, use the
+	// part after the two underscores: NIC.Integrated.1-1-1 for
+	// Installed-102303-19.5.12__NIC.Integrated.1-1-1.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Component string `json:"component,omitempty"`
-	// version is wanted exactly as the BMC will tell it.
+	// version is the desired version, exactly as the BMC reports it after the update.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
-	// url is where the image is, by http or https, without credentials. The BMC fetches
-	// it there; where it cannot, Ingot does, and pushes it to the BMC.
+	// url is the http or https URL of the firmware image, without credentials. The BMC downloads
+	// the image from this URL. If the BMC cannot do this, Ingot downloads the image and uploads it
+	// to the BMC.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/bios-2.19.1.exe"
 	URL string `json:"url,omitempty"`
-	// checksum of the file at the URL, "sha256:<hex>": Ingot reads the file once
-	// before it lets the BMC fetch it, or pushes it, and refuses another. Unset: Ingot
-	// does not push the image, and a BMC that fetches it is the only one to check it.
+	// checksum is the checksum of the firmware image, "sha256:<hex>". Ingot verifies it before the
+	// update starts and rejects a different file. If unset, Ingot does not upload the image, and
+	// only a BMC that downloads the image can verify it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71
@@ -73,117 +75,120 @@ type FirmwareComponent struct {
 	Checksum string `json:"checksum,omitempty"`
 }
 
-// PreparationOutcome is how the preparation of a host ended.
+// PreparationOutcome is the outcome of a preparation.
 // +kubebuilder:validation:Enum=Applied;Failed
 type PreparationOutcome string
 
-// The outcomes.
+// The outcomes of a preparation.
 const (
-	// PreparationApplied: the BMC told that everything wanted is in force.
+	// PreparationApplied means that the BMC reports all desired settings and firmware versions.
 	PreparationApplied PreparationOutcome = "Applied"
-	// PreparationFailed: given up; another spec, or a person's inspect, tries again.
+	// PreparationFailed means that Ingot stopped. A change of the spec or the inspect annotation
+	// starts the preparation again.
 	PreparationFailed PreparationOutcome = "Failed"
 )
 
-// HostPreparation is what must be remembered of the settings and firmware that a
-// host was given, or was to be given.
+// HostPreparation is the persistent state of the BIOS settings and firmware versions of a host.
+// Only Ingot writes it.
 type HostPreparation struct {
-	// settingsHash is the SHA-256 (hex) of the settings and firmware that this speaks of:
-	// other wishes start afresh.
+	// settingsHash is the SHA-256 of the desired settings and firmware in hexadecimal. If the spec
+	// changes, the hash differs and the preparation starts again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
 	SettingsHash string `json:"settingsHash,omitempty"`
-	// attempt counts, in a row, the boots made for settings, the updates of one
-	// component that failed, or the writes to a provisioned host.
+	// attempt is the number of consecutive attempts. An attempt is a boot for settings, a failed
+	// update of one component, or a write to a provisioned host.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
-	// reversions counts how often what was in force was lost again within a day: a server
-	// that forgets its settings is not booted for them for ever.
+	// reversions is the number of times that applied settings or firmware reverted within 24 hours.
+	// Ingot stops after too many reversions, because each one requires a boot.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Reversions int32 `json:"reversions,omitempty"`
-	// outcome of the preparation; unset while it goes on.
+	// outcome is the outcome of the preparation, either Applied or Failed. It is unset while the
+	// preparation runs.
 	// +optional
 	Outcome PreparationOutcome `json:"outcome,omitempty"`
-	// completionTime is when the outcome was known.
+	// completionTime is the time at which the preparation ended.
 	// +optional
 	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
-	// reason of the last failure, CamelCase.
+	// reason is the reason of the last failure in CamelCase.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
-	// message of the last failure, for people.
+	// message is a human-readable description of the last failure.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// update is the one under way.
+	// update is the firmware update that is in progress.
 	// +optional
 	Update *FirmwareUpdate `json:"update,omitempty"`
 }
 
-// UpdateState is what is known of a request to update firmware.
+// UpdateState is the state of a firmware update request.
 // +kubebuilder:validation:Enum=Requested;Accepted;Rejected;Interrupted
 type UpdateState string
 
-// The states.
+// The states of a firmware update request.
 const (
-	// UpdateRequested: the request was, or is about to be, sent; nobody knows whether the
-	// BMC has it (I17).
+	// UpdateRequested means that Ingot has sent the request or is about to send it. Ingot does not
+	// know whether the BMC received it (I17).
 	UpdateRequested UpdateState = "Requested"
-	// UpdateAccepted: the BMC has taken it.
+	// UpdateAccepted means that the BMC accepted the request.
 	UpdateAccepted UpdateState = "Accepted"
-	// UpdateRejected: the BMC has refused it.
+	// UpdateRejected means that the BMC rejected the request.
 	UpdateRejected UpdateState = "Rejected"
-	// UpdateInterrupted: Ingot ended while it pushed the image; nobody knows whether the BMC
-	// has all of it, and it is not pushed again before that is known (I17).
+	// UpdateInterrupted means that the manager stopped during the upload. Ingot does not upload the
+	// image again until it knows whether the BMC received it (I17).
 	UpdateInterrupted UpdateState = "Interrupted"
 )
 
-// UpdateDelivery is how an image of firmware comes to a BMC.
+// UpdateDelivery is the method by which a BMC receives a firmware image.
 // +kubebuilder:validation:Enum=Fetch;Push
 type UpdateDelivery string
 
-// The ways.
+// The methods by which a BMC receives a firmware image.
 const (
-	// DeliveryFetch: the BMC fetches the image from its URL.
+	// DeliveryFetch means that the BMC downloads the image from its URL.
 	DeliveryFetch UpdateDelivery = "Fetch"
-	// DeliveryPush: Ingot fetches the image and sends it to the BMC.
+	// DeliveryPush means that Ingot downloads the image and uploads it to the BMC.
 	DeliveryPush UpdateDelivery = "Push"
 )
 
-// FirmwareUpdate is one update under way. It is written before the BMC hears of it,
-// so that no other can begin beside it, whoever restarts.
+// FirmwareUpdate is a firmware update that is in progress. Ingot writes it before it sends the
+// request to the BMC, so that no second update can start.
 type FirmwareUpdate struct {
-	// component as spec.firmware names it.
+	// component is the component as spec.firmware names it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Component string `json:"component,omitempty"`
-	// version that is installed.
+	// version is the version that the BMC installs.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
-	// startTime is when it was asked for; of an image that was pushed, when the push had
-	// ended, or was found cut off.
+	// startTime is the time of the request. If Ingot uploads the image, it is the time at which the
+	// upload ended.
 	// +required
 	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
-	// delivery is how the image comes to the BMC. Unset: Fetch.
+	// delivery is the method by which the BMC receives the image, either Fetch or Push. The default
+	// is Fetch.
 	// +optional
 	Delivery UpdateDelivery `json:"delivery,omitempty"`
-	// state of the request.
+	// state is the state of the request: Requested, Accepted, Rejected or Interrupted.
 	// +required
 	State UpdateState `json:"state,omitempty"`
-	// taskID is the BMC's own name of its task; unset where it tells none.
+	// taskID is the ID of the BMC's task. It is unset if the BMC reports no task.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	TaskID string `json:"taskID,omitempty"`
-	// bmcResetTime is when the BMC was restarted because its task waited for that.
+	// bmcResetTime is the time at which Ingot reset the BMC because the task waited for a reset.
 	// +optional
 	BMCResetTime metav1.Time `json:"bmcResetTime,omitempty,omitzero"`
-	// message is the BMC's, when it refused.
+	// message is the error message of a BMC that rejected the update.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`

@@ -3,25 +3,23 @@
 
 package v1beta2
 
-// SoftwareRAIDLevel says how the disks of a software RAID hold the image.
+// SoftwareRAIDLevel is the level of a software RAID.
 // +kubebuilder:validation:Enum=RAID1
 type SoftwareRAIDLevel string
 
-// SoftwareRAIDLevel1 has the image on each of two disks, from either of which the server
-// boots.
+// SoftwareRAIDLevel1 mirrors the image on two disks. The server can boot from either disk.
 const SoftwareRAIDLevel1 SoftwareRAIDLevel = "RAID1"
 
-// SoftwareRAID has the image installed on several disks at once. It is a Linux MD array of
-// whole disks (metadata 1.0), which the image's system assembles: mdadm must be in the
-// image, also in its initramfs. The array is about 2 MiB smaller than the smallest disk.
+// SoftwareRAID installs the image on a Linux MD array of whole disks (metadata 1.0). The image and
+// its initramfs must contain mdadm. The array is about 2 MiB smaller than the smallest disk.
 type SoftwareRAID struct {
-	// level is RAID1: a mirror of two disks.
+	// level is the RAID level. The only level is RAID1, a mirror of two disks.
 	// +required
 	Level SoftwareRAIDLevel `json:"level,omitempty"`
 
-	// members are root device hints of the one and of the other disk, where the two are not
-	// alike. Unset: the two smallest disks of one size that rootDeviceHints choose; where no
-	// two have the same size, the two smallest.
+	// members are the root device hints of the two disks. Set them if one set of hints cannot
+	// select both disks. If unset, Ingot selects the two smallest disks of equal size that match
+	// rootDeviceHints. If no two disks have the same size, Ingot selects the two smallest disks.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=2
