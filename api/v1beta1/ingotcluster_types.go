@@ -8,30 +8,31 @@ import (
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 )
 
-// BootTrust is what a network boot is worth.
+// BootTrust is the level of trust in the network boots of a host.
 // +kubebuilder:validation:Enum=Network;Verified
 type BootTrust string
 
-// IngotClusterSpec says where the API server is reached and which part of the
-// inventory the cluster may draw on.
+// IngotClusterSpec defines the API endpoint of a cluster and the hosts that its machines can use.
 type IngotClusterSpec struct {
-	// controlPlaneEndpoint is where the workload cluster's API server is reached.
-	// Ingot makes no load balancer: it is given by hand or by the template.
-	// Unset: Ingot waits until Cluster.spec.controlPlaneEndpoint is set.
+	// controlPlaneEndpoint is the endpoint of the workload cluster's API server. Ingot does not
+	// create a load balancer. If unset, Ingot uses Cluster.spec.controlPlaneEndpoint and waits
+	// until it is set. The host and the port are immutable once set.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// hostSelector is the part of the namespace's inventory that the cluster may
-	// draw on. Unset: all of it.
+	// hostSelector selects the IngotHosts in the namespace that machines of this cluster can use.
+	// If unset, machines can use all hosts in the namespace.
 	// +optional
 	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
 
-	// controlPlaneSelector says which of those hosts may be control planes. Unset: all.
+	// controlPlaneSelector selects the hosts that control plane machines can use, in addition to
+	// hostSelector. If unset, control plane machines can use all hosts that hostSelector selects.
 	// +optional
 	ControlPlaneSelector *metav1.LabelSelector `json:"controlPlaneSelector,omitempty"`
 
-	// failureDomainLabel is the label of IngotHosts whose values are the failure
-	// domains: rack, row, room.
+	// failureDomainLabel is the key of the IngotHost label whose values are the failure domains of
+	// this cluster, for example racks or rows. The default is
+	// topology.infrastructure.cluster.x-k8s.io/rack.
 	// +optional
 	// +kubebuilder:default="topology.infrastructure.cluster.x-k8s.io/rack"
 	// +kubebuilder:validation:MinLength=1
@@ -39,16 +40,16 @@ type IngotClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the key of a label of IngotHosts, for example topology.infrastructure.cluster.x-k8s.io/rack"
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
 
-	// bootTrust is what the network boots that install this cluster's machines must be
-	// worth. Verified: only hosts are claimed whose condition BootSecure is True, by
-	// bootMethod HTTP or VirtualMedia. Unset: Network.
+	// bootTrust is the boot security that installs of this cluster require, either Network or
+	// Verified. With Verified, machines use only hosts whose condition BootSecure is True, which
+	// requires bootMethod HTTP or VirtualMedia. The default is Network.
 	// +optional
 	BootTrust BootTrust `json:"bootTrust,omitempty"`
 
-	// nodeLabels are the labels of IngotHosts that their Nodes are given, and kept in
-	// step with: keys, or <domain>/* for all of a domain. The rack is on the Node as
-	// topology.kubernetes.io/zone without being named here. The roles control-plane and
-	// master are never given, by node-role.kubernetes.io/* neither.
+	// nodeLabels lists the IngotHost labels that Ingot copies to the Node and keeps up to date. An
+	// entry is a label key, or <domain>/* for all labels of a domain. Ingot always sets
+	// topology.kubernetes.io/zone to the failure domain. Ingot never sets the control-plane and
+	// master roles.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -60,58 +61,60 @@ type IngotClusterSpec struct {
 	NodeLabels []string `json:"nodeLabels,omitempty"`
 }
 
-// APIEndpoint is where an API server is reached.
+// APIEndpoint is the host and port of an API server.
 // +kubebuilder:validation:MinProperties=1
 type APIEndpoint struct {
-	// host is a name or an IP address.
+	// host is the DNS name or IP address of the API server.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isIP(self) || self.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$')",message="must be an IP address or a DNS name, without scheme, brackets, port or path"
 	Host string `json:"host,omitempty"`
-	// port of the API server.
+	// port is the TCP port of the API server.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 }
 
-// IngotClusterStatus is what was observed last.
+// IngotClusterStatus defines the observed state of an IngotCluster.
 type IngotClusterStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// ready is true once the cluster's infrastructure is there, for ever.
+	// ready is true when the cluster's infrastructure is provisioned. It never becomes false again.
 	// +optional
 	Ready bool `json:"ready"`
 
-	// failureDomains are the racks that the cluster's hosts stand in.
+	// failureDomains maps the names of the failure domains of the hosts that the cluster can use.
+	// The names are the values of the label in spec.failureDomainLabel.
 	// +optional
 	FailureDomains clusterv1beta1.FailureDomains `json:"failureDomains,omitempty"`
 
-	// failureReason of a terminal failure.
+	// failureReason is the reason of a terminal failure.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage of a terminal failure.
+	// failureMessage is a human-readable description of a terminal failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
-	// conditions in the form of contract v1beta1.
+	// conditions are the conditions in the format of contract v1beta1.
 	// +optional
 	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
 
-	// v1beta2 groups what contract v1beta2 added.
+	// v1beta2 groups the status fields of contract v1beta2.
 	// +optional
 	V1Beta2 *IngotClusterV1Beta2Status `json:"v1beta2,omitempty"`
 }
 
-// IngotClusterV1Beta2Status groups what contract v1beta2 added.
+// IngotClusterV1Beta2Status groups the status fields of contract v1beta2.
 type IngotClusterV1Beta2Status struct {
-	// conditions: Ready, Paused, EndpointReady, FailureDomainsReady.
+	// conditions represents the observations of the cluster's current state. The condition types
+	// are Ready, Paused, EndpointReady and FailureDomainsReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -135,12 +138,12 @@ type IngotCluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec of the cluster.
+	// spec is the desired state of the IngotCluster.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.host) && self.controlPlaneEndpoint.host == oldSelf.controlPlaneEndpoint.host)",fieldPath=".controlPlaneEndpoint",messageExpression="'host ' + oldSelf.controlPlaneEndpoint.host + ' is immutable once set: certificates and kubeconfigs name it; set it back, or create another cluster'"
 	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.port) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.port) && self.controlPlaneEndpoint.port == oldSelf.controlPlaneEndpoint.port)",fieldPath=".controlPlaneEndpoint",messageExpression="'port %d is immutable once set: kubeconfigs name it; set it back, or create another cluster'.format([oldSelf.controlPlaneEndpoint.port])"
 	Spec IngotClusterSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotCluster. Only Ingot writes it.
 	// +optional
 	Status IngotClusterStatus `json:"status,omitempty,omitzero"`
 }
@@ -154,19 +157,20 @@ type IngotClusterList struct {
 	Items           []IngotCluster `json:"items"`
 }
 
-// IngotClusterTemplateSpec holds the template.
+// IngotClusterTemplateSpec defines the desired state of an IngotClusterTemplate.
 type IngotClusterTemplateSpec struct {
-	// template of the IngotClusters.
+	// template is the template from which Cluster API creates IngotClusters.
 	// +required
 	Template IngotClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotClusterTemplateResource is the template of an IngotCluster.
+// IngotClusterTemplateResource is the metadata and spec of the IngotClusters that Cluster API
+// creates.
 type IngotClusterTemplateResource struct {
-	// metadata given to the IngotClusters.
+	// metadata is the metadata of the IngotClusters, for example labels and annotations.
 	// +optional
 	ObjectMeta clusterv1beta1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec given to the IngotClusters.
+	// spec is the spec of the IngotClusters.
 	// +optional
 	Spec IngotClusterSpec `json:"spec,omitempty,omitzero"`
 }
@@ -176,14 +180,14 @@ type IngotClusterTemplateResource struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotClusterTemplate is the template of IngotClusters.
+// IngotClusterTemplate is a template from which Cluster API creates IngotClusters.
 type IngotClusterTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec holds the template.
+	// spec is the desired state of the IngotClusterTemplate.
 	// +required
 	Spec IngotClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }

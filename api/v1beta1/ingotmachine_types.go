@@ -10,52 +10,53 @@ import (
 	capierrors "sigs.k8s.io/cluster-api/api/deprecated/errors"
 )
 
-// IngotMachineStatus is what was observed last.
+// IngotMachineStatus defines the observed state of an IngotMachine.
 type IngotMachineStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// ready is true from the commit point of the install on, for ever.
+	// ready is true when the system is installed. It never becomes false again.
 	// +optional
 	Ready bool `json:"ready"`
 
-	// addresses of the machine.
+	// addresses lists the addresses of the machine.
 	// +optional
 	Addresses []clusterv1beta1.MachineAddress `json:"addresses,omitempty"`
 
-	// failureDomain that the machine was placed in.
+	// failureDomain is the failure domain of the machine's host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// hostRef names the IngotHost.
+	// hostRef references the IngotHost that the machine uses.
 	// +optional
 	HostRef *LocalReference `json:"hostRef,omitempty"`
 
-	// failureReason of a terminal failure.
+	// failureReason is the reason of a terminal failure.
 	// +optional
 	FailureReason *capierrors.MachineStatusError `json:"failureReason,omitempty"`
 
-	// failureMessage of a terminal failure.
+	// failureMessage is a human-readable description of a terminal failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
-	// conditions in the form of contract v1beta1.
+	// conditions are the conditions in the format of contract v1beta1.
 	// +optional
 	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
 
-	// v1beta2 groups what contract v1beta2 added.
+	// v1beta2 groups the status fields of contract v1beta2.
 	// +optional
 	V1Beta2 *IngotMachineV1Beta2Status `json:"v1beta2,omitempty"`
 }
 
-// IngotMachineV1Beta2Status groups what contract v1beta2 added.
+// IngotMachineV1Beta2Status groups the status fields of contract v1beta2.
 type IngotMachineV1Beta2Status struct {
-	// conditions: Ready, Paused, HostClaimed, Installed, Booted, HostHealthy.
+	// conditions represents the observations of the machine's current state. The condition types
+	// are Ready, Paused, HostClaimed, Installed, Booted and HostHealthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -73,17 +74,18 @@ type IngotMachineV1Beta2Status struct {
 // +kubebuilder:printcolumn:name="Provider ID",type=string,JSONPath=`.spec.providerID`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotMachine is the infrastructure of a Cluster API Machine: one claimed host.
+// IngotMachine is the infrastructure of a Cluster API Machine. It claims one IngotHost and installs
+// a system on it.
 type IngotMachine struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec asks for a server.
+	// spec is the desired state of the IngotMachine.
 	// +required
 	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotMachine. Only Ingot writes it.
 	// +optional
 	Status IngotMachineStatus `json:"status,omitempty,omitzero"`
 }
@@ -97,49 +99,54 @@ type IngotMachineList struct {
 	Items           []IngotMachine `json:"items"`
 }
 
-// IngotMachineTemplateSpec holds the template.
+// IngotMachineTemplateSpec defines the desired state of an IngotMachineTemplate.
 type IngotMachineTemplateSpec struct {
-	// template of the IngotMachines.
+	// template is the template from which Cluster API creates IngotMachines. The spec of the
+	// template is immutable.
 	// +required
 	Template IngotMachineTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateResource is the template of an IngotMachine.
+// IngotMachineTemplateResource is the metadata and spec of the IngotMachines that Cluster API
+// creates.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
-	// metadata given to the IngotMachines.
+	// metadata is the metadata of the IngotMachines, for example labels and annotations.
 	// +optional
 	ObjectMeta clusterv1beta1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec given to the IngotMachines.
+	// spec is the spec of the IngotMachines.
 	// +required
 	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero.
+// IngotMachineTemplateStatus defines the observed state of an IngotMachineTemplate. The cluster
+// autoscaler reads it to scale from zero.
 type IngotMachineTemplateStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// capacity that every host which the template can select has at least.
+	// capacity is the capacity that every host which the template can select has at least: cpu and
+	// memory.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// nodeInfo of the hosts that the template can select.
+	// nodeInfo describes the Nodes that the template's machines become.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
-	// conditions in the form of contract v1beta1.
+	// conditions are the conditions in the format of contract v1beta1.
 	// +optional
 	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
-	// v1beta2 groups what contract v1beta2 added.
+	// v1beta2 groups the status fields of contract v1beta2.
 	// +optional
 	V1Beta2 *IngotMachineTemplateV1Beta2Status `json:"v1beta2,omitempty"`
 }
 
-// IngotMachineTemplateV1Beta2Status groups what contract v1beta2 added.
+// IngotMachineTemplateV1Beta2Status groups the status fields of contract v1beta2.
 type IngotMachineTemplateV1Beta2Status struct {
-	// conditions: Paused.
+	// conditions represents the observations of the template's current state. The condition type is
+	// Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -147,14 +154,14 @@ type IngotMachineTemplateV1Beta2Status struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NodeInfo says what kind of Node a machine becomes.
+// NodeInfo describes the Node that a machine becomes.
 // +kubebuilder:validation:MinProperties=1
 type NodeInfo struct {
-	// architecture of the Node.
+	// architecture is the processor architecture of the Node as a GOARCH value.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
 	Architecture string `json:"architecture,omitempty"`
-	// operatingSystem of the Node.
+	// operatingSystem is the operating system of the Node, for example linux.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -168,17 +175,17 @@ type NodeInfo struct {
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec['image.url','imageRef.name','live.kernel.url']`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotMachineTemplate is the template of IngotMachines.
+// IngotMachineTemplate is a template from which Cluster API creates IngotMachines.
 type IngotMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec holds the template.
+	// spec is the desired state of the IngotMachineTemplate.
 	// +required
 	Spec IngotMachineTemplateSpec `json:"spec,omitempty,omitzero"`
-	// status lets the cluster autoscaler scale from zero, and says whether Ingot is paused.
+	// status is the observed state of the IngotMachineTemplate. Only Ingot writes it.
 	// +optional
 	Status IngotMachineTemplateStatus `json:"status,omitempty,omitzero"`
 }

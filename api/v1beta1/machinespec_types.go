@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// IngotMachineSpec asks for a server and says what to install on it. Everything
-// but providerID is fixed once the object exists.
+// IngotMachineSpec defines the desired state of an IngotMachine. All fields except providerID,
+// hostSelector and cleaning are immutable.
 // +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef) || has(self.live)",fieldPath=".image",message="is required where there is neither imageRef nor live: say what to install",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set beside image: leave one of them out'"
 // +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.image) && !has(self.imageRef)",fieldPath=".live.kernel.url",messageExpression="(self.live.kernel.url.contains('@') ? 'live' : self.live.kernel.url) + ' must not be set beside image or imageRef: a live system installs itself; leave one of them out'"
@@ -23,60 +23,64 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set beside softwareRAID: what is left on one disk would start beside the next system on the other; set Metadata or Full, or leave it out'"
 type IngotMachineSpec struct {
-	// providerID is "ingot://<namespace>/<host>/<instanceID>". Ingot writes it
-	// when it has chosen a host.
+	// providerID is the provider ID of the Node, ingot://<namespace>/<host>/<instanceID>. Ingot
+	// sets it when it claims a host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; leave it out, Ingot sets it when it has chosen a host"
 	ProviderID *string `json:"providerID,omitempty"`
 
-	// failureDomain to place the machine in, where Machine.spec.failureDomain does
-	// not say: the older way of contract v1beta1. Cluster API copies it to the
-	// Machine once that is provisioned. Prefer Machine.spec.failureDomain.
+	// failureDomain is the failure domain of the machine if Machine.spec.failureDomain is unset. It
+	// exists for contract v1beta1: Cluster API copies it to the provisioned Machine. Prefer
+	// Machine.spec.failureDomain.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// hostSelector says which hosts will do. Unset: any host of the cluster's.
+	// hostSelector selects the hosts that the machine can use. If unset, the machine can use all
+	// hosts of its cluster. It is immutable until the machine has a host, and a later change does
+	// not move the machine.
 	// +optional
 	HostSelector *HostSelector `json:"hostSelector,omitempty"`
 
-	// image to install. One of this, imageRef and live is set.
+	// image is the image that Ingot installs. Exactly one of image, imageRef and live must be set.
 	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
 
-	// imageRef names the IngotImage to install. Where it is and what its checksum is
-	// are taken when the host is claimed; the host is of its architecture.
+	// imageRef references the IngotImage that Ingot installs. Ingot copies the URL and the checksum
+	// when it claims a host. The host must have the architecture of the image.
 	// +optional
 	ImageRef *ImageReference `json:"imageRef,omitempty"`
 
-	// live system to start instead of installing an image: it installs itself.
+	// live is a live system that installs itself. Ingot boots it instead of installing an image.
 	// +optional
 	Live *v1beta2.LiveSystem `json:"live,omitempty"`
 
-	// rootDeviceHints choose the disk to install to; they win over the host's.
+	// rootDeviceHints select the disk to which Ingot installs. They override the hints of the host.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
 
-	// softwareRAID has the image installed on two disks at once, so that the server runs and
-	// boots when one of them fails. Unset: on one disk.
+	// softwareRAID installs the image on two mirrored disks, so that the server survives the
+	// failure of one disk. If unset, Ingot installs on one disk.
 	// +optional
 	SoftwareRAID *v1beta2.SoftwareRAID `json:"softwareRAID,omitempty"`
 
-	// cleaning at release; it wins over the host's. None is not possible beside
-	// softwareRAID, and where the host says it, Metadata is done.
+	// cleaning is how Ingot cleans the disks when it releases the host: None, Metadata or Full. It
+	// overrides the setting of the host. None is not allowed together with softwareRAID. With
+	// softwareRAID, Ingot uses Metadata if the host has None. A change also applies to a machine
+	// that has a host.
 	// +optional
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 
-	// networkData is the network of the installed system. Unset: the system finds its own,
-	// most often by DHCP on one of its interfaces.
+	// networkData is the network configuration of the installed system. If unset, the system
+	// configures its network itself, usually with DHCP.
 	// +optional
 	NetworkData *v1beta2.NetworkData `json:"networkData,omitempty"`
 
-	// hostname of the installed system; unset: the name of the Machine, or, of one with more
-	// than 63 characters, its beginning with a hash of it.
+	// hostname is the hostname of the installed system. The default is the name of the Machine. If
+	// this name has more than 63 characters, Ingot shortens it and appends a hash.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -84,60 +88,61 @@ type IngotMachineSpec struct {
 	Hostname string `json:"hostname,omitempty"`
 }
 
-// HostSelector says which hosts will do. All that is set must hold.
+// HostSelector selects IngotHosts. A host must match all fields that are set.
 // +kubebuilder:validation:MinProperties=1
 type HostSelector struct {
-	// matchLabels of the IngotHost.
+	// matchLabels are labels that the IngotHost must have.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// matchExpressions on the labels of the IngotHost.
+	// matchExpressions are label selector requirements that the IngotHost must meet.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
-	// minimum hardware.
+	// minimum is the minimum hardware of the host.
 	// +optional
 	Minimum *HardwareMinimum `json:"minimum,omitempty"`
-	// architecture is the architecture in Go's terms.
+	// architecture is the processor architecture of the host as a GOARCH value, either amd64 or
+	// arm64.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
 }
 
-// HardwareMinimum is the least that a host must have.
+// HardwareMinimum is the minimum hardware that a host must have.
 // +kubebuilder:validation:MinProperties=1
 type HardwareMinimum struct {
-	// cores counts physical cores.
+	// cores is the minimum number of physical cores.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	Cores *int32 `json:"cores,omitempty"`
-	// memory is the least memory, as a quantity, for example 64Gi. Ingot rounds the memory that
+	// memory is the minimum memory as a quantity, for example 64Gi. Ingot rounds the memory that
 	// the server reports to whole GiB first, because firmware reserves a part.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// disk is the least size of the disk that the root device hints choose, as a quantity, for
-	// example 480G. With softwareRAID it is the size of the smaller disk.
+	// disk is the minimum size of the disk that the root device hints select, as a quantity, for
+	// example 480G. With softwareRAID, it is the minimum size of the smaller disk.
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
-// ImageFormat is what an image file holds after decompression.
+// ImageFormat is the format of an image file after decompression.
 // +kubebuilder:validation:Enum=raw;qcow2
 type ImageFormat string
 
-// The formats.
+// The image formats.
 const (
 	// ImageFormatRaw is a raw disk image.
 	ImageFormatRaw ImageFormat = "raw"
-	// ImageFormatQcow2 is an image of QEMU's format, in one file and not encrypted.
+	// ImageFormatQcow2 is a QEMU qcow2 image in one file, without encryption.
 	ImageFormatQcow2 ImageFormat = "qcow2"
 )
 
-// ImageReference names a cluster-scoped IngotImage.
+// ImageReference references a cluster-scoped IngotImage.
 type ImageReference struct {
-	// name of the IngotImage.
+	// name is the name of the IngotImage.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -150,8 +155,9 @@ type ImageReference struct {
 // +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2, and no server would boot from it; set format to qcow2, or correct url'"
 // +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]raw([.](gz|xz|zst|zstd))?([?#].*)?$') || !has(self.format) || self.format == 'raw'",fieldPath=".format",messageExpression="self.format + ' is not the format of a url that ends in .raw; set format to raw, or correct url'"
 type Image struct {
-	// url of the image: http, https, or oci://registry/repository@sha256:… of an artefact
-	// whose one layer is the image file. gzip, xz and zstd are recognised by content.
+	// url is the URL of the image: http, https, or oci://registry/repository@sha256:… for an OCI
+	// artifact. The single layer of the artifact must be the image file. Ingot detects gzip, xz and
+	// zstd compression.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -159,91 +165,91 @@ type Image struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="names a file that cannot be installed: an image is raw or qcow2, as it is or compressed by gzip, xz or zstd; make one of it with qemu-img convert -O qcow2, and correct url"
 	URL string `json:"url,omitempty"`
-	// checksum of the file at the URL, of an artefact the digest of its layer:
-	// "sha256:<hex>" or "sha512:<hex>".
+	// checksum is the checksum of the file: "sha256:<hex>" or "sha512:<hex>". For an OCI artifact,
+	// it is the digest of the layer.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$')",message="must be sha256: and 64, or sha512: and 128 hexadecimal digits in lower case, as sha256sum prints them for the file at the URL"
 	Checksum string `json:"checksum,omitempty"`
-	// format of the decompressed file.
+	// format is the format of the file after decompression, either raw or qcow2. The default is
+	// raw.
 	// +optional
 	// +kubebuilder:default=raw
 	Format ImageFormat `json:"format,omitempty"`
 }
 
-// RootDeviceHints choose one disk. A disk is chosen when every hint that is set
-// holds; where several do, the smallest one that is big enough, then the first by
-// serial number, WWN and path. At least one hint is set.
+// RootDeviceHints select one disk. A disk matches if it matches every hint that is set. If several
+// disks match, Ingot selects the smallest disk of sufficient size. If these have the same size,
+// Ingot selects the first disk by serial number, WWN and path. At least one hint must be set.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 // +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 type RootDeviceHints struct {
-	// deviceName is the kernel's name, for example "/dev/sda", or the disk's place, as
-	// udev names it below /dev/disk/by-path, for example
-	// "/dev/disk/by-path/pci-0000:00:1f.2-ata-1". The kernel's names change between boots:
-	// prefer a place, a serial number or a WWN.
+	// deviceName is either the kernel name of the disk or its path below /dev/disk/by-path.
+	// Examples are "/dev/sda" and "/dev/disk/by-path/pci-0000:00:1f.2-ata-1". Kernel names can
+	// change between boots. Prefer a by-path name, serialNumber or wwn.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=274
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$') && !self.matches('^/dev/(disk|mapper|md)/') || self.matches('^/dev/disk/by-path/[A-Za-z0-9._:+-]+$')",message="must be a kernel name such as /dev/sda, or a place such as /dev/disk/by-path/pci-0000:00:1f.2-ata-1; for other paths below /dev/disk use serialNumber or wwn"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/disk/by-path/.*-part[0-9]+$')",messageExpression="self + ' is a partition: it must be the name of the whole disk, without -part and its number'"
 	DeviceName string `json:"deviceName,omitempty"`
-	// hctl is the SCSI address host:channel:target:lun.
+	// hctl is the SCSI address of the disk in the form host:channel:target:lun.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+:[0-9]+:[0-9]+:[0-9]+$')",message="must be host:channel:target:lun in numbers, for example 2:0:0:0"
 	HCTL string `json:"hctl,omitempty"`
-	// model is a part of the model's name, in any case.
+	// model is a substring of the model name. Case is ignored.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
-	// vendor is a part of the vendor's name, in any case.
+	// vendor is a substring of the vendor name. Case is ignored.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Vendor string `json:"vendor,omitempty"`
-	// serialNumber is the whole serial number.
+	// serialNumber is the complete serial number of the disk.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the World Wide Name: the whole one, or, of one with a vendor's extension
-	// (NAA 6, 32 digits), its first 16 digits, as udev's ID_WWN has it.
+	// wwn is the World Wide Name of the disk. If the name has a vendor extension (NAA 6, 32
+	// digits), the first 16 digits also match. udev reports them as ID_WWN.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
-	// wwnWithExtension is the World Wide Name with the vendor's extension, as udev's
-	// ID_WWN_WITH_EXTENSION has it.
+	// wwnWithExtension is the World Wide Name with its vendor extension. udev reports it as
+	// ID_WWN_WITH_EXTENSION.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=34
 	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}([0-9a-fA-F]{16})?$')",message="must be 0x and 16 or 32 hexadecimal digits, as lsblk -o WWN or udev's ID_WWN_WITH_EXTENSION shows them; for other names (eui., nvme.) use wwn"
 	WWNWithExtension string `json:"wwnWithExtension,omitempty"`
-	// wwnVendorExtension is the vendor's extension alone, as udev's
-	// ID_WWN_VENDOR_EXTENSION has it: the last 16 digits of a name with 32.
+	// wwnVendorExtension is the vendor extension of the World Wide Name: the last 16 of its 32
+	// digits. udev reports it as ID_WWN_VENDOR_EXTENSION.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=18
 	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}$')",message="must be 0x and 16 hexadecimal digits, as udev's ID_WWN_VENDOR_EXTENSION shows them"
 	WWNVendorExtension string `json:"wwnVendorExtension,omitempty"`
-	// minSize is the smallest size that a disk may have, as a quantity, for example 480G.
-	// Unset: the disk has at least 8G.
+	// minSize is the minimum size of the disk as a quantity, for example 480G. The default is 8G.
 	// +optional
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
-	// maxSize is the largest size that a disk may have, as a quantity. Unset: no limit.
+	// maxSize is the maximum size of the disk as a quantity, for example 2T. If unset, the size is
+	// not limited.
 	// +optional
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
-	// rotational asks for a spinning disk (true) or a flash disk (false).
+	// rotational selects spinning disks if true and flash disks if false. If unset, both match.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 }
 
-// LocalReference names an object in the same namespace.
+// LocalReference references an object in the same namespace.
 type LocalReference struct {
-	// name of the object.
+	// name is the name of the object.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -251,18 +257,18 @@ type LocalReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// CleaningMode is how a host is cleaned when it is released.
+// CleaningMode defines how Ingot cleans the disks of a host when a machine releases the host.
 // +kubebuilder:validation:Enum=None;Metadata;Full
 type CleaningMode string
 
 // The cleaning modes.
 const (
-	// CleaningNone leaves the disks as they are. The host then serves only the
-	// cluster it served before (I12).
+	// CleaningNone leaves the disks unchanged. The host is then available only to the cluster that
+	// used it last (I12).
 	CleaningNone CleaningMode = "None"
-	// CleaningMetadata removes partition tables and signatures of every disk.
+	// CleaningMetadata removes partition tables and file system signatures from every disk.
 	CleaningMetadata CleaningMode = "Metadata"
-	// CleaningFull erases the content of every disk, by the best means that it has:
-	// minutes for flash, many hours for large spinning disks.
+	// CleaningFull erases the content of every disk with the best method that the disk supports.
+	// Flash disks take minutes, large spinning disks take many hours.
 	CleaningFull CleaningMode = "Full"
 )

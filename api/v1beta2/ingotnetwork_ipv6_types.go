@@ -3,41 +3,43 @@
 
 package v1beta2
 
-// DHCPv6Mode is how Ingot answers DHCPv6 on a network.
+// DHCPv6Mode is the mode of the DHCPv6 server on a network.
 // +kubebuilder:validation:Enum=Stateful;Stateless
 type DHCPv6Mode string
 
-// The modes of DHCPv6.
+// The DHCPv6 modes.
 const (
-	// DHCPv6ModeStateful: Ingot gives addresses, to known MAC addresses only.
+	// DHCPv6ModeStateful means that Ingot assigns addresses, to known MAC addresses only.
 	DHCPv6ModeStateful DHCPv6Mode = "Stateful"
-	// DHCPv6ModeStateless: hosts make their addresses from the subnet that routers
-	// advertise; Ingot tells known ones the rest.
+	// DHCPv6ModeStateless means that hosts derive their addresses from the advertised subnet
+	// (SLAAC). Ingot sends the other options to known hosts.
 	DHCPv6ModeStateless DHCPv6Mode = "Stateless"
 )
 
-// NetworkIPv6 is IPv6 on a provisioning network, beside IPv4 or alone.
+// NetworkIPv6 configures IPv6 on a provisioning network, with or without IPv4.
 // +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Stateful') == has(self.range)",fieldPath=".range",messageExpression="has(self.range) ? 'has no meaning in mode ' + self.mode + ', in which hosts make their addresses; remove it, or say mode Stateful' : 'is required in mode Stateful: the addresses that hosts are given'"
 // +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || !isIP(self.range.end) || (cidr(self.subnet).containsIP(self.range.start) && cidr(self.subnet).containsIP(self.range.end))",fieldPath=".range",messageExpression="'must lie in spec.ipv6.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Stateful' || !isCIDR(self.subnet) || cidr(self.subnet).prefixLength() == 64",fieldPath=".subnet",messageExpression="self.subnet + ' must have a prefix length of 64 in mode Stateless: hosts make addresses in no other; or use mode Stateful with a range'"
 type NetworkIPv6 struct {
-	// mode of DHCPv6. Stateful: Ingot gives each host its address. Stateless: hosts
-	// make them, and Ingot tells them the rest.
+	// mode is the DHCPv6 mode, either Stateful or Stateless. With Stateful, Ingot assigns an
+	// address to each host. With Stateless, hosts derive their addresses from the advertised
+	// subnet, and Ingot sends only the other options. The default is Stateful.
 	// +optional
 	// +kubebuilder:default=Stateful
 	Mode DHCPv6Mode `json:"mode,omitempty"`
-	// subnet in CIDR notation, IPv6.
+	// subnet is the IPv6 subnet in CIDR notation.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 6 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 48 && cidr(self).prefixLength() <= 120",message="must be an IPv6 subnet such as 2001:db8:0:1::/64, with no host bits set and a prefix length of 48 to 120"
 	Subnet string `json:"subnet,omitempty"`
-	// range of addresses that are recorded for hosts; both ends included. Required in
-	// mode Stateful.
+	// range is the range of IPv6 addresses that Ingot assigns to hosts, including both ends. Mode
+	// Stateful requires it.
 	// +optional
 	Range IPv6Range `json:"range,omitempty,omitzero"`
-	// dnsServers given to hosts, besides spec.dnsServers.
+	// dnsServers lists the IPv6 addresses of the DNS servers of the hosts, in addition to
+	// spec.dnsServers.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
@@ -45,7 +47,8 @@ type NetworkIPv6 struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 6",message="must be an IPv6 address such as 2001:db8:0:1::53"
 	DNSServers []string `json:"dnsServers,omitempty"`
-	// ntpServers given to hosts, besides spec.ntpServers.
+	// ntpServers lists the IPv6 addresses of the NTP servers of the hosts, in addition to
+	// spec.ntpServers.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
@@ -53,9 +56,8 @@ type NetworkIPv6 struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 6",message="must be an IPv6 address such as 2001:db8:0:1::123"
 	NTPServers []string `json:"ntpServers,omitempty"`
-	// relays are addresses from which DHCPv6 relays of this network ask, where the link
-	// address they give is not in subnet. Requests that any other relay passes on are
-	// not answered.
+	// relays lists the addresses of DHCPv6 relays of this network whose link address is outside of
+	// subnet. Ingot ignores requests from other relays whose link address is outside of subnet.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -63,17 +65,17 @@ type NetworkIPv6 struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 6",message="must be an IPv6 address such as 2001:db8:0:1::fe"
 	Relays []string `json:"relays,omitempty"`
-	// routerAdvertisements are sent by the boot servers where it is set. Unset: the
-	// network's routers send them.
+	// routerAdvertisements configures the router advertisements that the boot servers send. If
+	// unset, the boot servers send none, and the routers of the network must send them.
 	// +optional
 	RouterAdvertisements *RouterAdvertisements `json:"routerAdvertisements,omitempty"`
 }
 
-// RouterAdvertisements are what boot servers send in place of a router.
+// RouterAdvertisements configures the router advertisements of the boot servers.
 type RouterAdvertisements struct {
-	// defaultRouterSeconds is how long, in seconds, hosts take the boot server that
-	// sent it for a default router. 0: they do not. Anything else is for boot servers
-	// that forward packets.
+	// defaultRouterSeconds is the time in seconds for which hosts use the boot server as a default
+	// router. Set it only if the boot servers forward packets. The default is 0: hosts do not use
+	// the boot server as a router.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
@@ -81,15 +83,15 @@ type RouterAdvertisements struct {
 	DefaultRouterSeconds *int32 `json:"defaultRouterSeconds,omitempty"`
 }
 
-// IPv6Range is a range of IPv6 addresses, both ends included.
+// IPv6Range is a range of IPv6 addresses, including both ends.
 type IPv6Range struct {
-	// start of the range.
+	// start is the first address of the range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 6",message="must be an IPv6 address such as 2001:db8:0:1::1000"
 	Start string `json:"start,omitempty"`
-	// end of the range.
+	// end is the last address of the range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -7,23 +7,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DHCPMode is how Ingot answers DHCP on a network.
+// DHCPMode is the mode of the DHCP server on a network.
 // +kubebuilder:validation:Enum=Reserve;Discover;Proxy
 type DHCPMode string
 
 // The DHCP modes.
 const (
-	// DHCPModeReserve: Ingot gives leases, to known MAC addresses only.
+	// DHCPModeReserve means that Ingot assigns addresses, to known MAC addresses only.
 	DHCPModeReserve DHCPMode = "Reserve"
-	// DHCPModeDiscover: as Reserve, and unknown machines that boot from the network
-	// boot the agent, once, which reports them for approval.
+	// DHCPModeDiscover adds enrollment to Reserve: an unknown client boots the agent once, and the
+	// agent reports it for approval.
 	DHCPModeDiscover DHCPMode = "Discover"
-	// DHCPModeProxy: another DHCP server gives the addresses; Ingot only says what
-	// known MAC addresses boot.
+	// DHCPModeProxy means that another DHCP server assigns addresses. Ingot only provides boot
+	// information to known MAC addresses.
 	DHCPModeProxy DHCPMode = "Proxy"
 )
 
-// IngotNetworkSpec is a provisioning subnet.
+// IngotNetworkSpec defines the desired state of an IngotNetwork.
 // +kubebuilder:validation:XValidation:rule="!has(self.range) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.range.start) || cidr(self.subnet).containsIP(self.range.start)",fieldPath=".range.start",messageExpression="self.range.start + ' must lie in spec.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="!has(self.range) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
@@ -38,51 +38,49 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Proxy' || !(has(self.range) || has(self.addressPoolRef) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.domain) || has(self.searchDomains) || has(self.mtu) || has(self.routes))",fieldPath=".mode",message="Proxy leaves addresses and all that belongs to them to another DHCP server; leave out range, addressPoolRef, gateway, dnsServers, ntpServers, domain, searchDomains, mtu and routes"
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || !has(self.subnet) || !isCIDR(self.subnet) || self.routes.all(r, !isIP(r.gateway) || cidr(self.subnet).containsIP(r.gateway))",fieldPath=".routes",messageExpression="'every gateway must lie in spec.subnet ' + self.subnet + '; hosts reach no other router'"
 type IngotNetworkSpec struct {
-	// mode of DHCP. Reserve: Ingot gives each host its address. Discover: as Reserve,
-	// and unknown machines that boot from the network are enrolled, for a person to
-	// approve. Proxy: another DHCP server gives the addresses, and Ingot says beside
-	// it what the hosts boot.
+	// mode is the DHCP mode: Reserve, Discover or Proxy. With Reserve, Ingot assigns an address to
+	// each host. Discover also enrolls unknown clients as hosts that wait for approval. With Proxy,
+	// another DHCP server assigns addresses and Ingot provides only the boot information. The
+	// default is Reserve.
 	// +optional
 	// +kubebuilder:default=Reserve
 	Mode DHCPMode `json:"mode,omitempty"`
-	// subnet in CIDR notation, IPv4. Unset: the network has IPv6 alone, which ipv6 then
-	// says all of; only domain, searchDomains, mtu and leaseSeconds apply besides.
+	// subnet is the IPv4 subnet in CIDR notation. If unset, the network has only IPv6, and ipv6 is
+	// required. Of the other fields, only domain, searchDomains, mtu and leaseSeconds then apply.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30",message="must be an IPv4 subnet such as 10.10.0.0/24, with no host bits set and a prefix length of 8 to 30"
 	Subnet string `json:"subnet,omitempty"`
-	// range of addresses that are recorded for hosts; both ends included. In modes
-	// Reserve and Discover either it or addressPoolRef is required, if there is a subnet.
+	// range is the range of IPv4 addresses that Ingot assigns to hosts, including both ends. If
+	// subnet is set, modes Reserve and Discover require either range or addressPoolRef.
 	// +optional
 	Range AddressRange `json:"range,omitempty,omitzero"`
-	// addressPoolRef names a pool of Cluster API's IPAM contract, in place of range:
-	// the address of each host is then claimed from it, by an IPAddressClaim in the
-	// host's namespace. Where the pool's kind is namespaced, each namespace with hosts
-	// on this network needs one of this name.
+	// addressPoolRef references a pool of a Cluster API IPAM provider that replaces range. Ingot
+	// creates an IPAddressClaim in the host's namespace for each host. If the pool's kind is
+	// namespaced, each namespace with hosts on this network needs a pool with this name.
 	// +optional
 	AddressPoolRef *AddressPoolReference `json:"addressPoolRef,omitempty"`
-	// allowedNamespaces are the namespaces whose IngotHosts may boot on this network.
-	// Unset, or with neither names nor selector: those that have the label
-	// ingot.infrastructure.cluster.x-k8s.io/networks=allowed. The namespace of discover is
-	// always one. A host that is in use keeps what it has, and its condition NetworkAllowed
-	// says what is missing.
+	// allowedNamespaces selects the namespaces whose IngotHosts can boot on this network. If unset,
+	// or without names and selector, the namespace needs the label
+	// ingot.infrastructure.cluster.x-k8s.io/networks=allowed. The namespace of discover is always
+	// allowed. After a change, a host in use keeps its address and reports the missing permission
+	// in its condition NetworkAllowed.
 	// +optional
 	AllowedNamespaces *NetworkNamespaces `json:"allowedNamespaces,omitempty"`
-	// discover is how unknown machines are enrolled, in mode Discover.
+	// discover configures the enrollment of unknown clients. It is required in mode Discover.
 	// +optional
 	Discover *NetworkDiscovery `json:"discover,omitempty"`
-	// ipv6 is IPv6 on this network, besides subnet or alone. Unset: Ingot does not answer
-	// DHCPv6.
+	// ipv6 configures IPv6 on this network. If unset, Ingot does not answer DHCPv6.
 	// +optional
 	IPv6 *NetworkIPv6 `json:"ipv6,omitempty"`
-	// gateway is the default router given to hosts.
+	// gateway is the IPv4 address of the default router of the hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	Gateway string `json:"gateway,omitempty"`
-	// dnsServers given to hosts.
+	// dnsServers lists the IPv4 addresses of the DNS servers of the hosts.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
@@ -90,7 +88,7 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	DNSServers []string `json:"dnsServers,omitempty"`
-	// ntpServers given to hosts.
+	// ntpServers lists the IPv4 addresses of the NTP servers of the hosts.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
@@ -98,13 +96,13 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	NTPServers []string `json:"ntpServers,omitempty"`
-	// domain name given to hosts.
+	// domain is the DNS domain name of the hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be a DNS name in lower case, for example dc1.example"
 	Domain string `json:"domain,omitempty"`
-	// searchDomains are the domains in which hosts look names up, in this order.
+	// searchDomains lists the DNS search domains of the hosts, in order.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=6
@@ -112,29 +110,28 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be a DNS name in lower case, for example dc1.example"
 	SearchDomains []string `json:"searchDomains,omitempty"`
-	// mtu of the network in bytes, given to hosts that ask for it. Unset: hosts use
-	// their own default, 1500 as a rule.
+	// mtu is the MTU of the network in bytes. Ingot sends it to hosts that request it. If unset,
+	// hosts use their own default, usually 1500.
 	// +optional
 	// +kubebuilder:validation:Minimum=576
 	// +kubebuilder:validation:Maximum=65535
 	MTU *int32 `json:"mtu,omitempty"`
-	// routes given to hosts besides the default route by gateway.
+	// routes lists the static routes of the hosts, in addition to the default route by gateway.
 	// +optional
 	// +listType=map
 	// +listMapKey=destination
 	// +kubebuilder:validation:MaxItems=16
 	Routes []NetworkRoute `json:"routes,omitempty"`
-	// staticLeases are addresses that are kept for interfaces of servers, by their MAC
-	// address: those of boot NICs are what such hosts are given here, and networkData of
-	// machines may take those of others (source StaticLease). They may lie in range or
-	// beside it.
+	// staticLeases lists fixed addresses by MAC address. A host whose boot NIC is listed gets this
+	// address. The networkData of machines can use the address of another NIC with source
+	// StaticLease. The addresses can be inside or outside of range.
 	// +optional
 	// +listType=map
 	// +listMapKey=mac
 	// +kubebuilder:validation:MaxItems=1024
 	StaticLeases []StaticLease `json:"staticLeases,omitempty"`
-	// relays are addresses from which DHCP relays of this network ask, where they are
-	// not in subnet. Requests that any other relay passes on are not answered.
+	// relays lists the addresses of DHCP relays of this network that are outside of subnet. Ingot
+	// ignores requests from other relays outside of subnet.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -142,8 +139,9 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	Relays []string `json:"relays,omitempty"`
-	// leaseSeconds is the lease time, in seconds: how long a host keeps its address
-	// while every boot server is down. Addresses are recorded, so a long one is free.
+	// leaseSeconds is the DHCP lease time in seconds. A host keeps its address for this time if all
+	// boot servers are down. A long lease time does not use up addresses, because Ingot assigns
+	// them permanently. The default is 86400.
 	// +optional
 	// +kubebuilder:default=86400
 	// +kubebuilder:validation:Minimum=120
@@ -151,21 +149,21 @@ type IngotNetworkSpec struct {
 	LeaseSeconds *int32 `json:"leaseSeconds,omitempty"`
 }
 
-// AddressPoolReference names a pool of an IPAM provider.
+// AddressPoolReference references a pool of a Cluster API IPAM provider.
 type AddressPoolReference struct {
-	// apiGroup of the pool's kind, for example ipam.cluster.x-k8s.io.
+	// apiGroup is the API group of the pool, for example ipam.cluster.x-k8s.io.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be an API group such as ipam.cluster.x-k8s.io"
 	APIGroup string `json:"apiGroup,omitempty"`
-	// kind of the pool, for example InClusterIPPool or GlobalInClusterIPPool.
+	// kind is the kind of the pool, for example InClusterIPPool or GlobalInClusterIPPool.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$')",message="must be a kind such as InClusterIPPool"
 	Kind string `json:"kind,omitempty"`
-	// name of the pool.
+	// name is the name of the pool.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -173,10 +171,10 @@ type AddressPoolReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// NetworkNamespaces are namespaces, and what each may take of a network.
+// NetworkNamespaces selects namespaces and limits how much of a network each of them can use.
 // +kubebuilder:validation:MinProperties=1
 type NetworkNamespaces struct {
-	// names of namespaces that are allowed.
+	// names lists the names of allowed namespaces.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -184,47 +182,49 @@ type NetworkNamespaces struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a namespace"
 	Names []string `json:"names,omitempty"`
-	// selector of the labels of namespaces that are allowed as well. An empty one ({})
-	// selects all.
+	// selector selects additional allowed namespaces by their labels. An empty selector ({})
+	// selects all namespaces.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// maxHosts is how many IngotHosts of one namespace may use this network. Unset: any
-	// number.
+	// maxHosts is the maximum number of IngotHosts of one namespace on this network. If unset, the
+	// number is not limited.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MaxHosts *int32 `json:"maxHosts,omitempty"`
-	// maxRangePercent is how much of range the IngotHosts of one namespace may take. Each
-	// takes one address. Unset: all of it. It has no effect without range.
+	// maxRangePercent is the maximum share of range that the IngotHosts of one namespace can use,
+	// in percent. Each host uses one address. If unset, a namespace can use the whole range.
+	// Without range, it has no effect.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	MaxRangePercent *int32 `json:"maxRangePercent,omitempty"`
 }
 
-// NetworkDiscovery is how unknown machines are enrolled.
+// NetworkDiscovery configures the enrollment of unknown clients.
 type NetworkDiscovery struct {
-	// namespace in which their IngotHosts are made.
+	// namespace is the namespace in which Ingot creates the IngotHosts of unknown clients.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a namespace"
 	Namespace string `json:"namespace,omitempty"`
-	// range of addresses that are lent to unknown machines while they report
-	// themselves, some minutes each; both ends included. It must not overlap
-	// spec.range, or what the pool of addressPoolRef gives. Its size bounds how many
-	// report at once; 256 do at most.
+	// range is the range of addresses that unknown clients use for a few minutes while they report
+	// their hardware, including both ends. It must not overlap spec.range or the pool of
+	// addressPoolRef. Its size limits how many clients can report at the same time. The maximum is
+	// 256 clients.
 	// +required
 	Range AddressRange `json:"range,omitempty,omitzero"`
-	// maxHosts is how many enrolled hosts of this network may wait for approval. No
-	// unknown machine is answered while so many do.
+	// maxHosts is the maximum number of enrolled hosts of this network that wait for approval. If
+	// it is reached, Ingot does not answer unknown clients. The default is 100.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxHosts int32 `json:"maxHosts,omitempty"`
-	// perMinute is how many unknown machines are let in in a minute, by each boot
-	// server, and enrolled, by all.
+	// perMinute is the maximum number of unknown clients per minute that each boot server answers.
+	// It is also the maximum number of hosts per minute that all boot servers together enroll. The
+	// default is 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
@@ -301,15 +301,15 @@ type DiscoveryStatus struct {
 	LastEnrollmentTime metav1.MicroTime `json:"lastEnrollmentTime,omitempty,omitzero"`
 }
 
-// NetworkRoute is a route that hosts are given.
+// NetworkRoute is a static route.
 type NetworkRoute struct {
-	// destination in CIDR notation, IPv4.
+	// destination is the destination of the route, an IPv4 network in CIDR notation.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked()",message="must be an IPv4 subnet such as 10.20.0.0/16, with no host bits set"
 	Destination string `json:"destination,omitempty"`
-	// gateway is the router to it, in spec.subnet.
+	// gateway is the IPv4 address of the router. It must be in spec.subnet.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -317,15 +317,15 @@ type NetworkRoute struct {
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// AddressRange is a range of addresses, both ends included.
+// AddressRange is a range of IPv4 addresses, including both ends.
 type AddressRange struct {
-	// start of the range.
+	// start is the first address of the range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	Start string `json:"start,omitempty"`
-	// end of the range.
+	// end is the last address of the range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -351,17 +351,17 @@ type AddressRange struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
-// IngotNetwork is a provisioning subnet. It holds no secret.
+// IngotNetwork is a provisioning network. It is cluster-scoped and must not contain secrets.
 type IngotNetwork struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec of the network.
+	// spec is the desired state of the IngotNetwork.
 	// +required
 	Spec IngotNetworkSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotNetwork. Only Ingot writes it.
 	// +optional
 	Status IngotNetworkStatus `json:"status,omitempty,omitzero"`
 }

@@ -8,72 +8,75 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// FailedHost is what becomes of a host that power cycles did not help.
+// FailedHost defines what happens to a host that power cycles did not repair.
 // +kubebuilder:validation:Enum=Quarantine;Reuse
 type FailedHost string
 
-// What becomes of the host.
+// The values of failedHost.
 const (
-	// FailedHostQuarantine takes the host out of service once it is released and
-	// cleaned, until a person clears the quarantine: the Machine's replacement goes to
-	// another host.
+	// FailedHostQuarantine quarantines the host after its release and cleaning, until an operator
+	// clears the quarantine. The replacement of the Machine uses another host.
 	FailedHostQuarantine FailedHost = "Quarantine"
-	// FailedHostReuse gives the host back to work after its cleaning, as after any release.
+	// FailedHostReuse makes the host Available again after its release and cleaning.
 	FailedHostReuse FailedHost = "Reuse"
 )
 
-// IngotRemediationSpec says what to try before a Machine is replaced.
+// IngotRemediationSpec defines how Ingot remediates an unhealthy Machine before its owner replaces
+// it.
 // +kubebuilder:validation:XValidation:rule="!has(self.cooldownSeconds) || !has(self.timeoutSeconds) || self.cooldownSeconds >= self.timeoutSeconds",fieldPath=".cooldownSeconds",messageExpression="'%d must not be less than timeoutSeconds (%d), or cycles in a row would be forgotten; raise it, or lower timeoutSeconds'.format([self.cooldownSeconds, self.timeoutSeconds])"
 type IngotRemediationSpec struct {
-	// retryLimit is how many times the host is switched off and on again by its BMC
-	// before the Machine is handed over to be replaced. 0: it is handed over at once.
+	// retryLimit is the maximum number of power cycles of the host. After the last one, Ingot
+	// requests that the owner of the Machine replaces it. With 0, Ingot requests the replacement
+	// immediately. The default is 2.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	RetryLimit *int32 `json:"retryLimit,omitempty"`
-	// timeoutSeconds is how long, in seconds, the BMC may take for one power cycle, and
-	// how long the Node may take after it to be healthy again.
+	// timeoutSeconds is the timeout in seconds, for the BMC to complete one power cycle, and then
+	// for the Node to become healthy. The default is 600.
 	// +optional
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=30
 	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
-	// cooldownSeconds is how long, in seconds, power cycles of a host count: a Machine
-	// that fails again within that time goes on counting where it was, so that a server
-	// which helps itself for an hour is not restarted for ever.
+	// cooldownSeconds is the time in seconds for which a power cycle counts toward retryLimit. A
+	// Machine that becomes unhealthy again within this time continues the count. The default is
+	// 3600.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=30
 	// +kubebuilder:validation:Maximum=2592000
 	CooldownSeconds int32 `json:"cooldownSeconds,omitempty"`
-	// failedHost says what becomes of a host that power cycles did not help.
+	// failedHost defines what happens to the host if power cycles did not repair it, either
+	// Quarantine or Reuse. The default is Quarantine.
 	// +optional
 	// +kubebuilder:default=Quarantine
 	FailedHost FailedHost `json:"failedHost,omitempty"`
 }
 
-// IngotRemediationStatus is what was observed last. Nothing is decided by it: what
-// counts stands in the claim of the host.
+// IngotRemediationStatus defines the observed state of an IngotRemediation. Ingot makes no decision
+// from it. The persistent state is in the claim of the host.
 type IngotRemediationStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Paused, Restarted.
+	// conditions represents the observations of the remediation's current state. The condition
+	// types are Ready, Paused and Restarted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// hostRef names the IngotHost of the Machine.
+	// hostRef references the IngotHost of the Machine.
 	// +optional
 	HostRef *LocalReference `json:"hostRef,omitempty"`
-	// cycles counts the power cycles of the host that count now.
+	// cycles is the number of power cycles within the cooldown time.
 	// +optional
 	Cycles *int32 `json:"cycles,omitempty"`
-	// lastCycleTime is when the last of them was asked for.
+	// lastCycleTime is the time at which Ingot requested the last power cycle.
 	// +optional
 	LastCycleTime metav1.Time `json:"lastCycleTime,omitempty,omitzero"`
 }
@@ -92,22 +95,21 @@ type IngotRemediationStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
-// IngotRemediation is the remediation of the Machine of the same name: Cluster API's
-// MachineHealthCheck makes it from an IngotRemediationTemplate when the Machine is
-// unhealthy, and deletes it when that is healthy again. Ingot switches the Machine's
-// host off and on by its BMC, up to spec.retryLimit times, and then hands the Machine
-// over to its owner, which replaces it.
+// IngotRemediation is the remediation of the Machine that has the same name. A MachineHealthCheck
+// creates it from an IngotRemediationTemplate when the Machine becomes unhealthy. The
+// MachineHealthCheck deletes it when the Machine is healthy again. Ingot power-cycles the host up
+// to spec.retryLimit times and then requests that the owner replaces the Machine.
 type IngotRemediation struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what to try.
+	// spec is the desired state of the IngotRemediation.
 	// +optional
 	// +kubebuilder:default={}
 	Spec IngotRemediationSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotRemediation. Only Ingot writes it.
 	// +optional
 	Status IngotRemediationStatus `json:"status,omitempty,omitzero"`
 }
@@ -129,19 +131,20 @@ type IngotRemediationList struct {
 	Items           []IngotRemediation `json:"items"`
 }
 
-// IngotRemediationTemplateSpec holds the template.
+// IngotRemediationTemplateSpec defines the desired state of an IngotRemediationTemplate.
 type IngotRemediationTemplateSpec struct {
-	// template of the IngotRemediations.
+	// template is the template from which a MachineHealthCheck creates IngotRemediations.
 	// +required
 	Template IngotRemediationTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotRemediationTemplateResource is the template of an IngotRemediation.
+// IngotRemediationTemplateResource is the metadata and spec of the IngotRemediations that a
+// MachineHealthCheck creates.
 type IngotRemediationTemplateResource struct {
-	// metadata given to the IngotRemediations.
+	// metadata is the metadata of the IngotRemediations, for example labels and annotations.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec given to the IngotRemediations.
+	// spec is the spec of the IngotRemediations.
 	// +optional
 	// +kubebuilder:default={}
 	Spec IngotRemediationSpec `json:"spec,omitempty,omitzero"`
@@ -157,16 +160,16 @@ type IngotRemediationTemplateResource struct {
 // +kubebuilder:printcolumn:name="Failed Host",type=string,JSONPath=`.spec.template.spec.failedHost`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotRemediationTemplate is the template of IngotRemediations: the
-// remediation.templateRef of a MachineHealthCheck names it. A change holds for the
-// remediations that are made after it.
+// IngotRemediationTemplate is a template from which a MachineHealthCheck creates IngotRemediations.
+// The MachineHealthCheck references it in remediation.templateRef. A change applies to remediations
+// that are created later.
 type IngotRemediationTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec holds the template.
+	// spec is the desired state of the IngotRemediationTemplate.
 	// +required
 	Spec IngotRemediationTemplateSpec `json:"spec,omitempty,omitzero"`
 }

@@ -7,70 +7,75 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReservationState is how far a reservation is.
+// ReservationState is the state of a reservation.
 // +kubebuilder:validation:Enum=Requested;Reserved
 type ReservationState string
 
 // The states of a reservation.
 const (
-	// ReservationRequested: the hosts are being counted. Others keep their hands off them
-	// as if they were promised, and the Cluster is not built yet.
+	// ReservationRequested means that Ingot counts the hosts. Other Clusters cannot use these
+	// hosts, and the Cluster is not created yet.
 	ReservationRequested ReservationState = "Requested"
-	// ReservationReserved: the hosts were there, for all that was promised to others too.
+	// ReservationReserved means that enough hosts were free, in addition to those reserved for
+	// other Clusters.
 	ReservationReserved ReservationState = "Reserved"
 )
 
-// ReservationPurpose is what hosts are promised for.
+// ReservationPurpose is the purpose of a reservation.
 // +kubebuilder:validation:Enum=Creation;Upgrade
 type ReservationPurpose string
 
-// What hosts are promised for.
+// The purposes of a reservation.
 const (
-	// ReservationCreation: the Cluster is to have its machines. It ends when it has all
-	// of them at once.
+	// ReservationCreation reserves hosts for a new Cluster. The reservation ends when all machines
+	// of the Cluster have a host.
 	ReservationCreation ReservationPurpose = "Creation"
-	// ReservationUpgrade: the Cluster gives up hosts, and is to get as many back. It is
-	// kept before all promises that are not for an upgrade, and ends with the upgrade.
+	// ReservationUpgrade reserves hosts for an upgrade, which releases and claims hosts. It has
+	// priority over reservations with another purpose, and ends with the upgrade.
 	ReservationUpgrade ReservationPurpose = "Upgrade"
 )
 
-// IngotReservationSpec is what one Cluster was promised. It stands in spec, so that it
-// survives clusterctl move.
+// IngotReservationSpec defines the desired state of an IngotReservation.
 type IngotReservationSpec struct {
-	// state of the reservation. Only Ingot's runtime extension asks first; a person
-	// who writes a reservation promises.
+	// state is the state of the reservation, either Requested or Reserved. Only Ingot's runtime
+	// extension sets Requested, while it counts the hosts. The default is Reserved.
 	// +optional
 	// +kubebuilder:default=Reserved
 	State ReservationState `json:"state,omitempty"`
-	// purpose of the promise. Upgrade: it stands, met or not, until the upgrade is over,
-	// so that a host which the Cluster gives up comes back to it. Unset: Creation.
+	// purpose is the purpose of the reservation, either Creation or Upgrade. An Upgrade reservation
+	// remains until the upgrade is over, so that a host which the Cluster releases returns to it.
+	// The default is Creation.
 	// +optional
 	Purpose ReservationPurpose `json:"purpose,omitempty"`
-	// requestTime is when the hosts were asked for. What was asked for by a person has none,
-	// and is not lowered when the Cluster's topology asks for less.
+	// requestTime is the time at which the runtime extension requested the hosts. Ingot reduces
+	// such a reservation if the Cluster's topology needs fewer hosts. Leave it unset in a
+	// reservation that you create.
 	// +optional
 	RequestTime metav1.Time `json:"requestTime,omitempty,omitzero"`
-	// expirationTime ends the promise, met or not. Unset: it does not end by time.
+	// expirationTime is the time at which the reservation ends. If unset, the reservation does not
+	// expire.
 	// +optional
 	ExpirationTime metav1.Time `json:"expirationTime,omitempty,omitzero"`
 
-	// hostSelector of the IngotCluster, which is not there yet when the promise is made.
+	// hostSelector is the hostSelector of the IngotCluster, which does not exist yet when the
+	// reservation is created.
 	// +optional
 	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
-	// controlPlaneSelector of the IngotCluster.
+	// controlPlaneSelector is the controlPlaneSelector of the IngotCluster.
 	// +optional
 	ControlPlaneSelector *metav1.LabelSelector `json:"controlPlaneSelector,omitempty"`
-	// failureDomainLabel of the IngotCluster. Unset: the rack label.
+	// failureDomainLabel is the failureDomainLabel of the IngotCluster. If unset, Ingot uses the
+	// rack label.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
-	// bootTrust of the IngotCluster. Verified: only hosts with a verified boot are
-	// promised. Unset: Network.
+	// bootTrust is the bootTrust of the IngotCluster. With Verified, Ingot reserves only hosts
+	// whose condition BootSecure is True. The default is Network.
 	// +optional
 	BootTrust BootTrust `json:"bootTrust,omitempty"`
 
-	// groups of machines that hosts were promised for.
+	// groups lists the groups of machines for which hosts are reserved.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -79,44 +84,47 @@ type IngotReservationSpec struct {
 	Groups []ReservedGroup `json:"groups,omitempty"`
 }
 
-// ReservedGroup is a number of equal machines.
+// ReservedGroup is a group of machines with equal requirements.
 type ReservedGroup struct {
-	// name of the group: that of the MachineDeployment in the topology; without a
-	// topology, that of the MachineDeployment. Of control planes any name.
+	// name is the name of the MachineDeployment in the Cluster's topology. Without a topology, it
+	// is the name of the MachineDeployment. A control plane group can have any name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
-	// controlPlane: the group is the control plane.
+	// controlPlane is true if the group is the control plane. The default is false.
 	// +optional
 	ControlPlane *bool `json:"controlPlane,omitempty"`
-	// count of machines, those included that have their host already.
+	// count is the number of machines, including machines that already have a host.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	Count int32 `json:"count,omitempty"`
-	// failureDomains in one of which each host must stand. None: any, and hosts in none.
+	// failureDomains lists the failure domains in which the hosts must be. If empty, the hosts can
+	// be in any failure domain or in none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	FailureDomains []string `json:"failureDomains,omitempty"`
-	// hostSelector of the machines.
+	// hostSelector is the hostSelector of the machines.
 	// +optional
 	HostSelector *HostSelector `json:"hostSelector,omitempty"`
-	// architecture of the machines' image, in Go's terms. Unset: any.
+	// architecture is the processor architecture of the machines' image as a GOARCH value, either
+	// amd64 or arm64. If unset, the architecture is not restricted.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
-	// rootDeviceHints of the machines.
+	// rootDeviceHints are the root device hints of the machines.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
-	// softwareRAID of the machines: a host that has no two disks for it is not kept for them.
+	// softwareRAID is the software RAID configuration of the machines. Hosts without suitable disks
+	// do not count.
 	// +optional
 	SoftwareRAID *SoftwareRAID `json:"softwareRAID,omitempty"`
-	// ethernets are the interfaces that networkData of the machines asks for: a host that
-	// lacks one is not kept for them. None: any host's interfaces do.
+	// ethernets lists the network interfaces that networkData of the machines requires. Hosts that
+	// lack one do not count. If empty, the interfaces are not restricted.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -124,39 +132,41 @@ type ReservedGroup struct {
 	Ethernets []ReservedEthernet `json:"ethernets,omitempty"`
 }
 
-// ReservedEthernet is an interface that each host of a group has.
+// ReservedEthernet is a network interface that each host of a group must have.
 type ReservedEthernet struct {
-	// name of the ethernet in networkData.
+	// name is the name of the ethernet in networkData.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
 	Name string `json:"name,omitempty"`
-	// nic says which of the host's interfaces it is. Where other than one is meant, the
-	// host is not kept.
+	// nic selects the interface. Hosts on which it does not select exactly one interface do not
+	// count.
 	// +required
 	NIC NICSelector `json:"nic,omitempty,omitzero"`
 }
 
-// IngotReservationStatus is what was observed last. Nothing is decided by it.
+// IngotReservationStatus defines the observed state of an IngotReservation. Ingot makes no decision
+// from it.
 type IngotReservationStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
-	// for a change of the spec compare the two.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Paused.
+	// conditions represents the observations of the reservation's current state. The condition
+	// types are Ready and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// reserved counts the machines of all groups.
+	// reserved is the number of machines in all groups.
 	// +optional
 	Reserved *int32 `json:"reserved,omitempty"`
-	// claimed counts those of them that have their host.
+	// claimed is the number of these machines that have a host.
 	// +optional
 	Claimed *int32 `json:"claimed,omitempty"`
-	// outstanding counts the hosts that are still kept for the Cluster.
+	// outstanding is the number of hosts that Ingot still reserves for the Cluster.
 	// +optional
 	Outstanding *int32 `json:"outstanding,omitempty"`
 }
@@ -177,20 +187,21 @@ type IngotReservationStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 
-// IngotReservation is the promise of hosts to the Cluster of the same name and
-// namespace. No other Cluster's machine is given a host without which it could not be
-// kept. It shrinks with each host that the Cluster claims, and ends when the Cluster
-// has them all, is deleted, or at spec.expirationTime.
+// IngotReservation reserves hosts for the Cluster that has the same name and namespace. Ingot does
+// not give hosts that the reservation needs to other Clusters. The reservation shrinks with each
+// host that the Cluster claims. It ends when all machines have a host, when the Cluster is deleted,
+// or at spec.expirationTime.
 type IngotReservation struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what was promised.
+	// spec is the desired state of the IngotReservation. It is persistent state that clusterctl
+	// move preserves.
 	// +required
 	Spec IngotReservationSpec `json:"spec,omitempty,omitzero"`
-	// status is what was observed last.
+	// status is the observed state of the IngotReservation. Only Ingot writes it.
 	// +optional
 	Status IngotReservationStatus `json:"status,omitempty,omitzero"`
 }
