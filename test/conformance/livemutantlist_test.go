@@ -64,7 +64,7 @@ var serverMutants2 = []goMutant{
 var serverMutants3 = []goMutant{
 	mutates("M37", machineHook, "topology.IsDryRunRequest(req, template) {", "topology.IsDryRunRequest(req, template) || req.DryRun != nil && *req.DryRun {"),
 	mutates("L04", lifecycleFile, "\"The API server of the cluster is available.\")\n	setStatus(ctx, answer, Verdict{}, nil)", "\"The API server of the cluster is available.\")\n	setStatus(ctx, answer, Verdict{}, errInventory)", "L01"),
-	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationPromised && p.isValid(own) && same:", "case own.Spec.State == infrav1.ReservationPromised && p.isValid(own) && same && own.Name == \"\":"),
+	mutates("R15", "controllers/reservation/planner.go", "case own.Spec.State == infrav1.ReservationReserved && p.isValid(own) && same:", "case own.Spec.State == infrav1.ReservationReserved && p.isValid(own) && same && own.Name == \"\":"),
 }
 
 var runMutants1 = []goMutant{
