@@ -115,7 +115,9 @@ func (s *Server) liveHost(ctx context.Context, c caller) (*infrav1.IngotHost, *a
 	if err != nil {
 		return nil, s.unavailable(err, "read the host", key)
 	}
-	paused, err := isPaused(ctx, s.Live, host)
+	// The pause of a Cluster is read from the cache, as the controllers do. clusterctl move waits
+	// for the annotation on the host, which was just read live (I10).
+	paused, err := isPaused(ctx, s.Client, host)
 	if err != nil {
 		return nil, s.unavailable(err, "read the Cluster of the host", key)
 	}

@@ -58,7 +58,12 @@ func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionReque
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, eventAction, "%s", result.Message)
 		return agentapi.Session{}, &agentapi.Error{Reason: agentapi.ReasonHardwareMismatch, Message: result.Message}
 	}
-	if err := s.saveFacts(ctx, host, facts, in.Hardware.StorageWithoutDriver != nil); err != nil {
+	err := s.saveFacts(ctx, host, facts, in.Hardware.StorageWithoutDriver != nil)
+	forgetFacts(ctx)
+	if apierrors.IsConflict(err) { // somebody wrote since they were read
+		err = s.saveFacts(ctx, host, facts, in.Hardware.StorageWithoutDriver != nil)
+	}
+	if err != nil {
 		return agentapi.Session{}, s.unavailable(err, "save the hardware facts", client.ObjectKeyFromObject(host))
 	}
 	s.saveProgress(ctx, host, agentapi.Progress{OrderID: host.Spec.Order.ID, Step: agentapi.StepStarted})

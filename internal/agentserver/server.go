@@ -91,6 +91,7 @@ type Server struct {
 
 // New returns a Server.
 func New(o Options) *Server {
+	o.Live = onceReader{o.Live}
 	return &Server{
 		Options: o,
 		denied:  newDeniedCache(),
@@ -186,7 +187,7 @@ func handle[In, Out any](s *Server, mux *http.ServeMux, l limit, path string, ca
 		var in In
 		var out Out
 		if refusal = decode(w, r, l.bytes, &in); refusal == nil {
-			out, refusal = call(r, c, in)
+			out, refusal = call(r.WithContext(withFacts(r.Context())), c, in)
 		}
 		if refusal != nil {
 			refuse(w, refusal)

@@ -18,6 +18,10 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
+// maxBackoff is the longest delay between calls to the manager, in multiples of the shortest: that of
+// the real agent. With shorter delays the agents of hundreds of servers overload a manager.
+const maxBackoff = 30
+
 // runAgent runs the agent's own code on this server, like the agent's /init.
 func (s *Server) runAgent(ctx context.Context, _ *uptime, commandLine string) (outcome, error) {
 	args, err := agent.ParseArguments(commandLine)
@@ -52,9 +56,9 @@ func (s *Server) runAgent(ctx context.Context, _ *uptime, commandLine string) (o
 		Dial:    s.cfg.NIC.DialContext,
 		Log:     func(format string, args ...any) { s.event(EventAgent, format, args...) },
 		// A simulated server is faster.
-		ImageStall: s.cfg.CallTimeout, CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
+		ImageStall: s.cfg.CallTimeout, CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: maxBackoff * s.cfg.Retry,
 		Sleep: func(ctx context.Context, d time.Duration) error {
-			if !sleep(ctx, min(d, 4*s.cfg.Retry)) {
+			if !sleep(ctx, min(d, maxBackoff*s.cfg.Retry)) {
 				return context.Cause(ctx)
 			}
 			return nil

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -183,9 +185,13 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		hardware = func(conn net.Conn, _ netip.Addr) net.HardwareAddr { return passthrough.HardwareOf(conn) }
 	}
 	boots := bootRecorder(mgr)
+	cached, live, err := separateClients(mgr)
+	if err != nil {
+		return err
+	}
 	server := agentserver.New(agentserver.Options{
 		Boots: boots, BootLog: &bootlog.Handler{Record: boots.Record, Sealed: id.keys.Sealed, Clock: clock.RealClock{}, Log: log},
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(), Hardware: hardware,
+		Client: cached, Live: live, Keys: id.keys, Pins: id.pins, Address: o.agentAddress(), Hardware: hardware,
 		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log, WatchFilterValue: o.WatchFilter, StateSince: watch.Look,
 	})
 	return mgr.Add(everywhere(func(ctx context.Context) error {
@@ -195,6 +201,23 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		}
 		return group.Wait()
 	}))
+}
+
+// separateClients returns clients with rate limits of their own: one that reads from the manager's
+// cache, and one that reads from the API server. Agents must not wait for the controllers: a call that
+// takes too long is repeated, and the repeated calls make all others wait longer.
+func separateClients(mgr manager.Manager) (client.Client, client.Reader, error) {
+	options := client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}
+	live, err := client.New(mgr.GetConfig(), options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create the API client of the agent server: %w", err)
+	}
+	options.Cache = &client.CacheOptions{Reader: mgr.GetCache()}
+	cached, err := client.New(mgr.GetConfig(), options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create the caching API client of the agent server: %w", err)
+	}
+	return cached, live, nil
 }
 
 // The backoff of failed reconciles (I13). controller-runtime's maximum of 1,000 seconds would delay a
