@@ -45,7 +45,7 @@ CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # test/cluster) are among them, and skip without the variables that their targets set.
 MODULES = github.com/ingot-metal/ingot/...
 PACKAGES = $$(go list $(MODULES) | grep -v '/test/qemu')
-# The parts of make test-full, each at most 25 minutes on two idle cores. docs/book/develop/README.md says
+# The parts of make test-full, each at most 25 minutes on two idle cores. docs/book/develop/testing.md says
 # which part to run for which change.
 FULL_PARTS = verify host inventory controllers admission drivers boot lab lifecycle site move rollout \
   other fuzz restore gitops storm boot-storm rest qemu-agent qemu-install qemu-network

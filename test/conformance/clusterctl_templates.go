@@ -369,7 +369,7 @@ func classSharing() []Rule {
 				}
 			},
 		},
-		{ID: "K44b", Level: May, Tag: TagDocument, Text: "a class can be in another namespace than its clusters", Document: contractBook + "k44b-a-class-for-several-namespaces"},
+		{ID: "K44b", Level: May, Tag: TagDocument, Text: "a class can be in another namespace than its clusters", Document: contractBook + "k44b-class-of-another-namespace"},
 	}
 }
 

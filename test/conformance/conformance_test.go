@@ -152,7 +152,7 @@ func TestPrint(t *testing.T) {
 }
 
 const (
-	contractPath = "docs/book/contract.md"
+	contractPath = "docs/book/develop/contract.md"
 	tableBegin   = "<!-- The table is written by: go test ./test/conformance -run TestBook -update -->\n"
 	tableEnd     = "<!-- end of the table -->\n"
 )
@@ -206,35 +206,51 @@ func TestReliedOn(t *testing.T) {
 	}
 }
 
-// table is the rules as Markdown.
+// table returns the rules as Markdown.
 func table() string {
 	var b strings.Builder
 	for _, section := range Sections() {
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n| rule | section | level | | tag | kept by |\n|---|---|---|---|---|---|\n", section.Name, section.Source)
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n| rule | level | what it says | checked by |\n|---|---|---|---|\n", section.Name, section.Source)
+		source := ""
 		for _, rule := range section.Rules {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", rule.ID, rule.Source, rule.Level, strings.NewReplacer("<", "&lt;", "|", "\\|").Replace(rule.Text), rule.Tag, keeper(rule))
+			if rule.Source != source && rule.Source != strings.ToLower(section.Name) {
+				fmt.Fprintf(&b, "| | | **%s** | |\n", rule.Source)
+			}
+			source = rule.Source
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", rule.ID, rule.Level, strings.NewReplacer("<", "&lt;", "|", "\\|").Replace(rule.Text), keeper(rule))
 		}
 	}
-	b.WriteString("\n### Deviations\n\nWhat Ingot does instead is checked as well.\n\n| rule | what Ingot does, and why |\n|---|---|\n")
+	b.WriteString("\n### Deviations\n\nIngot keeps these rules differently, or not for all kinds. The behavior is checked.\n\n| rules | what Ingot does, and why |\n|---|---|\n")
+	var texts []string
+	rules := map[string][]string{}
 	for _, rule := range Rules() {
 		for _, deviation := range rule.deviations() {
-			fmt.Fprintf(&b, "| %s | %s |\n", rule.ID, deviation)
+			if rules[deviation] == nil {
+				texts = append(texts, deviation)
+			}
+			rules[deviation] = append(rules[deviation], rule.ID)
 		}
+	}
+	for _, text := range texts {
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(rules[text], ", "), text)
 	}
 	b.WriteString("\n")
 	return b.String()
 }
 
-// keeper says by what a rule is kept.
+// keeper returns what checks a rule, or a link to the document that keeps it.
 func keeper(rule Rule) string {
 	switch {
 	case rule.Document != "":
 		path, anchor, _ := strings.Cut(rule.Document, "#")
-		target := "#" + anchor
-		if anchor == "" {
-			target = filepath.Base(path)
+		if anchor != "" {
+			return fmt.Sprintf("[%s](#%s)", anchor, anchor)
 		}
-		return fmt.Sprintf("[%s](%s)", strings.TrimPrefix(target, "#"), target)
+		target, err := filepath.Rel(filepath.Dir(contractPath), path)
+		if err != nil {
+			return path
+		}
+		return fmt.Sprintf("[%s](%s)", filepath.Base(path), target)
 	case rule.Check != nil && rule.Live != nil:
 		return "release and run"
 	case rule.Check != nil:

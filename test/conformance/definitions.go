@@ -16,7 +16,7 @@ import (
 const (
 	contractLabel  = "cluster.x-k8s.io/"
 	skipNameCheck  = "clusterctl.cluster.x-k8s.io/skip-crd-name-preflight-check"
-	contractBook   = "docs/book/contract.md#"
+	contractBook   = "docs/book/develop/contract.md#"
 	aggregateLabel = "cluster.x-k8s.io/aggregate-to-manager"
 )
 

@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -57,9 +58,15 @@ func shipFiles(t *testing.T, root string, whole *Shipped, file string) *Shipped 
 		Files: readDir(t, r.Dir), License: read(t, filepath.Join(root, "LICENSE")), Docs: map[string]string{},
 		Types: typeFacts(t), Requests: map[string]Answer{},
 	}
-	for name, content := range readDir(t, filepath.Join(root, "docs", "book")) {
-		s.Docs["docs/book/"+name] = content
-	}
+	book := filepath.Join(root, "docs", "book")
+	check(t, filepath.WalkDir(book, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		s.Docs[filepath.ToSlash(name)] = read(t, path)
+		return err
+	}))
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	app.DefaultOptions().AddFlags(flags)
 	flags.VisitAll(func(f *pflag.Flag) { s.Flags = append(s.Flags, f.Name) })

@@ -130,7 +130,7 @@ func lifecycleUpgrades() []Rule {
 		}, Break: func(s *Shipped) {
 			s.editCalls(callHeldUpgrade, answering("message", "something on the way is missing"))
 		}},
-		{ID: "L06", Level: Must, Tag: TagDocument, Text: "while an upgrade is held, other changes of the topology wait", Document: contractPage + "#l06-while-an-upgrade-is-held"},
+		{ID: "L06", Level: Must, Tag: TagDocument, Text: "while an upgrade is held, other changes of the topology wait", Document: contractPage + "#l06-changes-during-a-held-upgrade"},
 		{ID: "L07", Level: Must, Tag: TagHTTP, Text: "AfterControlPlaneUpgrade is called after each step, and lets go on", Check: func(s *Shipped) error {
 			var p problems
 			for _, name := range []string{callStepOne, callStepTwo} {

@@ -35,7 +35,7 @@ func machineDefinition() []Rule {
 			NotApplicable: inCommonGroup(machines),
 		},
 		{ID: "M05", Level: Should, Tag: TagDocument, Text: "Kubernetes' deprecation policy for the API versions", Document: contractBook + "m05-deprecation-policy"},
-		{ID: "M06", Level: May, Tag: TagDocument, Text: "the API version follows our stability, not Cluster API's number", Document: contractBook + "m06-versions-of-our-own"},
+		{ID: "M06", Level: May, Tag: TagDocument, Text: "the API version follows our stability, not Cluster API's number", Document: contractBook + "m06-version-numbers"},
 		{
 			ID: "M07", Level: Must, Tag: TagRelease, Text: "the definitions carry a label for each contract",
 			Check: func(s *Shipped) error { return contractLabels(s, machineKinds) },

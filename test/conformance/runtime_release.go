@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-const contractPage = "docs/book/contract.md"
+const contractPage = "docs/book/develop/contract.md"
 
 const runtimeName = "ingot-runtime-extension"
 
@@ -82,8 +82,8 @@ func runtimeRelease() []Rule {
 					tree(conditioned[0]).Object["status"] = "False"
 				}
 			}},
-		{ID: "R33", Level: May, Tag: TagDocument, Text: "there is no object selector", Document: contractPage + "#r33-which-objects-it-is-asked-about"},
-		{ID: "R34", Level: Must, Tag: TagDocument, Text: "there is no dependency model", Document: contractPage + "#r34-beside-other-extensions"},
+		{ID: "R33", Level: May, Tag: TagDocument, Text: "there is no object selector", Document: contractPage + "#r33-no-object-selector"},
+		{ID: "R34", Level: Must, Tag: TagDocument, Text: "there is no dependency model", Document: contractPage + "#r34-other-extensions"},
 		{ID: "R35", Level: Must, Tag: TagRelease, Text: "TLS, no privileges, a network policy; of all providers only the boot servers' namespace admits privileged Pods", Check: walled,
 			Break: func(s *Shipped) { s.Runtime.drop("NetworkPolicy") }},
 	}
