@@ -119,7 +119,7 @@ func testLog(t *testing.T, plane *Plane) {
 		good: {
 			"Claimed the host", "start/order Provisioning", "start/boot Provisioning", "The machine is provisioned",
 			"Releasing the host", "releasing/off-ask Fencing", "releasing/fenced Fenced",
-			"start/order Wiping", "start/boot Wiping", "order/wiped Cleaned",
+			"start/order Cleaning", "start/boot Cleaning", "order/wiped Cleaned",
 		},
 		bad: {
 			"Claimed the host", "start/order Provisioning", "start/boot Provisioning",
