@@ -8,6 +8,11 @@
 // It must not know what boots, nor who asks for power: an emulated BMC stands
 // before it, and the lab's switch behind its network cards.
 //
+// Without KVM, the emulated processor is chosen so that Linux trusts its clock and needs no
+// mitigations (accel.go). The lab's images add kernel options for the same reason: tsc=nowatchdog
+// keeps the clock source of a paused server, norandmaps lets QEMU find translated code again, and
+// highres=off saves timer interrupts. Images for physical servers do without them.
+//
 //	probe := &qemu.Probe{}
 //	vm, err := qemu.New(qemu.Config{
 //		Name: "server-1", Dir: dir, Firmware: qemu.UEFI, Accel: probe.Accel(ctx),

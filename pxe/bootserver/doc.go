@@ -8,6 +8,9 @@
 // network namespace, or on a network stack in user space. All sockets are open before the
 // first answer: a port that is in use is an error at the start, not a boot that hangs.
 //
+// One reader per socket answers packets: with a reader per processor, each packet would wake a second
+// thread only to wait. One boot server has one address in all its answers.
+//
 // It must not know Kubernetes. Package pxe has the types that it uses instead.
 //
 //	cfg := bootserver.Config{

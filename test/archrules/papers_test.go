@@ -85,7 +85,14 @@ func isTest(t *testing.T, dir, name, subtest string) bool {
 	return function && part
 }
 
-// Every decision stands in the index, once, and every decision that a comment names is there.
+// decisionForm are the lines that every decision record has, in this order.
+var decisionForm = regexp.MustCompile(`(?s)^# (0[0-9]{3}): [^\n]+\n\nStatus: (?:accepted|superseded by 0[0-9]{3})\n\nDate: 2[0-9]{3}-[0-9]{2}-[0-9]{2}\n\n## Context\n.*\n## Decision\n.*\n## Consequences\n`)
+
+// maxDecisionWords is the longest that a decision record may be.
+const maxDecisionWords = 350
+
+// TestDecisionsAreIndexed expects that every decision record has the common form and one line in the
+// index, and that every decision that a comment names exists.
 func TestDecisionsAreIndexed(t *testing.T) {
 	dir := filepath.Join("..", "..", "docs", "decisions")
 	files, err := filepath.Glob(filepath.Join(dir, "[0-9]*.md"))
@@ -97,6 +104,13 @@ func TestDecisionsAreIndexed(t *testing.T) {
 	for _, file := range files {
 		base := filepath.Base(file)
 		numbers = append(numbers, base[:4])
+		text := read(t, file)
+		if form := decisionForm.FindStringSubmatch(text); form == nil || form[1] != base[:4] {
+			t.Errorf("docs/decisions/%s does not have the form that docs/decisions/README.md describes", base)
+		}
+		if n := len(strings.Fields(text)); n > maxDecisionWords {
+			t.Errorf("docs/decisions/%s has %d words, want at most %d", base, n, maxDecisionWords)
+		}
 		if n := strings.Count(index, fmt.Sprintf("\n- [%s](%s) ", base[:4], base)); n != 1 {
 			t.Errorf("docs/decisions/README.md has %d lines for %s, want one", n, base)
 		}

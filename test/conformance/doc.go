@@ -16,6 +16,9 @@
 // broken: Break and BreakRun change a copy of good evidence so that this one rule
 // does not hold, and a test demands that exactly this rule's check fails on it.
 //
+// A mutant of Go code is a replacement built with "go test -overlay". A copy of the source tree would
+// compile all packages again, and test hooks in the product would be shipped.
+//
 // The package must not know how Ingot works inside: it sees only what a user, the
 // API server or a BMC sees.
 //

@@ -9,6 +9,9 @@
 // make by hand. The package decides nothing of what Ingot does and never talks to
 // a host but through Ingot.
 //
+// Proxies in front of the API server and each BMC kill the manager before or after a write. Kill
+// points in the manager's code would show what the code marks, not what is on the wire.
+//
 //	plane := lifecycle.NewPlane(t)
 //	site := plane.NewSite(t, lifecycle.SiteOptions{Servers: []string{"a", "b"}})
 //	manager := site.StartManager(t, lifecycle.ManagerOptions{Name: "m"})

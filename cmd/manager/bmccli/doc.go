@@ -5,6 +5,10 @@
 // drivers and from the manager's network. It covers features without a field in IngotHost, such as
 // the event log and the serial console, and BMCs that are not registered yet.
 //
+// These features are not API fields, because event logs are large and may contain passwords, and an
+// indicator LED must light at once. A subcommand needs no second image: operators run it by
+// "kubectl exec".
+//
 // The package does not know Kubernetes or hosts. Ingot notices the changes like any other change
 // of a server.
 //
