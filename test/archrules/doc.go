@@ -13,7 +13,7 @@
 // A row may be changed; the reason in it says what is lost. It must not know
 // any package's content.
 //
-// Its tests also hold what is written to the tree: the README names every directory,
+// Its tests also hold what is written to the tree: CONTRIBUTING.md names every directory,
 // links lead somewhere, what comments name by a number (an invariant, a decision) is
 // written down, and what "kubectl explain" shows names no such number.
 //

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// The README's table names every directory at the top, and every package below
-// those whose packages it lists: who comes new finds what is where.
-func TestReadmeNamesEveryDirectory(t *testing.T) {
+// TestContributingNamesEveryDirectory expects every directory at the top, and every package of
+// config, lab and test, in the table of CONTRIBUTING.md.
+func TestContributingNamesEveryDirectory(t *testing.T) {
 	root := filepath.Join("..", "..")
-	_, table, found := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## Layout\n")
+	_, table, found := strings.Cut(read(t, filepath.Join(root, "CONTRIBUTING.md")), "\n## Layout\n")
 	if !found {
-		t.Fatal("README.md has no section Layout")
+		t.Fatal("CONTRIBUTING.md has no section Layout")
 	}
 	expect := func(parent, suffix string, leaveOut map[string]bool) {
 		entries, err := os.ReadDir(filepath.Join(root, parent))
@@ -30,7 +30,7 @@ func TestReadmeNamesEveryDirectory(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(table, "`"+name+suffix) {
-				t.Errorf("README.md does not name %s", filepath.Join(parent, name))
+				t.Errorf("CONTRIBUTING.md does not name %s", filepath.Join(parent, name))
 			}
 		}
 	}
@@ -38,7 +38,7 @@ func TestReadmeNamesEveryDirectory(t *testing.T) {
 	expect(".", "/`", map[string]bool{"dist": true, "docs": true, "out": true})
 	for _, part := range []string{"`docs/book/`", "`docs/decisions/`", "`docs/invariants.md`", "`docs/field-notes.md`"} {
 		if !strings.Contains(table, part) {
-			t.Errorf("README.md does not name %s", part)
+			t.Errorf("CONTRIBUTING.md does not name %s", part)
 		}
 	}
 	for _, parent := range []string{"config", "lab", "test"} {
@@ -52,11 +52,11 @@ var (
 	marks   = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// Links of the README, the book and the decisions lead somewhere: to a file, and to a
-// heading in it.
+// TestLinksLeadSomewhere expects that each relative link of the README, CONTRIBUTING.md, the book and
+// the decisions names a file, and a heading in it.
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
-	pages := []string{filepath.Join(root, "README.md")}
+	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
 	for _, under := range []string{"*.md", "book/*.md", "book/*/*.md", "book/*/*/*.md", "decisions/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, "docs", under))
 		if err != nil {
