@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// restartWindow is how long BMCs may still report Off after a restart (field notes, old power
+// restartWindow is how long BMCs may still report Off after a restart (field notes, stale power
 // state).
 const restartWindow = 15 * time.Second
 
