@@ -40,7 +40,8 @@ export INGOT_STRICT := 1
 # All builds share one build cache with the tools, which are built so.
 export GOFLAGS += -trimpath
 
-CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
+TOOL = $$(go run ./hack/tools/build -path $(1))
+GENERATORS = "$(call TOOL,controller-gen)" "$(call TOOL,crd-ref-docs)" "$(call TOOL,diagrams)"
 # All packages, those of the module in api included, but test/qemu, which has its own step. Others that boot QEMU (test/nodeimage,
 # test/cluster) are among them, and skip without the variables that their targets set.
 MODULES = github.com/ingot-metal/ingot/...
@@ -219,12 +220,18 @@ fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
 ##@ Code
 
 .PHONY: generate
-generate: tools-gen ## Write deep copies, custom resource definitions, role and webhook manifests.
-	hack/generate.sh "$(CONTROLLER_GEN)"
+generate: tools-gen ## Write deep copies, custom resource definitions, role and webhook manifests, and the book's reference and diagrams.
+	hack/generate.sh $(GENERATORS)
 
 .PHONY: verify
-verify: tools-gen ## Fail if generated code, go.mod, formatting or licence lines are stale.
-	hack/verify.sh "$(CONTROLLER_GEN)"
+verify: tools-gen ## Fail if generated code or pages, go.mod, formatting, license lines or links are stale.
+	hack/verify.sh $(GENERATORS)
+
+.PHONY: docs
+docs: ## Build the documentation site into out/docs.
+	@go run ./hack/tools/build hugo >/dev/null
+	"$(call TOOL,hugo)" --source docs/site --destination "$(abspath out/docs)" --cleanDestinationDir --noBuildLock --panicOnWarning --quiet
+	@echo "docs: open out/docs/index.html"
 
 .PHONY: lint
 lint: ## Check the Go code with golangci-lint (.golangci.yml).
@@ -285,7 +292,7 @@ tools-etcd:
 
 .PHONY: tools-gen
 tools-gen:
-	@go run ./hack/tools/build gen >/dev/null
+	@go run ./hack/tools/build gen docs >/dev/null
 
 .PHONY: vet
 vet:

@@ -142,20 +142,43 @@ func failuref(reason, format string, args ...any) *Failure {
 // Reasons of a Failure, in addition to those of package agentapi, which do not count against
 // the host.
 const (
-	// ReasonDiskAmbiguous: several disks match a reference.
+	// ReasonDiskAmbiguous: Several disks match one reference, or two paths lead to one disk.
+	// +ingot:category=Inventory
+	// +ingot:remedy=Set rootDeviceHints that match one disk, then set the annotation inspect when
+	// the host is free.
 	ReasonDiskAmbiguous = "DiskAmbiguous"
-	// ReasonDiskOwnedByOther: the marker names an instance that was not released.
+	// ReasonDiskOwnedByOther: Disks belong to instances that were not released, or have a damaged
+	// marker.
+	// +ingot:category=Installation
+	// +ingot:remedy=If the data can be destroyed, set the annotation approve to the time and the
+	// names in the message. Then set clear-quarantine if the host is quarantined.
 	ReasonDiskOwnedByOther = "DiskOwnedByOther"
-	// ReasonDiskFailed: a disk could not be read or written, or returned other data than
-	// was written.
+	// ReasonDiskFailed: A disk could not be read or written, or returned other data than was
+	// written, or an earlier erasure left it locked.
+	// +ingot:category=Installation
+	// +ingot:remedy=Disconnect the server from power and try again, or unlock the disk. Otherwise
+	// replace the disk.
 	ReasonDiskFailed = "DiskFailed"
-	// ReasonTransferFailed: the image server was unreachable or silent for too long.
+	// ReasonTransferFailed: The agent had no connection to the boot server that lasted for 10
+	// minutes.
+	// +ingot:category=Installation
+	// +ingot:remedy=Check that ingot-boot runs. If other hosts install, check the NIC and the
+	// cable of this host.
 	ReasonTransferFailed = "TransferFailed"
-	// ReasonSeedFailed: the first-boot data could not be written into the installed system.
+	// ReasonSeedFailed: The agent could not write the first-boot data into the installed system,
+	// and removed the image.
+	// +ingot:category=Installation
+	// +ingot:remedy=Read the message, and replace the disk.
 	ReasonSeedFailed = "SeedFailed"
-	// ReasonLiveFailed: the live system could not be loaded or started.
+	// ReasonLiveFailed: The server could not load the live system into memory or start it.
+	// +ingot:category=Installation
+	// +ingot:remedy=Read the message, and check that the server has enough memory.
 	ReasonLiveFailed  = "LiveSystemFailed"
 	ReasonCleanFailed = "CleanFailed"
-	// ReasonOrderNotUnderstood: the agent does not know the order's kind or mode.
+	// ReasonOrderNotUnderstood: The agent does not know the requested work, because it is of
+	// another release than the manager.
+	// +ingot:category=Internal
+	// +ingot:remedy=Update the boot media of the host and the boot servers to the release of the
+	// manager.
 	ReasonOrderNotUnderstood = "OrderNotUnderstood"
 )

@@ -39,10 +39,10 @@ const MaxCommandLine = 2047
 
 // Kernel arguments of a network boot.
 const (
-	// ArgServer is host:port of the agent API. ArgFiles is the base URL (http://host:port) of
-	// the boot server, which caches images.
+	// ArgServer is host:port of the agent API.
 	ArgServer = "ingot.server"
-	ArgFiles  = "ingot.files"
+	// ArgFiles is the base URL (http://host:port) of the boot server, which caches images.
+	ArgFiles = "ingot.files"
 	// ArgPin holds one or two comma-separated pins, "sha256/<base64url, no padding>",
 	// of the SubjectPublicKeyInfo of the manager's current and next TLS key (I15).
 	ArgPin = "ingot.pin"
@@ -292,30 +292,60 @@ const (
 // server is usable for other machines: the manager does not count these failures against the
 // host.
 const (
-	// FailureImageUnavailable: the server answered that it does not have the image.
+	// FailureImageUnavailable: The boot server cannot fetch the image, or does not have it after
+	// two hours. The failure does not count against the host.
+	// +ingot:category=Installation
+	// +ingot:remedy=Check that the nodes of ingot-boot reach the URL, that --image-sources allows
+	// it, and that the image cache has space.
 	FailureImageUnavailable = "ImageUnavailable"
-	// FailureImageInvalid: the image cannot be decoded, has content at the marker's place, has
-	// no file system for the first-boot data, or cannot assemble the mirror that it is for.
+	// FailureImageInvalid: The image does not have the declared format, has no usable file system
+	// for the first-boot data, or cannot assemble its mirror. The failure does not count against
+	// the host.
+	// +ingot:category=Installation
+	// +ingot:remedy=Correct the image or image.format as the message says, then create a new
+	// template.
 	FailureImageInvalid = "ImageInvalid"
-	// FailureChecksumMismatch: the source does not have the ordered checksum.
+	// FailureChecksumMismatch: The file does not have the checksum of the order. The failure does
+	// not count against the host.
+	// +ingot:category=Installation
+	// +ingot:remedy=Create a template with the right checksum, or restore the file. If the message
+	// contains newer-agent-needed, update the host's boot media.
 	FailureChecksumMismatch = "ChecksumMismatch"
-	// FailureLiveRefused: the live system is too large, or the agent's kernel does not start
-	// it: it is for another architecture or, under Secure Boot, not signed.
+	// FailureLiveRefused: The agent's kernel does not start the live system: it is too large, for
+	// another architecture, or not signed for Secure Boot.
+	// +ingot:category=Installation
+	// +ingot:remedy=Correct live.kernel, live.commandLine or hostSelector as the message says, or
+	// update the host's boot media.
 	FailureLiveRefused = "LiveSystemRefused"
-	// FailureMirrorRefused: the chosen disks cannot form one mirror. Each of them is good.
+	// FailureMirrorRefused: The two disks of softwareRAID cannot form one array. The failure does
+	// not count against the host.
+	// +ingot:category=Installation
+	// +ingot:remedy=Choose two equal disks by softwareRAID.members or rootDeviceHints.
 	FailureMirrorRefused = "MirrorRefused"
-	// FailureDiskTooSmall: the decoded image does not fit on the chosen disk.
+	// FailureDiskTooSmall: The decoded image does not fit on the chosen disk. The failure does not
+	// count against the host.
+	// +ingot:category=Installation
+	// +ingot:remedy=Create a template that selects a larger disk or has a smaller image. If other
+	// hosts have larger disks, delete the Machine.
 	FailureDiskTooSmall = "DiskTooSmall"
-	// FailureSectorsDiffer: the image's partition table is for another sector size than the
-	// chosen disk has.
+	// FailureSectorsDiffer: The partition table of the image is for another sector size than the
+	// disk has. The failure does not count against the host.
+	// +ingot:category=Installation
+	// +ingot:remedy=Use an image for this sector size, or select disks or hosts with the other
+	// sector size.
 	FailureSectorsDiffer = "SectorsDiffer"
-	// FailureOldSystem: a disk that was not chosen holds the complete system of a released
-	// instance and could boot instead of the new one.
+	// FailureOldSystem: Another disk holds the complete system of a released instance, which could
+	// boot instead of the new one. Nothing was written.
+	// +ingot:category=Installation
+	// +ingot:remedy=Select that disk by rootDeviceHints. Or set spec.cleaning of the host to
+	// Metadata, delete the Machine, and delete its successor on this host once more.
 	FailureOldSystem = "OldSystemOnDisk"
 )
 
-// FailureDiskNotFound: a disk that the order needs, or that the host is known to have, is
-// missing.
+// FailureDiskNotFound: A disk that the order needs, or that the host is known to have, is missing.
+// +ingot:category=Inventory
+// +ingot:remedy=Check the disk in the message, its cable and controller. Set the annotation
+// inspect when the host is free.
 const FailureDiskNotFound = "DiskNotFound"
 
 // Report ends an order. The agent repeats it until it is acknowledged (I4).

@@ -4,14 +4,15 @@
 #
 # Writes all generated files of the source tree around the working directory:
 #
-#   hack/generate.sh CONTROLLER_GEN
+#   hack/generate.sh CONTROLLER_GEN CRD_REF_DOCS DIAGRAMS
 #
-# It writes deep copies next to the types, and custom resource definitions, the
-# manager's role and the webhook configurations to config/. Conversions between API
-# versions are written by hand.
+# It writes deep copies next to the types; custom resource definitions, the manager's
+# role and the webhook configurations to config/; and generated pages and diagrams to
+# docs/book. Conversions between API versions are written by hand.
 set -euo pipefail
 
-gen=${1:?usage: hack/generate.sh CONTROLLER_GEN}
+usage="usage: hack/generate.sh CONTROLLER_GEN CRD_REF_DOCS DIAGRAMS"
+gen=${1:?$usage} apidocs=${2:?$usage} diagrams=${3:?$usage}
 
 # pathsOf DIRECTORY... prints the directories with Go code as controller-gen arguments.
 pathsOf() {
@@ -53,3 +54,19 @@ if [ ${#logic[@]} -gt 0 ]; then
     fi
   done
 fi
+
+# The reference of the book: the API from the types' comments, the other pages by hack/docs.
+reference=docs/book/reference
+mkdir -p "$reference"
+(
+  cd api
+  "$apidocs" --log-level=ERROR --source-path=./v1beta2 --config=../hack/docs/api/config.yaml \
+    --templates-dir=../hack/docs/api --renderer=markdown --output-path="$work/api.md"
+)
+cp "$work/api.md" "$reference/api.md"
+go run ./hack/docs
+
+# Its diagrams. An SVG file without a source disappears.
+rm -f docs/book/diagrams/*.svg
+mapfile -t sources < <(find docs/book/diagrams -name '*.d2' 2>/dev/null | sort)
+[ ${#sources[@]} = 0 ] || "$diagrams" "${sources[@]}"

@@ -5,10 +5,10 @@
 # Fails with a reason if the source tree cannot be committed: unformatted Go files, a
 # stale go.mod, a Go file without a license line, or stale generated files.
 #
-#   hack/verify.sh CONTROLLER_GEN
+#   hack/verify.sh CONTROLLER_GEN CRD_REF_DOCS DIAGRAMS
 set -euo pipefail
 
-gen=${1:?usage: hack/verify.sh CONTROLLER_GEN}
+generators=("$@")
 status=0
 fail() {
   echo "verify: $*" >&2
@@ -38,12 +38,18 @@ trap 'rm -rf "$copy"' EXIT
 for file in "${files[@]}"; do
   [ ! -f "$file" ] || printf '%s\0' "$file"
 done | tar --create --null --files-from=- | tar --extract --directory="$copy"
-generated=(api config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml)
-(cd "$copy" && hack/generate.sh "$gen")
+generated=(api config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml docs/book/diagrams)
+for page in annotations api flags metrics reasons; do
+  generated+=("docs/book/reference/$page.md")
+done
+(cd "$copy" && hack/generate.sh "${generators[@]}")
 for path in "${generated[@]}"; do
   [ -e "$path" ] || [ -e "$copy/$path" ] || continue
   diff --recursive --unified --new-file "$path" "$copy/$path" || fail "$path is stale: run make generate"
 done
+
+# Links need no built site.
+links=$(go test ./test/archrules -run TestLinksLeadSomewhere) || fail "a link leads nowhere:"$'\n'"$links"
 
 [ $status != 0 ] || echo "verify: ${#files[@]} files are correct"
 exit $status

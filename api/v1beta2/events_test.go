@@ -23,15 +23,14 @@ const reasonOfEventf = 3
 // tellers decide or say what people are told by events and conditions.
 var tellers = []string{"../../controllers", "../../inventory", "../../runtimehooks"}
 
-// Whatever reason an event or a condition is given is a constant of the API, so that
-// TestEveryReasonHasItsRemedy sees it.
+// Every reason of an event or a condition is a constant of the API, so that hack/docs finds it.
 func TestReasonsAreConstants(t *testing.T) {
 	told := 0
 	for _, top := range tellers {
 		for dir, files := range packages(t, top) {
 			p := newReasonCheck(files)
 			for _, bad := range p.bad() {
-				t.Errorf("%s: %s; declare it as a Reason… of api/v1beta2 and give it a row in docs/book/trouble.md", dir, bad)
+				t.Errorf("%s: %s; declare it as a Reason… of api/v1beta2, with a comment as hack/docs requires", dir, bad)
 			}
 			told += p.told
 		}

@@ -3,30 +3,42 @@
 
 package v1beta2
 
-// RackLabel is the default of IngotCluster.spec.failureDomainLabel.
+// RackLabel is the default label of failure domains, IngotCluster.spec.failureDomainLabel.
+// +ingot:on=IngotHost
+// +ingot:value=name of a failure domain
+// +ingot:by=operator
 const RackLabel = "topology.infrastructure.cluster.x-k8s.io/rack"
 
-// BMCCredentialsLabel marks the Secrets that hold BMC credentials, so that they
-// are cached, watched and moved (I18).
+// BMCCredentialsLabel marks a Secret with BMC credentials or a CA bundle that hosts use, so that
+// Ingot caches, watches and moves it (I18).
+// +ingot:on=Secret, ConfigMap
+// +ingot:value=any
+// +ingot:by=Ingot
 const BMCCredentialsLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials"
 
-// BMCCredentialsDeleteLabel is set by the creator of a Secret with BMC credentials who wants
-// the Secret deleted with the last of its hosts. Only such a Secret is owned by its hosts.
+// BMCCredentialsDeleteLabel lets Ingot delete the Secret with the last of its hosts. Only such a
+// Secret has its hosts as owners.
+// +ingot:on=Secret
+// +ingot:value=any
+// +ingot:by=operator
 const BMCCredentialsDeleteLabel = "infrastructure.cluster.x-k8s.io/delete-with-hosts"
 
-// BMCCredentialsSharedLabel marks a Secret with BMC credentials that no host owns: the
-// Secret moves by clusterctl's label, and stays when its hosts are deleted.
+// BMCCredentialsSharedLabel marks a Secret that no host owns. The Secret moves by the label of
+// clusterctl, and stays when its hosts are deleted.
+// +ingot:on=Secret
+// +ingot:value=any
+// +ingot:by=Ingot
 const BMCCredentialsSharedLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials-shared"
 
 // Keys of the Secrets and ConfigMaps that Ingot reads.
 const (
 	SecretKeyUsername = "username"
 	SecretKeyPassword = "password"
-	// SecretKeyNextPassword is there while a password is being rotated: the BMC has
-	// that one or SecretKeyPassword, and a login says which.
+	// SecretKeyNextPassword exists while Ingot changes the password: the BMC has this
+	// password or that of SecretKeyPassword, and a login shows which.
 	SecretKeyNextPassword = "nextPassword"
-	// SecretKeyUnprovenPassword is left by a rotation that failed after the BMC had
-	// heard of a new password: a way back in, should it take it after all.
+	// SecretKeyUnprovenPassword remains after a rotation that failed after the BMC had
+	// received the new password, in case the BMC accepts it later.
 	SecretKeyUnprovenPassword = "unprovenPassword"
 	CAKey                     = "ca.crt"
 )
@@ -37,68 +49,114 @@ const (
 // of its time (I24).
 const (
 	AnnotationPrefix = "ingot.infrastructure.cluster.x-k8s.io/"
-	// ApproveAnnotation lets Ingot take over a server that it found powered on (I8). With
-	// instances after the time ("<time>,<instance>,<instance>"), it lets their disks be
-	// overwritten instead.
+	// ApproveAnnotation lets Ingot take over a server that was powered on, or a discovered host
+	// (I8). With instances or damaged markers, it only lets Ingot overwrite their disks, until an
+	// install or a cleaning has succeeded.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<instance>,…
+	// +ingot:by=operator
 	ApproveAnnotation = AnnotationPrefix + "approve"
-	// ForceReleaseAnnotation on an IngotHost lets its machine go without a
-	// confirmed power-off; the host is Quarantined as not fenced (I7).
+	// ForceReleaseAnnotation lets the machine of the host go without a confirmed power-off; the
+	// host is then quarantined as not fenced (I7). It has an effect only while the Machine or the
+	// host is being deleted. Use it only if the server is certainly off.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<note>
+	// +ingot:by=operator
 	ForceReleaseAnnotation = AnnotationPrefix + "force-release"
 	// ReleaseAnnotation releases a claim whose machine no longer exists (I6).
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<note>
+	// +ingot:by=operator
 	ReleaseAnnotation = AnnotationPrefix + "release"
-	// ClearQuarantineAnnotation puts a quarantined host back to work.
+	// ClearQuarantineAnnotation puts a quarantined host back into service. Ingot cleans the host
+	// first if that is due.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<note>
+	// +ingot:by=operator
 	ClearQuarantineAnnotation = AnnotationPrefix + "clear-quarantine"
-	// InspectAnnotation asks for a new inspection of a free host.
+	// InspectAnnotation starts a new inspection of a free host.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<note>
+	// +ingot:by=operator
 	InspectAnnotation = AnnotationPrefix + "inspect"
-	// RebootAnnotation asks for one reboot: "<time>" or "<time>,Graceful" by the operating
-	// system, "<time>,Forced" by a power cycle.
+	// RebootAnnotation reboots a provisioned host once. Graceful, the default, asks the operating
+	// system; Forced is a power cycle.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, <time>,Graceful or <time>,Forced
+	// +ingot:by=operator
 	RebootAnnotation = AnnotationPrefix + "reboot"
-	// RotateCredentialsAnnotation asks for a new password of the host's BMC.
+	// RotateCredentialsAnnotation gives the BMC a new password and writes it to the Secret.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<note>
+	// +ingot:by=operator
 	RotateCredentialsAnnotation = AnnotationPrefix + "rotate-credentials"
-	// RetryBMCAnnotation lets Ingot contact a BMC that failed at once, also with a password
-	// that the BMC refused, whenever the value is another than before.
+	// RetryBMCAnnotation lets Ingot contact a failed BMC at once, also with a password that the
+	// BMC rejected. Every change of the value has this effect.
+	// +ingot:on=IngotHost
+	// +ingot:value=<time>, or <time>,<note>
+	// +ingot:by=operator
 	RetryBMCAnnotation = AnnotationPrefix + "retry-bmc"
 )
 
-// NetworksLabel on a namespace, with the value NetworksAllowed, lets its IngotHosts boot on
-// the IngotNetworks whose spec.allowedNamespaces says nothing else.
+// The label of namespaces whose hosts may boot, and its value.
 const (
+	// NetworksLabel lets the hosts of the namespace boot on each IngotNetwork without
+	// spec.allowedNamespaces.
+	// +ingot:on=Namespace
+	// +ingot:value=allowed
+	// +ingot:by=operator
 	NetworksLabel   = AnnotationPrefix + "networks"
 	NetworksAllowed = "allowed"
 )
 
-// CommandsGivenByAnnotation on an IngotHost names the users who set its command annotations,
-// as JSON. Ingot's webhook sets it, whatever the request says.
+// CommandsGivenByAnnotation names the users who set the command annotations, as JSON. The webhook
+// sets it and overwrites other values.
+// +ingot:on=IngotHost
+// +ingot:value=JSON
+// +ingot:by=Ingot
 const CommandsGivenByAnnotation = AnnotationPrefix + "commands-given-by"
 
-// EnrolledLabel marks an IngotHost that Ingot made itself, for a machine that it
-// found on a network of mode Discover. Nothing is done to the host before a person has
-// set ApproveAnnotation and given it a BMC; then Ingot takes the label away.
+// EnrolledLabel marks a host that Ingot discovered. Ingot does nothing to the host before an
+// operator sets spec.bmc and the annotation approve, and then removes the label.
+// +ingot:on=IngotHost
+// +ingot:value=any
+// +ingot:by=Ingot
 const EnrolledLabel = AnnotationPrefix + "enrolled"
 
-// RotatedAtAnnotation on a BMC's Secret tells when Ingot gave the BMC the password in
-// it (RFC 3339). Nobody else knows that password: such a Secret is not deleted with
-// its host.
+// RotatedAtAnnotation is the time at which Ingot gave the BMC the password in the Secret (RFC
+// 3339). Such a Secret is not deleted with its host, because only the Secret holds the password.
+// +ingot:on=Secret
+// +ingot:value=time
+// +ingot:by=Ingot
 const RotatedAtAnnotation = AnnotationPrefix + "rotated-at"
 
-// RotatingAnnotation on a BMC's Secret tells of which IngotHost, and at which address, the BMC
-// may have SecretKeyNextPassword: "name address". Without it that password is what somebody
-// proposes, and no BMC has heard of it.
+// RotatingAnnotation names the IngotHost and the BMC address that may have the password under
+// nextPassword. Without it, no BMC has received that password.
+// +ingot:on=Secret
+// +ingot:value=<name> <address>
+// +ingot:by=Ingot
 const RotatingAnnotation = AnnotationPrefix + "rotating"
 
-// LabelsFromHostAnnotation on a Node of a workload cluster lists the labels, separated by
-// commas, that Ingot has written there because its host has them.
+// LabelsFromHostAnnotation lists the labels that Ingot copied from the host to the Node, separated
+// by commas.
+// +ingot:on=Node
+// +ingot:value=labels
+// +ingot:by=Ingot
 const LabelsFromHostAnnotation = AnnotationPrefix + "labels-from-host"
 
-// MovePausedAnnotation pauses a host for clusterctl move (I10). The manager sets it
-// on every host of a namespace whose Clusters are all paused, and takes it away when
-// one of them is unpaused and the host's claim resolves; a person may take it away
-// before. Its value is the time since when (RFC 3339). On an IPAddressClaim of such a host
-// it is the Cluster by whose label the claim stands still, or empty.
+// MovePausedAnnotation pauses a host for clusterctl move (I10). Ingot sets it on all hosts of a
+// namespace whose Clusters are all paused, and removes it after the move; an operator may remove
+// it earlier. On an IPAddressClaim, the value is the Cluster that pauses it, or empty.
+// +ingot:on=IngotHost, IPAddressClaim
+// +ingot:value=time (RFC 3339)
+// +ingot:by=Ingot
 const MovePausedAnnotation = AnnotationPrefix + "move-paused"
 
-// ReasonMovePaused is the reason of a host's Paused condition under
-// MovePausedAnnotation.
+// ReasonMovePaused: The host is paused because all Clusters of its namespace are paused, as during
+// clusterctl move.
+// +ingot:category=Progress
+// +ingot:remedy=None during a move. Afterwards, unpause the Clusters, or remove the annotation
+// move-paused.
 const ReasonMovePaused = "MovePaused"
 
 // Finalizers.
@@ -109,19 +167,25 @@ const (
 	InUseFinalizer   = "ingothost.infrastructure.cluster.x-k8s.io/in-use"
 	MachineFinalizer = "ingotmachine.infrastructure.cluster.x-k8s.io"
 	ClusterFinalizer = "ingotcluster.infrastructure.cluster.x-k8s.io"
-	// RemediationFinalizer lets a power cycle that is under way be ended with the host on.
+	// RemediationFinalizer keeps a remediation until its power cycle has left the host on.
 	RemediationFinalizer = "ingotremediation.infrastructure.cluster.x-k8s.io"
 )
 
 // ProviderIDScheme is the first part of "ingot://<namespace>/<host>/<instanceID>".
 const ProviderIDScheme = "ingot://"
 
-// Annotations of an IngotReservation, in which Ingot keeps the spec, as JSON, that it put
-// another in the place of; a person has no use for them.
+// Annotations of an IngotReservation that keep a replaced spec.
 const (
-	// PreviousSpecAnnotation: what stood when more was asked for, and stands again if that
-	// cannot be promised.
+	// PreviousSpecAnnotation is the spec before a request for more hosts, as JSON. Ingot restores
+	// it if the request cannot be met.
+	// +ingot:on=IngotReservation
+	// +ingot:value=JSON
+	// +ingot:by=Ingot
 	PreviousSpecAnnotation = AnnotationPrefix + "previous-spec"
-	// ManualSpecAnnotation: what a person promised, and stands again after an upgrade.
+	// ManualSpecAnnotation is the spec that an operator wrote, as JSON. Ingot restores it after an
+	// upgrade of the Cluster.
+	// +ingot:on=IngotReservation
+	// +ingot:value=JSON
+	// +ingot:by=Ingot
 	ManualSpecAnnotation = AnnotationPrefix + "manual-spec"
 )

@@ -3,26 +3,43 @@
 
 package v1beta2
 
-// RetainAnnotation on a Cluster of Ingot's holds its deletion until somebody takes the
-// annotation away, where the runtime extension is installed. Its value is not looked
-// at, unless it is "false".
+// RetainAnnotation holds the deletion of the Cluster until it is removed. It requires the runtime
+// extension.
+// +ingot:on=Cluster
+// +ingot:value=any except false
+// +ingot:by=operator
 const RetainAnnotation = AnnotationPrefix + "retain"
 
-// UpgradeAnywayAnnotation on a Cluster of Ingot's lets one upgrade begin although a BMC does
-// not answer, or a group that surges has no free host. Its value is the Kubernetes version to
-// upgrade to (spec.topology.version); of other upgrades it says nothing.
+// UpgradeAnywayAnnotation lets the upgrade of the Cluster to this version begin although a BMC
+// does not answer, or a group that surges has no free host.
+// +ingot:on=Cluster
+// +ingot:value=Kubernetes version
+// +ingot:by=operator
 const UpgradeAnywayAnnotation = AnnotationPrefix + "upgrade-anyway"
 
-// DeleteInUseAnnotation on an IngotImage lets it be deleted although Clusters use it. Its
-// value starts with the time at which it was given, as that of a host's commands, and it
-// counts for an hour.
+// DeleteInUseAnnotation lets the image be deleted within an hour of the time although Clusters use
+// it.
+// +ingot:on=IngotImage
+// +ingot:value=<time>
+// +ingot:by=operator
 const DeleteInUseAnnotation = AnnotationPrefix + "delete-in-use"
 
-// Reasons of the events by which the runtime extension writes down what Cluster API
-// told it of a Cluster.
+// Reasons of the events that the runtime extension records on a Cluster.
 const (
+	// ReasonControlPlaneInitialized: The first control plane machine of the Cluster runs.
+	// +ingot:category=Progress
+	// +ingot:remedy=None.
 	ReasonControlPlaneInitialized = "ControlPlaneInitialized"
-	ReasonControlPlaneUpgraded    = "ControlPlaneUpgraded"
-	ReasonWorkersUpgraded         = "WorkersUpgraded"
-	ReasonClusterUpgraded         = "ClusterUpgraded"
+	// ReasonControlPlaneUpgraded: The control plane of the Cluster runs the new version.
+	// +ingot:category=Progress
+	// +ingot:remedy=None.
+	ReasonControlPlaneUpgraded = "ControlPlaneUpgraded"
+	// ReasonWorkersUpgraded: The workers of the Cluster run the new version.
+	// +ingot:category=Progress
+	// +ingot:remedy=None.
+	ReasonWorkersUpgraded = "WorkersUpgraded"
+	// ReasonClusterUpgraded: The Cluster runs the new version.
+	// +ingot:category=Progress
+	// +ingot:remedy=None.
+	ReasonClusterUpgraded = "ClusterUpgraded"
 )

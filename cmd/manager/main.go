@@ -42,14 +42,12 @@ func run() error {
 	options := app.DefaultOptions()
 	logs.InitLogs()
 	options.AddFlags(pflag.CommandLine)
-	showVersion := pflag.Bool("version", false, "Print the version and exit.")
-	printUnified := pflag.Bool("print-unified-image", false, "Write the unsigned unified kernel image of the agent to standard output and exit. Requires --agent-key-dir.")
 	pflag.Parse()
-	if *showVersion {
+	if options.ShowVersion {
 		fmt.Println(version)
 		return nil
 	}
-	if *printUnified {
+	if options.PrintUnified {
 		return app.PrintUnified(options, os.Stdout)
 	}
 	if err := logsv1.ValidateAndApply(options.Logs, nil); err != nil {

@@ -3,9 +3,9 @@
 
 // Package tools builds and finds the programs for Ingot's tests, demo and code generation: etcd
 // and the Kubernetes programs, the Cluster API managers, clusterctl and controller-gen; and on
-// request the programs of a node, containerd, cert-manager and the etcd tools. No binaries are
-// downloaded: each group of programs is a Go module below this directory with its own go.mod and
-// go.sum, and is built from the module cache.
+// request the programs of a node, containerd, cert-manager, the etcd tools, and the programs that
+// build the documentation. No binaries are downloaded: each group of programs is a Go module below
+// this directory with its own go.mod and go.sum, and is built from the module cache.
 //
 // A build is in $INGOT_CACHE/tools/<group>-<version>-<hash>, where the hash covers all inputs
 // (go.mod, go.sum, Ingot's Go files, flags). Several versions can coexist, and a changed pin

@@ -128,6 +128,21 @@ func requested() []group {
 			},
 			onRequest: true,
 		},
+		{
+			name: "docs",
+			pin:  "github.com/elastic/crd-ref-docs",
+			programs: []program{
+				{file: "crd-ref-docs", pkg: "github.com/elastic/crd-ref-docs"},
+				{file: "diagrams", pkg: "."},
+			},
+			onRequest: true,
+		},
+		{
+			name:      "hugo",
+			pin:       "github.com/gohugoio/hugo",
+			programs:  []program{{file: "hugo", pkg: "github.com/gohugoio/hugo"}},
+			onRequest: true,
+		},
 	}
 }
 

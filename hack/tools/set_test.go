@@ -64,7 +64,7 @@ func TestBinaryNotBuilt(t *testing.T) {
 		"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm", "kube", "clusterctl", "controller-gen",
 		"capi-core-manager", "capi-kubeadm-bootstrap-manager", "capi-kubeadm-control-plane-manager",
 		"kube-scheduler", "kubelet", "kube-proxy", "pause", "containerd", "containerd-shim-runc-v2", "ctr",
-		"cert-manager", "cert-manager-manifests", "etcdctl", "etcdutl",
+		"cert-manager", "cert-manager-manifests", "etcdctl", "etcdutl", "crd-ref-docs", "diagrams", "hugo",
 	} {
 		if path, err := set.Binary(name); !errors.Is(err, ErrNotBuilt) {
 			t.Errorf("Binary(%q) = %q, %v, want ErrNotBuilt", name, path, err)

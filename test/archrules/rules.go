@@ -36,6 +36,7 @@ var rooms = []room{
 	{dir: "cmd/agent", may: []string{"agent", "agentapi"}, tests: []string{"lab", "test"}, reason: "the agent's initramfs is loaded by every boot: it must stay small"},
 	{dir: "cmd/lab", may: []string{"lab", "agent", "agentapi", "api", "hack/tools", "test", "cmd/manager/app", "internal/token", "pxe/bootserver"}, reason: "the lab's program runs Ingot's manager as a process of its own, on sockets in user space: it links the manager's wiring and nothing behind it"},
 	{dir: "hack", may: []string{"agentapi", "hack/tools", "lab/network", "lab/qemu"}, reason: "developer tools must build when the rest does not"},
+	{dir: "hack/docs", may: []string{"cmd/manager", "hack/tools"}, reason: "the reference of flags is read from the manager's own; all else it reads from sources"},
 	{dir: "hack/images", may: []string{"hack/debian", "hack/nodeimage"}, reason: "image builders put Debian's packages and files together, and know nothing of what boots them"},
 	{dir: "hack/nodeimage", may: []string{"hack/debian", "hack/tools", "lab/image"}, reason: "a node is Debian, the programs of Go modules and images of them: nothing of Ingot"},
 	{dir: "hack/release", may: []string{"hack/tools"}, tests: []string{"lab", "test", "api"}, reason: "a release is put together from files; what is in them is read by its tests only"},

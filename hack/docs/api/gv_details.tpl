@@ -1,0 +1,13 @@
+{{- define "gvDetails" }}
+{{- $gv := . }}
+| Kind | Meaning |
+| --- | --- |
+{{- range $gv.SortedKinds }}{{ if not (hasSuffix "List" .) }}
+{{- $type := $gv.TypeForKind . }}
+| {{ markdownRenderTypeLink $type }} | {{ template "doc" $type.Doc }} |
+{{- end }}{{ end }}
+{{- range $gv.SortedKinds }}{{ if not (hasSuffix "List" .) }}{{ template "type" ($gv.TypeForKind .) }}{{ end }}{{ end }}
+{{- range $gv.SortedTypes }}{{ if not .GVK }}{{ template "type" . }}{{ end }}{{ end }}
+{{- end }}
+
+{{- define "doc" }}{{ . | replace "<" "&lt;" | markdownRenderFieldDoc | replace "<br />" " " | replace ": \\{\\}" "" | trim }}{{ end -}}
