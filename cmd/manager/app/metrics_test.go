@@ -4,13 +4,16 @@
 package app
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/pxe"
 )
 
 // Calls are counted by name and outcome, also by two managers of one process. No label contains an
@@ -39,5 +42,23 @@ func TestBMCMetrics(t *testing.T) {
 	taken.MustRegister(prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: bmcCallSeconds, Help: "x"}, []string{"other"}))
 	if _, err := bmcMetrics(taken); err == nil {
 		t.Error("a metric of another shape was accepted")
+	}
+}
+
+// The log shows no address for a client that has none yet.
+func TestBootLog(t *testing.T) {
+	for name, tc := range map[string]struct {
+		event pxe.BootEvent
+		want  string
+	}{
+		"a client without an address": {pxe.BootEvent{Stage: pxe.StageOffer, Host: "metal/h1"}, `"client"=""`},
+		"a client with an address":    {pxe.BootEvent{Stage: pxe.StageAck, Host: "metal/h1", Client: netip.MustParseAddr("10.10.0.20")}, `"client"="10.10.0.20"`},
+	} {
+		var line string
+		log := funcr.New(func(_, args string) { line = args }, funcr.Options{Verbosity: 1})
+		bootLog(log).Observe(tc.event)
+		if !strings.Contains(line, tc.want) {
+			t.Errorf("%s: the log has %q, want %s in it", name, line, tc.want)
+		}
 	}
 }

@@ -86,7 +86,11 @@ func bootLog(log logr.Logger) pxe.Observer {
 		if !log.Enabled() {
 			return // thousands per second when a datacenter powers on
 		}
-		log.Info("Boot", "stage", e.Stage, "host", e.Host, "mac", e.MAC.String(), "client", e.Client.String(),
+		client := "" // a DHCP client has no address before the offer
+		if e.Client.IsValid() {
+			client = e.Client.String()
+		}
+		log.Info("Boot", "stage", e.Stage, "host", e.Host, "mac", e.MAC.String(), "client", client,
 			"detail", e.Detail, "port", e.Port.String())
 	})
 }
