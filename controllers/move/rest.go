@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory/lifecycle"
 )
 
-// DefaultRest is the default of Reconciler.Rest: the five minutes that docs/book/move.md states,
+// DefaultRest is the default of Reconciler.Rest: the five minutes that docs/book/tasks/move.md states,
 // plus the time that an acting manager needs to show that it is ready.
 const DefaultRest = 5*time.Minute + 30*time.Second
 

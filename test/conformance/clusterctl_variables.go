@@ -12,7 +12,7 @@ import (
 const (
 	installBook   = "docs/book/install.md"
 	templatesBook = "docs/book/templates.md"
-	moveBook      = "docs/book/move.md"
+	moveBook      = "docs/book/tasks/move.md"
 )
 
 var (

@@ -29,7 +29,7 @@ const (
 	silence = 5 * time.Minute
 	// broken is the server whose disk was pulled out.
 	broken = "r2-s3"
-	// agentHears is docs/book/move.md's "sleep 10".
+	// agentHears is docs/book/tasks/move.md's "sleep 10".
 	agentHears = 10 * time.Second
 )
 
