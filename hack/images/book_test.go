@@ -20,13 +20,13 @@ var besides = []string{"virtio_pci", "virtio_rng", "mlx4_core", "realtek", "sd_m
 
 // The book lists the drivers of the agent, and lists none of them as missing.
 func TestDriversAreInTheBook(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", "hosts.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", "reference", "host-requirements.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, ok := strings.Cut(string(page), "\n## Cards and disks that the agent drives\n")
+	_, section, ok := strings.Cut(string(page), "\n## Drivers of the agent\n")
 	if !ok {
-		t.Fatal("docs/book/hosts.md has no section about the agent's drivers")
+		t.Fatal("docs/book/reference/host-requirements.md has no section about the agent's drivers")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	name := regexp.MustCompile("`([a-z0-9_]+)`")
@@ -44,15 +44,15 @@ func TestDriversAreInTheBook(t *testing.T) {
 	got := slices.Sorted(slices.Values(slices.Concat(named["network cards"], named["disks"])))
 	want := slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(agentModules), func(m string) bool { return slices.Contains(besides, m) })))
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("drivers (-agentModules +docs/book/hosts.md):\n%s", diff)
+		t.Errorf("drivers (-agentModules +docs/book/reference/host-requirements.md):\n%s", diff)
 	}
-	missing := named["not there, among others"]
+	missing := named["not included"]
 	if len(missing) == 0 {
-		t.Error("docs/book/hosts.md names no driver that is not there")
+		t.Error("docs/book/reference/host-requirements.md names no driver that is not there")
 	}
 	for _, m := range missing {
 		if slices.Contains(agentModules, m) {
-			t.Errorf("docs/book/hosts.md lists %s as missing", m)
+			t.Errorf("docs/book/reference/host-requirements.md lists %s as missing", m)
 		}
 	}
 }
