@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/internal/bmccredentials"
 	"github.com/ingot-metal/ingot/internal/index"
 )
 
@@ -92,6 +93,9 @@ func (r *Reconciler) reconcile(ctx context.Context, k kind, req ctrl.Request) (c
 	base, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
 		return ctrl.Result{}, fmt.Errorf("%T is no object", object)
+	}
+	if _, isShared := object.GetLabels()[infrav1.BMCCredentialsSharedLabel]; isShared {
+		bmccredentials.Release(object)
 	}
 	controllerutil.RemoveFinalizer(object, infrav1.InUseFinalizer)
 	err = r.Client.Patch(ctx, object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))

@@ -6,6 +6,7 @@ package inuse
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +100,39 @@ func TestHeldUntilTheLastHostIsForgotten(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A Secret that hosts share loses Ingot's labels with its last host: clusterctl does not move it then.
+func TestSharedSecretIsReleasedByItsLastHost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hosts []client.Object
+		want  map[string]string
+	}{
+		"a host names it":        {[]client.Object{hostNamed("a", "bmc", nil)}, map[string]string{"app": "db", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: ""}},
+		"its host names another": {[]client.Object{hostNamed("a", "new", nil)}, map[string]string{"app": "db"}},
+		"its host is gone":       {nil, map[string]string{"app": "db"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: meta("bmc")}
+			secret.Labels = map[string]string{"app": "db", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: ""}
+			builder := fake.NewClientBuilder().WithScheme(testkinds.Scheme(t)).WithObjects(append(tc.hosts, secret)...)
+			if err := index.Setup(t.Context(), testkinds.Indexer{ClientBuilder: builder}); err != nil {
+				t.Fatal(err)
+			}
+			api := builder.Build()
+			key := client.ObjectKeyFromObject(secret)
+			r := &Reconciler{Client: api, Live: api}
+			if _, err := r.reconcile(t.Context(), kinds()[1], ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := api.Get(t.Context(), key, secret); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, secret.Labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

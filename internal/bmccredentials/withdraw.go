@@ -18,27 +18,28 @@ import (
 	"github.com/ingot-metal/ingot/internal/index"
 )
 
-// Withdraw removes a host from the Secrets that it no longer names; without spec.bmc, from all of them.
-// A Secret that was named by mistake, such as an application's with the usual keys, would be deleted
-// or moved with the host. If no host names the Secret any more, the labels are removed too: Ingot
-// neither watches nor moves it then.
+// Withdraw removes a host from the Secrets that it owns and no longer names; without spec.bmc, from all
+// of them. A Secret that was named by mistake, such as an application's with the usual keys, would be
+// deleted or moved with the host. If no host names the Secret any more, it is released too. Package
+// inuse releases the Secrets that no host owns: a host cannot know which of them it named before, and
+// looking through all of them in each reconcile of each host takes minutes with thousands of hosts.
 func (f *Finder) Withdraw(ctx context.Context, host *infrav1.IngotHost) error {
 	current := ""
 	if host.Spec.BMC != nil {
 		current = host.Spec.BMC.CredentialsRef.Name
 	}
-	for _, of := range []client.MatchingFields{{index.SecretByHost: host.Name}, {index.SharedSecret: index.Any}} {
-		secrets := &corev1.SecretList{}
-		if err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), of, client.UnsafeDisableDeepCopy); err != nil { // disown copies what it changes
-			return fmt.Errorf("list Secrets of host %s: %w", host.Name, err)
+	secrets := &corev1.SecretList{}
+	err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), client.MatchingFields{index.SecretByHost: host.Name},
+		client.UnsafeDisableDeepCopy) // disown copies what it changes
+	if err != nil {
+		return fmt.Errorf("list Secrets of host %s: %w", host.Name, err)
+	}
+	for i := range secrets.Items {
+		if secrets.Items[i].Name == current {
+			continue
 		}
-		for i := range secrets.Items {
-			if secrets.Items[i].Name == current {
-				continue
-			}
-			if err := f.disown(ctx, host, &secrets.Items[i]); err != nil {
-				return err
-			}
+		if err := f.disown(ctx, host, &secrets.Items[i]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -53,20 +54,27 @@ func (f *Finder) disown(ctx context.Context, host *infrav1.IngotHost, secret *co
 	changed.OwnerReferences = slices.DeleteFunc(changed.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return isHost(ref) && ref.Name == host.Name
 	})
-	// The labels stay while a host owns the Secret: the cache only has labeled Secrets, and the other
-	// hosts could not withdraw.
-	isOwned := slices.ContainsFunc(changed.OwnerReferences, isHost)
-	if !named && !isOwned {
-		if creator, shared := changed.Labels[infrav1.BMCCredentialsSharedLabel]; shared && creator != movedByCreator {
-			delete(changed.Labels, clusterctlv1.ClusterctlMoveLabel)
-		}
-		delete(changed.Labels, infrav1.BMCCredentialsSharedLabel)
-		delete(changed.Labels, infrav1.BMCCredentialsLabel)
-		controllerutil.RemoveFinalizer(changed, infrav1.InUseFinalizer)
-	} else if len(changed.OwnerReferences) == len(secret.OwnerReferences) {
-		return nil // other hosts use it, and this host was no owner
+	if !named {
+		Release(changed)
 	}
 	return f.patchShared(ctx, secret, changed, keepAsIs)
+}
+
+// Release removes Ingot's labels and finalizer from a Secret that no host names: Ingot neither watches
+// nor moves it then. It leaves a Secret that a host owns as it is, because the cache has labeled
+// Secrets only, and that host could not withdraw.
+func Release(secret client.Object) {
+	if slices.ContainsFunc(secret.GetOwnerReferences(), isHost) {
+		return
+	}
+	labels := secret.GetLabels()
+	if creator, shared := labels[infrav1.BMCCredentialsSharedLabel]; shared && creator != movedByCreator {
+		delete(labels, clusterctlv1.ClusterctlMoveLabel)
+	}
+	delete(labels, infrav1.BMCCredentialsSharedLabel)
+	delete(labels, infrav1.BMCCredentialsLabel)
+	secret.SetLabels(labels)
+	controllerutil.RemoveFinalizer(secret, infrav1.InUseFinalizer)
 }
 
 // isNamed reports whether a host names the Secret for its password or its CA.

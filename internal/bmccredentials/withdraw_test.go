@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -22,12 +23,13 @@ import (
 )
 
 // A Secret that hosts named once, and that was corrected, is as it was before: it neither
-// goes with them nor moves.
+// goes with them nor moves. Package inuse releases those that no host owns.
 func TestSecretThatIsNamedNoMore(t *testing.T) {
 	own := map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}
 	labelled := map[string]string{infrav1.BMCCredentialsDeleteLabel: "", infrav1.BMCCredentialsLabel: ""}
 	ofMany := map[string]string{infrav1.BMCCredentialsDeleteLabel: "", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: "", clusterctlv1.ClusterctlMoveLabel: ""}
-	moves, unasked := map[string]string{"app": "db", clusterctlv1.ClusterctlMoveLabel: ""}, map[string]string{"app": "db"}
+	unasked := map[string]string{"app": "db"}
+	shared := map[string]string{"app": "db", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: "", clusterctlv1.ClusterctlMoveLabel: ""}
 	for name, tc := range map[string]struct {
 		labels     map[string]string
 		hosts      int  // that name the Secret
@@ -41,13 +43,12 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 		"one, and another's CA is there": {own, 1, 1, true, false, 0, labelled},
 		"one of two":                     {own, 2, 1, false, false, 1, labelled},
 		"both":                           {own, 2, 2, false, false, 0, own},
-		"a site, all":                    {own, maxOwners + 3, maxOwners + 3, false, false, 0, own},
+		"a site, all":                    {own, maxOwners + 3, maxOwners + 3, false, false, 0, ofMany},
 		"a site, but for one":            {own, maxOwners + 3, maxOwners + 2, false, false, 0, ofMany},
 		"nobody":                         {own, 2, 0, false, false, 2, labelled},
-		"an application's":               {unasked, 1, 1, false, false, 0, unasked},
-		"a move that is not ours":        {moves, 1, 1, false, false, 0, moves},
+		"an application's":               {unasked, 1, 1, false, false, 0, shared},
 		"a BMC that is gone":             {own, 1, 1, false, true, 0, own},
-		"of a site, all BMCs are gone":   {own, maxOwners + 3, maxOwners + 3, false, true, 0, own},
+		"of a site, all BMCs are gone":   {own, maxOwners + 3, maxOwners + 3, false, true, 0, ofMany},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database, right := credentials(secretKeys()...), credentials(secretKeys()...)
@@ -98,7 +99,8 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 			if err := s.Live.Get(t.Context(), client.ObjectKeyFromObject(database), got); err != nil {
 				t.Fatal(err)
 			}
-			if isNamed := tc.corrected < tc.hosts || tc.asCA; isNamed != (len(got.Finalizers) > 0) {
+			_, isShared := tc.want[infrav1.BMCCredentialsSharedLabel]
+			if isHeld := tc.corrected < tc.hosts || tc.asCA || isShared; isHeld != (len(got.Finalizers) > 0) {
 				t.Errorf("finalizers %v", got.Finalizers)
 			}
 			if diff := cmp.Diff(tc.want, got.Labels, cmpopts.EquateEmpty()); diff != "" || len(got.OwnerReferences) != tc.wantOwners {
@@ -140,4 +142,65 @@ func labelledOnly(t *testing.T, c client.Client) client.Client {
 			return c.List(ctx, list, options...)
 		},
 	})
+}
+
+// A released Secret has the labels that it had before a host named it.
+func TestRelease(t *testing.T) {
+	owner := metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "h1"}
+	ours := func(more ...string) map[string]string {
+		labels := map[string]string{"app": "db", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: "", clusterctlv1.ClusterctlMoveLabel: ""}
+		for _, value := range more {
+			labels[infrav1.BMCCredentialsSharedLabel] = value
+		}
+		return labels
+	}
+	for name, tc := range map[string]struct {
+		labels, want map[string]string
+		owners       []metav1.OwnerReference
+	}{
+		"Ingot made it move":          {labels: ours(), want: map[string]string{"app": "db"}},
+		"its creator made it move":    {labels: ours(movedByCreator), want: map[string]string{"app": "db", clusterctlv1.ClusterctlMoveLabel: ""}},
+		"a host still owns it":        {labels: ours(), owners: []metav1.OwnerReference{owner}, want: ours()},
+		"a host owned it and has not": {labels: map[string]string{infrav1.BMCCredentialsLabel: ""}, want: map[string]string{}},
+	} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels, OwnerReferences: tc.owners, Finalizers: []string{infrav1.InUseFinalizer}}}
+		Release(secret)
+		if diff := cmp.Diff(tc.want, secret.Labels); diff != "" {
+			t.Errorf("%s: labels (-want +got):\n%s", name, diff)
+		}
+		if isHeld := len(secret.Finalizers) > 0; isHeld != (len(tc.owners) > 0) {
+			t.Errorf("%s: finalizers %v", name, secret.Finalizers)
+		}
+	}
+}
+
+// A host looks only at the Secrets that it owns. With thousands of hosts, each with a Secret of its
+// own, anything else takes quadratic time in each round of polls.
+func TestWithdrawReadsOwnSecretsOnly(t *testing.T) {
+	objects := []client.Object{}
+	for i := range 50 {
+		secret := credentials(secretKeys()...)
+		secret.Name = fmt.Sprint("bmc-", i)
+		LabelShared(secret)
+		label(secret, infrav1.BMCCredentialsLabel)
+		objects = append(objects, secret)
+	}
+	s := newScene(t, objects...)
+	watched, ok := s.Client.(client.WithWatch)
+	if !ok {
+		t.Fatalf("%T does not watch", s.Client)
+	}
+	lists := 0
+	s.Client = interceptor.NewClient(watched, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, options...)
+		},
+	})
+	if err := s.Withdraw(t.Context(), s.host); err != nil {
+		t.Fatal(err)
+	}
+	if lists > 1 {
+		t.Errorf("%d lists for one host and 50 Secrets of others, want 1", lists)
+	}
 }

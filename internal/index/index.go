@@ -33,8 +33,6 @@ const (
 	HostByCASecret    = "spec.bmc.caBundleRef.secret"
 	// SecretByHost finds Secrets by the name of each IngotHost that owns them.
 	SecretByHost = "metadata.ownerReferences"
-	// SharedSecret finds, by Any, Secrets that hosts share and do not own.
-	SharedSecret = "metadata.labels.shared"
 	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
@@ -107,7 +105,6 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
 		{&corev1.Secret{}, SecretByHost, owningHosts},
-		{&corev1.Secret{}, SharedSecret, shared},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHost{}, HostWithClaimAddress, withClaimAddress},
@@ -149,13 +146,6 @@ func owningHosts(o client.Object) []string {
 		}
 	}
 	return names
-}
-
-func shared(o client.Object) []string {
-	if _, isShared := o.GetLabels()[infrav1.BMCCredentialsSharedLabel]; !isShared {
-		return nil
-	}
-	return []string{Any}
 }
 
 func ofHardware(value func(*infrav1.IngotHardware) string) client.IndexerFunc {
