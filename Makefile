@@ -228,8 +228,9 @@ verify: tools-gen ## Fail if generated code or pages, go.mod, formatting, licens
 	hack/verify.sh $(GENERATORS)
 
 .PHONY: docs
-docs: ## Build the documentation site into out/docs.
+docs: ## Build the documentation site into out/docs. Fails for a broken link.
 	@go run ./hack/tools/build hugo >/dev/null
+	go test ./test/archrules -run TestLinksLeadSomewhere
 	"$(call TOOL,hugo)" --source docs/site --destination "$(abspath out/docs)" --cleanDestinationDir --noBuildLock --panicOnWarning --quiet
 	@echo "docs: open out/docs/index.html"
 

@@ -15,14 +15,14 @@ Used in: {{ range $i, $reference := $type.SortedReferences }}{{ if $i }}, {{ end
 {{- end }}
 {{- if $type.Validation }}
 
-Validation: {{ range $i, $rule := $type.Validation }}{{ if $i }}; {{ end }}{{ template "doc" $rule }}{{ end }}
+Validation: {{ template "rules" $type.Validation }}
 {{- end }}
 {{- if $type.Members }}
 
 | Field | Type | Description | Default | Validation |
 | --- | --- | --- | --- | --- |
 {{- range $type.Members }}
-| `{{ .Name }}` | {{ markdownRenderType .Type }} | {{ if eq .Name "metadata" }}Standard metadata of a Kubernetes object.{{ else }}{{ template "doc" .Doc }}{{ end }} | {{ markdownRenderDefault .Default }} | {{ range $i, $rule := .Validation }}{{ if $i }}<br />{{ end }}{{ template "doc" $rule }}{{ end }} |
+| `{{ .Name }}` | {{ markdownRenderType .Type }} | {{ if eq .Name "metadata" }}Standard metadata of a Kubernetes object.{{ else }}{{ template "doc" .Doc }}{{ end }} | {{ markdownRenderDefault .Default }} | {{ template "rules" .Validation }} |
 {{- end }}
 {{- end }}
 {{- if $type.EnumValues }}

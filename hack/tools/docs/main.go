@@ -51,8 +51,8 @@ func render(path string) error {
 	if err != nil {
 		return err
 	}
-	pad, theme := int64(20), d2themescatalog.NeutralDefault.ID
-	options := &d2svg.RenderOpts{Pad: &pad, ThemeID: &theme}
+	pad, theme, dark := int64(20), d2themescatalog.NeutralDefault.ID, d2themescatalog.DarkMauve.ID
+	options := &d2svg.RenderOpts{Pad: &pad, ThemeID: &theme, DarkThemeID: &dark}
 	ctx := log.With(context.Background(), slog.New(slog.NewTextHandler(io.Discard, nil)))
 	diagram, _, err := d2lib.Compile(ctx, string(source), &d2lib.CompileOptions{
 		Ruler: ruler,
