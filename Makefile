@@ -224,7 +224,7 @@ generate: tools-gen ## Write deep copies, custom resource definitions, role and 
 	hack/generate.sh $(GENERATORS)
 
 .PHONY: verify
-verify: tools-gen ## Fail if generated code or pages, go.mod, formatting, license lines or links are stale.
+verify: tools-gen lint-api ## Fail if generated code or pages, go.mod, formatting, license lines or links are stale, or an API type breaks a convention.
 	hack/verify.sh $(GENERATORS)
 
 .PHONY: docs
@@ -235,9 +235,13 @@ docs: ## Build the documentation site into out/docs. Fails for a broken link.
 	@echo "docs: open out/docs/index.html"
 
 .PHONY: lint
-lint: ## Check the Go code with golangci-lint (.golangci.yml).
-	@go run ./hack/tools/build lint >/dev/null
+lint: lint-api ## Check the Go code with golangci-lint (.golangci.yml), and the API types (make lint-api).
 	@lint="$$(go run ./hack/tools/build -path golangci-lint)"; "$$lint" run ./...; cd api; "$$lint" run ./...
+
+.PHONY: lint-api
+lint-api: ## Check the API types against the Kubernetes API conventions (.golangci-kal.yml).
+	@go run ./hack/tools/build lint >/dev/null
+	@lint="$$(go run ./hack/tools/build -path golangci-lint)"; cd api; "$$lint" run -c ../.golangci-kal.yml ./...
 
 ##@ Tools and images
 

@@ -96,10 +96,14 @@ type IngotClusterStatus struct {
 
 	// failureReason is the reason of a terminal failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	FailureReason *string `json:"failureReason,omitempty"`
 
 	// failureMessage is a human-readable description of a terminal failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
 	// conditions are the conditions in the format of contract v1beta1.

@@ -24,6 +24,8 @@ type IngotMachineStatus struct {
 
 	// addresses lists the addresses of the machine.
 	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
 	Addresses []clusterv1beta1.MachineAddress `json:"addresses,omitempty"`
 
 	// failureDomain is the failure domain of the machine's host.
@@ -42,6 +44,8 @@ type IngotMachineStatus struct {
 
 	// failureMessage is a human-readable description of a terminal failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
 	// conditions are the conditions in the format of contract v1beta1.

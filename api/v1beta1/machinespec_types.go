@@ -197,6 +197,7 @@ type RootDeviceHints struct {
 	DeviceName string `json:"deviceName,omitempty"`
 	// hctl is the SCSI address of the disk in the form host:channel:target:lun.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+:[0-9]+:[0-9]+:[0-9]+$')",message="must be host:channel:target:lun in numbers, for example 2:0:0:0"
 	HCTL string `json:"hctl,omitempty"`

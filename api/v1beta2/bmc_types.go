@@ -41,6 +41,7 @@ type BMC struct {
 	// SHA-256 of the certificate's DER encoding in lowercase hexadecimal. Ingot accepts only this
 	// certificate and ignores its issuer, names and validity period.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[0-9a-f]{64}$')",message="must be sha256: and 64 hex digits in lower case, without colons between them; openssl x509 -fingerprint -sha256 prints them with colons and in upper case"
 	CertificateFingerprint string `json:"certificateFingerprint,omitempty"`

@@ -41,14 +41,17 @@ type BootRecord struct {
 	Outcome BootOutcome `json:"outcome,omitempty"`
 	// firmware is the firmware that started the boot, for example "UEFI x64".
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Firmware string `json:"firmware,omitempty"`
 	// server is the IP address of the boot server that answered.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Server string `json:"server,omitempty"`
 	// port is the switch port of the host, as the DHCP relay reported it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Port string `json:"port,omitempty"`
 	// stages lists the stages that the boot reached, in order.
@@ -58,6 +61,7 @@ type BootRecord struct {
 	Stages []BootStage `json:"stages,omitempty"`
 	// error is the last error that the boot server had while it served this boot.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Error string `json:"error,omitempty"`
 }

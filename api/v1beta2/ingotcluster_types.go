@@ -75,12 +75,6 @@ type APIEndpoint struct {
 
 // IngotClusterStatus defines the observed state of an IngotCluster.
 type IngotClusterStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
 	// conditions represents the observations of the cluster's current state. The condition types
 	// are Ready, Paused, EndpointReady and FailureDomainsReady.
 	// +optional
@@ -88,6 +82,12 @@ type IngotClusterStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// initialization reports the progress of the initial provisioning to Cluster API.
 	// +optional

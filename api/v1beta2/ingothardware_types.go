@@ -25,7 +25,7 @@ type IngotHardwareSpec struct {
 	CPU HardwareCPU `json:"cpu,omitempty,omitzero"`
 	// memoryBytes is the memory that the operating system can use, in bytes.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	// nics lists the network interfaces that have a permanent MAC address.
 	// +optional
@@ -66,42 +66,49 @@ type IngotHardwareSpec struct {
 }
 
 // HardwareSystem identifies a server.
+// +kubebuilder:validation:MinProperties=1
 type HardwareSystem struct {
 	// uuid is the SMBIOS UUID in lowercase.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	UUID string `json:"uuid,omitempty"`
 	// serialNumber is the serial number of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// manufacturer is the manufacturer of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// product is the product name of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Product string `json:"product,omitempty"`
 }
 
 // HardwareCPU summarizes the processors of a server.
+// +kubebuilder:validation:MinProperties=1
 type HardwareCPU struct {
 	// model is the model name of the first processor.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// sockets is the number of processors.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Sockets int32 `json:"sockets,omitempty"`
 	// cores is the number of physical cores of all processors.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Cores int32 `json:"cores,omitempty"`
 	// threads is the number of logical processors of all processors.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Threads int32 `json:"threads,omitempty"`
 }
 
@@ -115,21 +122,24 @@ type HardwareNIC struct {
 	MAC string `json:"mac,omitempty"`
 	// name is the interface name in the agent's kernel.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name,omitempty"`
 	// speedMbps is the link speed in Mbit/s. If unset, the speed is unknown.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
 	// carrier reports whether the interface had a link during the inspection.
 	// +optional
 	Carrier *bool `json:"carrier,omitempty"`
 	// driver is the name of the kernel driver of the agent.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Driver string `json:"driver,omitempty"`
 	// pci is the PCI address of the interface, for example 0000:3b:00.0.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	PCI string `json:"pci,omitempty"`
 	// addresses lists the IP addresses of the interface, without prefix length, at the time of the
@@ -152,6 +162,7 @@ type HardwareController struct {
 	// id is the PCI vendor and device ID, for example 8086:2822. The command lspci -nn prints the
 	// same form.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id,omitempty"`
 }
@@ -165,30 +176,37 @@ type HardwareDisk struct {
 	Name string `json:"name,omitempty"`
 	// model is the model name of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// vendor is the vendor name of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Vendor string `json:"vendor,omitempty"`
 	// serialNumber is the serial number of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// wwn is the World Wide Name of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
 	// hctl is the SCSI address of the disk in the form host:channel:target:lun.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	HCTL string `json:"hctl,omitempty"`
 	// path is the bus path of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Path string `json:"path,omitempty"`
 	// byPath is the name of the disk below /dev/disk/by-path.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ByPath string `json:"byPath,omitempty"`
 	// sizeBytes is the size of the disk in bytes.
@@ -243,6 +261,7 @@ type BootedSystem struct {
 	InstanceID string `json:"instanceID,omitempty"`
 	// hostname is the hostname of the system.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
 	// reportTime is the time of the first report.

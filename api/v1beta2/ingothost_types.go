@@ -90,6 +90,7 @@ type IngotHostSpec struct {
 	// bootMACAddress is the MAC address of the NIC that boots from the network, in lowercase with
 	// colons.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]:') && self != '00:00:00:00:00:00'",message="must be the address of one NIC, not a group address and not zero; take it from the BMC or from the NIC's label"
@@ -249,12 +250,6 @@ const (
 
 // IngotHostStatus defines the observed state of an IngotHost. Ingot can rebuild it at any time.
 type IngotHostStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
 	// conditions represents the observations of the host's current state. The condition types are
 	// Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
 	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure, NetworkAllowed and
@@ -264,6 +259,12 @@ type IngotHostStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// phase summarizes the lifecycle of the host for users. Tools must use conditions instead.
 	// +optional
@@ -281,10 +282,11 @@ type IngotHostStatus struct {
 	// claim. Otherwise it is the value of the label in IngotCluster.spec.failureDomainLabel. If the
 	// namespace has no IngotCluster, Ingot reads the rack label.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// operation is the work under way, with its progress.
+	// operation is the work in progress. It is unset if the host has no work.
 	// +optional
 	Operation *HostOperation `json:"operation,omitempty"`
 
@@ -323,14 +325,17 @@ type IngotHostStatus struct {
 type HardwareSummary struct {
 	// manufacturer is the manufacturer of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// product is the product name of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Product string `json:"product,omitempty"`
 	// cores is the number of physical cores.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Cores int32 `json:"cores,omitempty"`
 	// memory is the installed memory, rounded to whole GiB, for example 64Gi.
 	// +optional
@@ -340,40 +345,43 @@ type HardwareSummary struct {
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
-// HostOperation shows the work under way.
+// HostOperation describes the work in progress on a host.
 type HostOperation struct {
-	// kind is Inspect, Install, Clean, or Update of firmware.
+	// kind is the kind of work: Inspect, Install, Clean or Update.
 	// +optional
 	Kind OrderKind `json:"kind,omitempty"`
-	// step is what the agent, or Ingot before and after it, is doing.
+	// step is the current step of the agent, or of Ingot before and after the agent runs.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Step string `json:"step,omitempty"`
-	// percent of the step that is done, 0..100. It stays 0 where the whole is not known, as
-	// when a proxy before the boot server does not tell the length of an image: see bytes.
+	// percent is the progress of the step in percent. It stays 0 if the total is unknown, for
+	// example if a proxy does not report the length of the image. In this case, see bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Percent *int32 `json:"percent,omitempty"`
-	// bytes that the agent has done in this step, brought up to date every 20 seconds or
-	// so: of the decoded image written to the disk, of a qcow2 image's tables read before
-	// that, compared with a mirror's other disk, erased on all disks together, or fetched of
-	// one file of a live system. Absent before the first, and in steps that count none.
+	// bytes is the number of bytes that the agent processed in this step. The agent reports it
+	// about every 20 seconds. Depending on the step, it counts bytes of the decoded image, of the
+	// qcow2 tables, of the mirror comparison, of erased disks, or of a live system's file. It is
+	// unset in other steps.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Bytes int64 `json:"bytes,omitempty"`
 	// progress is the step with its percentage or its bytes, for example "Writing 42%". Ingot
-	// derives it from step, percent and bytes for the print column.
+	// derives it from step, percent and bytes for the output of kubectl.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=96
 	Progress string `json:"progress,omitempty"`
-	// startTime is when the order was written.
+	// startTime is the time at which Ingot wrote the order.
 	// +optional
 	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
-	// attempt counts from 1.
+	// attempt is the number of the attempt at this work, starting with 1.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
-	// lastContactTime is when the agent last spoke.
+	// lastContactTime is the time at which the agent last contacted Ingot.
 	// +optional
 	LastContactTime metav1.Time `json:"lastContactTime,omitempty,omitzero"`
 }
@@ -382,10 +390,12 @@ type HostOperation struct {
 type BootedStatus struct {
 	// instanceID is the instanceID of the claim under which the system was installed.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=36
 	InstanceID string `json:"instanceID,omitempty"`
 	// hostname is the hostname of the system.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
 	// reportTime is the time of the report.

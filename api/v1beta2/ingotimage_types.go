@@ -74,11 +74,6 @@ func (s IngotImageSpec) Image() Image {
 
 // IngotImageStatus defines the observed state of an IngotImage.
 type IngotImageStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions represents the observations of the image's current state. The condition type is
 	// Reachable.
 	// +optional
@@ -86,11 +81,17 @@ type IngotImageStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// lastCheckTime is the time at which Ingot last requested the URL.
 	// +optional
 	LastCheckTime metav1.Time `json:"lastCheckTime,omitempty,omitzero"`
 	// checkedURL is the URL that Ingot last requested.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	CheckedURL string `json:"checkedURL,omitempty"`
 }

@@ -181,12 +181,6 @@ type Image struct {
 
 // IngotMachineStatus defines the observed state of an IngotMachine.
 type IngotMachineStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
 	// conditions represents the observations of the machine's current state. The condition types
 	// are Ready, Paused, HostClaimed, Installed, Booted and HostHealthy.
 	// +optional
@@ -195,12 +189,20 @@ type IngotMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// initialization reports the progress of the initial provisioning to Cluster API.
 	// +optional
 	Initialization IngotMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
 	// addresses lists the addresses of the machine.
 	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
 	// failureDomain is the failure domain of the machine's host.
@@ -240,9 +242,13 @@ type IngotV1Beta1DeprecatedStatus struct {
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 	// failureReason is the reason of a terminal failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	FailureReason *string `json:"failureReason,omitempty"`
 	// failureMessage is a human-readable description of a terminal failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }
 
@@ -336,11 +342,6 @@ type IngotMachineTemplateResource struct {
 // IngotMachineTemplateStatus defines the observed state of an IngotMachineTemplate. The cluster
 // autoscaler reads it to scale from zero.
 type IngotMachineTemplateStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions represents the observations of the template's current state. The condition type is
 	// Paused.
 	// +optional
@@ -348,6 +349,11 @@ type IngotMachineTemplateStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// capacity is the capacity that every host which the template can select has at least: cpu and
 	// memory.
 	// +optional

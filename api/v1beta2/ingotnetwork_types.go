@@ -232,71 +232,74 @@ type NetworkDiscovery struct {
 	PerMinute int32 `json:"perMinute,omitempty"`
 }
 
-// IngotNetworkStatus is the observed state of an IngotNetwork.
+// IngotNetworkStatus defines the observed state of an IngotNetwork.
 type IngotNetworkStatus struct {
-	// observedGeneration is the metadata.generation that Ingot has acted on.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions: Ready. Ready is False if hosts wait for an address and none is free.
+	// conditions represents the observations of the network's current state. The condition type is
+	// Ready. It is False if hosts wait for an address and no address is free.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// hosts is the number of IngotHosts, in all namespaces, whose spec.networkRef names the network.
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// hosts is the number of IngotHosts in all namespaces whose spec.networkRef references the
+	// network.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Hosts *int32 `json:"hosts,omitempty"`
 
-	// ipv4 counts the addresses of spec.range. Unset in mode Proxy and without spec.subnet.
+	// ipv4 counts the addresses of spec.range. It is unset in mode Proxy and without spec.subnet.
 	// +optional
 	IPv4 *AddressUsage `json:"ipv4,omitempty"`
 
-	// ipv6 counts the addresses of spec.ipv6.range. Unset without that range.
+	// ipv6 counts the addresses of spec.ipv6.range. It is unset without this range.
 	// +optional
 	IPv6 *AddressUsage `json:"ipv6,omitempty"`
 
-	// discovery tells of the last machine enrolled, in mode Discover.
+	// discovery is the state of the enrollment in mode Discover.
 	// +optional
 	Discovery *DiscoveryStatus `json:"discovery,omitempty"`
 }
 
 // AddressUsage counts the addresses of a range.
 type AddressUsage struct {
-	// total is the number of addresses in the range, at most 10^15. Unset if the addresses come
-	// from spec.addressPoolRef.
+	// total is the number of addresses in the range, at most 10^15. It is unset if the addresses
+	// come from spec.addressPoolRef.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Total *int64 `json:"total,omitempty"`
-	// used is the number of these addresses that Ingot cannot give to another host: recorded for
-	// a host, used by an installed system, leased statically, or kept for a router, a server or a
-	// control plane endpoint.
+	// used is the number of these addresses that Ingot cannot assign to another host. Hosts,
+	// installed systems, static leases, routers, servers and control plane endpoints use addresses.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Used *int64 `json:"used,omitempty"`
-	// free is total minus used. Unset if the addresses come from spec.addressPoolRef.
+	// free is total minus used. It is unset if the addresses come from spec.addressPoolRef.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Free *int64 `json:"free,omitempty"`
 }
 
-// DiscoveryStatus tells of the last machine enrolled. It is written before the
-// IngotHost is made, by optimistic lock, so that replicas enrol one after the other
-// and never more than spec.discover.maxHosts.
+// DiscoveryStatus is the state of the enrollment of unknown clients. Ingot writes it before it
+// creates the IngotHost. The replicas therefore enroll one client after another, and never more
+// than spec.discover.maxHosts.
 type DiscoveryStatus struct {
-	// waitingHosts is how many enrolled hosts waited for approval then, the last included.
+	// waitingHosts is the number of enrolled hosts that waited for approval at the last enrollment,
+	// including the last host.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	WaitingHosts *int32 `json:"waitingHosts,omitempty"`
-	// lastHostName is the IngotHost of the last machine enrolled.
+	// lastHostName is the name of the IngotHost that Ingot enrolled last.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	LastHostName string `json:"lastHostName,omitempty"`
-	// lastEnrollmentTime is when it was.
+	// lastEnrollmentTime is the time of the last enrollment.
 	// +optional
 	LastEnrollmentTime metav1.MicroTime `json:"lastEnrollmentTime,omitempty,omitzero"`
 }

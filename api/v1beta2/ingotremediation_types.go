@@ -58,11 +58,6 @@ type IngotRemediationSpec struct {
 // IngotRemediationStatus defines the observed state of an IngotRemediation. Ingot makes no decision
 // from it. The persistent state is in the claim of the host.
 type IngotRemediationStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions represents the observations of the remediation's current state. The condition
 	// types are Ready, Paused and Restarted.
 	// +optional
@@ -70,6 +65,11 @@ type IngotRemediationStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// hostRef references the IngotHost of the Machine.
 	// +optional
 	HostRef *LocalReference `json:"hostRef,omitempty"`

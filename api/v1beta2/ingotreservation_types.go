@@ -148,11 +148,6 @@ type ReservedEthernet struct {
 // IngotReservationStatus defines the observed state of an IngotReservation. Ingot makes no decision
 // from it.
 type IngotReservationStatus struct {
-	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
-	// lower than metadata.generation, the status does not reflect the latest spec.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions represents the observations of the reservation's current state. The condition
 	// types are Ready and Paused.
 	// +optional
@@ -160,6 +155,11 @@ type IngotReservationStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the latest metadata.generation that Ingot has reconciled. If it is
+	// lower than metadata.generation, the status does not reflect the latest spec.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// reserved is the number of machines in all groups.
 	// +optional
 	Reserved *int32 `json:"reserved,omitempty"`

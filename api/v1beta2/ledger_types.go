@@ -46,7 +46,7 @@ type HostClaim struct {
 	InstanceID string `json:"instanceID,omitempty"`
 	// attempt is the number of the current install attempt. It starts with 1 at the first order.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 	// adoptedAttempt is the earlier attempt whose finished installation Ingot accepted. It is unset
 	// if Ingot accepted the current attempt.
@@ -253,7 +253,7 @@ type HostRecord struct {
 	RefusedImages []RefusedImage `json:"refusedImages,omitempty"`
 	// failures is the number of consecutive failed installs and inspections.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Failures int32 `json:"failures,omitempty"`
 	// quarantine takes the host out of service until an operator clears it.
 	// +optional
@@ -314,6 +314,7 @@ type Quarantine struct {
 	Reason QuarantineReason `json:"reason,omitempty"`
 	// message is a human-readable description of the cause.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 	// startTime is the time at which the quarantine started.
@@ -448,10 +449,12 @@ type OrderResult struct {
 	Outcome OrderOutcome `json:"outcome,omitempty"`
 	// reason is the reason of a failure in CamelCase.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 	// message is a human-readable description of a failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 	// completionTime is the time at which Ingot received the result.

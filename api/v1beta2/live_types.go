@@ -98,8 +98,8 @@ type LiveFetch struct {
 	Address string `json:"address,omitempty"`
 }
 
-// Files of the claim that the boot servers fetch, by checksum: those of the image, or of
-// the live system.
+// Files returns the URLs of the files that the boot servers fetch for the claim, by checksum. They
+// are the image, or the kernel and initrd of the live system.
 func (c *HostClaim) Files() map[string]string {
 	files := map[string]string{}
 	if c.Image.Checksum != "" {
@@ -112,8 +112,8 @@ func (c *HostClaim) Files() map[string]string {
 	return files
 }
 
-// FileURL is where the file with this checksum lies, as Files says, without a map for each of
-// many claims that are asked.
+// FileURL returns the URL of the file with this checksum. It returns the same result as Files, but
+// allocates no map.
 func (c *HostClaim) FileURL(checksum string) (string, bool) {
 	switch {
 	case checksum == "":

@@ -94,18 +94,19 @@ type HostPreparation struct {
 	// settingsHash is the SHA-256 of the desired settings and firmware in hexadecimal. If the spec
 	// changes, the hash differs and the preparation starts again.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
 	SettingsHash string `json:"settingsHash,omitempty"`
 	// attempt is the number of consecutive attempts. An attempt is a boot for settings, a failed
 	// update of one component, or a write to a provisioned host.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 	// reversions is the number of times that applied settings or firmware reverted within 24 hours.
 	// Ingot stops after too many reversions, because each one requires a boot.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Reversions int32 `json:"reversions,omitempty"`
 	// outcome is the outcome of the preparation, either Applied or Failed. It is unset while the
 	// preparation runs.
@@ -116,10 +117,12 @@ type HostPreparation struct {
 	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
 	// reason is the reason of the last failure in CamelCase.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 	// message is a human-readable description of the last failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 	// update is the firmware update that is in progress.
@@ -183,6 +186,7 @@ type FirmwareUpdate struct {
 	State UpdateState `json:"state,omitempty"`
 	// taskID is the ID of the BMC's task. It is unset if the BMC reports no task.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	TaskID string `json:"taskID,omitempty"`
 	// bmcResetTime is the time at which Ingot reset the BMC because the task waited for a reset.
@@ -190,6 +194,7 @@ type FirmwareUpdate struct {
 	BMCResetTime metav1.Time `json:"bmcResetTime,omitempty,omitzero"`
 	// message is the error message of a BMC that rejected the update.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 }

@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// ProviderID names one life of one host: "ingot://<namespace>/<host>/<instanceID>".
-// The last segment alone is unique for ever (the cluster autoscaler compares last
-// segments).
+// ProviderID identifies one installation of a host: "ingot://<namespace>/<host>/<instanceID>". The
+// last segment is globally unique, because the cluster autoscaler compares only last segments.
 type ProviderID struct {
 	Namespace  string
 	Host       string
 	InstanceID string
 }
 
-// String writes the provider ID as Cluster API and the kubelet see it.
+// String returns the provider ID in the form that Cluster API and the kubelet use.
 func (p ProviderID) String() string {
 	return ProviderIDScheme + p.Namespace + "/" + p.Host + "/" + p.InstanceID
 }
 
-// ParseProviderID reads what String writes.
+// ParseProviderID parses the form that String returns.
 func ParseProviderID(s string) (ProviderID, error) {
 	rest, ok := strings.CutPrefix(s, ProviderIDScheme)
 	parts := strings.Split(rest, "/")
