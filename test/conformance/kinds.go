@@ -26,7 +26,7 @@ type Kind struct {
 // notReconciled are the kinds that no controller reconciles, with the reason.
 var notReconciled = map[string]string{
 	kindHardware:            "no controller reconciles it; the agent API writes what an inspection found",
-	kindNetwork:             "no controller reconciles it; an operator writes it, and controllers read it",
+	kindNetwork:             "its controller only counts hosts and addresses in its status",
 	kindClusterTemplate:     "no controller of Ingot reconciles it; Cluster API copies it",
 	kindRemediationTemplate: "no controller of Ingot reconciles it; Cluster API copies it",
 }

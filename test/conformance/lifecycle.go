@@ -141,7 +141,7 @@ func lifecycleUpgrades() []Rule {
 			return p.err()
 		}, Break: func(s *Shipped) { s.editCalls(callStepTwo, heldForReasons) }},
 		{ID: "L08", Level: Must, Tag: TagHTTP, Text: "AfterClusterUpgrade never asks to be called again",
-			Deviation: "It never sets retryAfterSeconds, but has the failure policy Fail. From Cluster API 1.12 on the next upgrade waits while a call fails, which the founding document forbids and the later book allows: hosts would stay promised for days otherwise (decision 0180).",
+			Deviation: "It never sets retryAfterSeconds, but has the failure policy Fail. From Cluster API 1.12 on the next upgrade waits while a call fails, which the original document forbids and the later book allows: hosts would stay reserved for days otherwise (decision 0180).",
 			Check: func(s *Shipped) error {
 				var p problems
 				for _, c := range s.called(&p, callUpgraded) {

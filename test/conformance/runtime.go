@@ -173,7 +173,7 @@ func runtimeBehaviour() []Rule {
 			}
 			return p.err()
 		}, Break: func(s *Shipped) { last(s, callGrantedCreate).Wrote = true }},
-		{ID: "R16", Level: Should, Tag: TagHTTP, Text: "no side effects, but for the promise of hosts and what is recorded as an event",
+		{ID: "R16", Level: Should, Tag: TagHTTP, Text: "no side effects, except reservations of hosts and events",
 			Deviation: "BeforeClusterCreate and the hooks before an upgrade write an IngotReservation: two Clusters that ask for the same hosts would both be let go otherwise. The write is idempotent (R17).",
 			Check: func(s *Shipped) error {
 				var p problems
