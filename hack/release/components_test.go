@@ -226,7 +226,7 @@ func TestVariablesOfTheComponents(t *testing.T) {
 		t.Errorf("without sources there are some: %v", plain)
 	}
 	var documented []string
-	for name, row := range tableOf(t, "install.md", "variable") {
+	for name, row := range tableOf(t, "reference/variables.md", "variable") {
 		documented = append(documented, name)
 		if len(row) < 2 || row[1] == "" {
 			t.Errorf("%s is not described", name)
@@ -237,7 +237,7 @@ func TestVariablesOfTheComponents(t *testing.T) {
 	slices.Sort(got)
 	got = slices.Compact(got)
 	if diff := cmp.Diff(got, documented); diff != "" {
-		t.Errorf("variables (-components +docs/book/install.md):\n%s", diff)
+		t.Errorf("variables (-components +docs/book/reference/variables.md):\n%s", diff)
 	}
 	upper := regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 	for _, name := range got {
@@ -325,7 +325,7 @@ func TestBootLabelIsDocumented(t *testing.T) {
 	if diff := cmp.Diff([]string{label}, keys); diff != "" {
 		t.Errorf("labels that ingot-boot prefers (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(read(t, filepath.Join(root, "docs", "book", "install.md")), label+"=") {
-		t.Errorf("docs/book/install.md does not mention the node label %s", label)
+	if !strings.Contains(read(t, filepath.Join(root, "docs", "book", "tasks", "install.md")), label+"=") {
+		t.Errorf("docs/book/tasks/install.md does not mention the node label %s", label)
 	}
 }

@@ -104,7 +104,7 @@ func TestRuntimeExtensionElsewhere(t *testing.T) {
 // The variables are documented, and none is required.
 func TestRuntimeVariablesAreDocumented(t *testing.T) {
 	var documented []string
-	for name, row := range tableOf(t, "runtime-extension.md", "variable") {
+	for name, row := range tableOf(t, "reference/variables.md", "extension variable") {
 		documented = append(documented, name)
 		if len(row) < 2 || row[1] == "" {
 			t.Errorf("%s is not described", name)
@@ -114,7 +114,7 @@ func TestRuntimeVariablesAreDocumented(t *testing.T) {
 	got := runtimeProvider(t, "", nil).Variables()
 	slices.Sort(got)
 	if diff := cmp.Diff(got, documented); diff != "" {
-		t.Errorf("variables (-components +docs/book/runtime-extension.md):\n%s", diff)
+		t.Errorf("variables (-components +docs/book/reference/variables.md):\n%s", diff)
 	}
 }
 

@@ -382,11 +382,11 @@ func TestVariablesAreDocumented(t *testing.T) {
 		got[name] = []string{row[0], strings.Join(row[1:], ", ")}
 	}
 	documented := map[string][]string{}
-	for name, row := range tableOf(t, "templates.md", "variable") {
+	for name, row := range tableOf(t, "reference/variables.md", "template variable") {
 		documented[name] = row[:2]
 	}
 	if diff := cmp.Diff(got, documented); diff != "" {
-		t.Errorf("variables (-templates +docs/book/templates.md):\n%s", diff)
+		t.Errorf("variables (-templates +docs/book/reference/variables.md):\n%s", diff)
 	}
 }
 
@@ -484,10 +484,10 @@ func TestClassVariablesAreDocumented(t *testing.T) {
 	for _, v := range class.Spec.Variables {
 		got[v.Name] = map[bool]string{true: "yes", false: "no"}[*v.Required]
 	}
-	for name, row := range tableOf(t, "templates.md", "class variable") {
+	for name, row := range tableOf(t, "reference/variables.md", "class variable") {
 		documented[name] = row[0]
 	}
 	if diff := cmp.Diff(got, documented); diff != "" {
-		t.Errorf("class variables (-class +docs/book/templates.md):\n%s", diff)
+		t.Errorf("class variables (-class +docs/book/reference/variables.md):\n%s", diff)
 	}
 }

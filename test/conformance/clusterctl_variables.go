@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	installBook   = "docs/book/install.md"
-	templatesBook = "docs/book/templates.md"
+	installBook   = "docs/book/reference/variables.md"
+	templatesBook = "docs/book/reference/variables.md"
 	moveBook      = "docs/book/tasks/move.md"
 )
 

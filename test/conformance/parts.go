@@ -14,7 +14,7 @@ import (
 const (
 	runtimeComponentsFile = "runtime-extension-components.yaml"
 	bootComponentsFile    = "addon-components.yaml"
-	runtimeBook           = "docs/book/runtime-extension.md"
+	runtimeBook           = "docs/book/reference/variables.md"
 )
 
 // A part is one of the providers of a release: its components file, and what clusterctl
