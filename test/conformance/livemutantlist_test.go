@@ -112,7 +112,7 @@ var runMutants3 = []goMutant{
 		{followFile, "kept != nil && kept.InstanceID == instance {", "kept != nil && kept.InstanceID == \"\" {"},
 		{"controllers/host/status.go", "kept != nil && kept.InstanceID == claim.InstanceID {", "kept != nil && kept.InstanceID == \"\" {"},
 	}},
-	{rule: "M44", edits: []sourceEdit{
+	{rule: "M44", also: []string{"M43"}, edits: []sourceEdit{
 		{capacityFile, "	\"sigs.k8s.io/cluster-api/util/paused\"\n", "	\"sigs.k8s.io/cluster-api/util/annotations\"\n"},
 		{capacityFile, "isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, owner, template) //", "isPaused, requeue := annotations.HasPaused(template) || owner != nil && annotations.IsPaused(owner, template), false //"},
 	}},
