@@ -54,7 +54,7 @@ func setUp(t *testing.T, o options) *stage {
 			Images: images,
 		},
 	})
-	s.operator, err = network.NewStack(s.world.DataCentre.Switch, network.StackConfig{Name: "operator", Address: operatorAddress})
+	s.operator, err = network.NewStack(s.world.DataCenter.Switch, network.StackConfig{Name: "operator", Address: operatorAddress})
 	check(t, err)
 	t.Cleanup(func() { _ = s.operator.Close() })
 	s.site = site.Attach(t, site.Config{World: s.world, Interval: lookEvery}, s.node)
@@ -84,7 +84,7 @@ func initialize(t *testing.T, s *stage) {
 	t.Helper()
 	address := s.site.BootAddress()
 	s.tap = network.Tap{NetNS: s.node.NetNS(), Interface: provisioning, Address: address}
-	_, err := s.world.DataCentre.Switch.AttachTap(s.tap)
+	_, err := s.world.DataCenter.Switch.AttachTap(s.tap)
 	check(t, err)
 	err = s.node.Init(t.Context(), node.Init{
 		Others: []clusterapi.Entry{
@@ -139,7 +139,7 @@ func (s *stage) explain(t *testing.T) {
 		defer cancel()
 		t.Log(s.workload.describe(ctx))
 	}
-	for _, server := range s.world.DataCentre.Servers {
+	for _, server := range s.world.DataCenter.Servers {
 		text, _ := os.ReadFile(server.VM.SerialLog()) // none yet: nothing said
 		t.Logf("the console of %s ends in:\n%s", server.Spec.Name, text[max(0, len(text)-5000):])
 	}

@@ -292,7 +292,7 @@ func (r *recorder) gone(k Key) site.Missing {
 func (r *recorder) startTenant(t *testing.T) (err error) {
 	t.Helper()
 	r.tenant, err = bmc.Start(bmc.Config{
-		Authority: r.site.World.DataCentre.Authority, Machine: &bmc.Bench{}, Username: "tenant", Password: "its-own",
+		Authority: r.site.World.DataCenter.Authority, Machine: &bmc.Bench{}, Username: "tenant", Password: "its-own",
 		System: bmc.System{UUID: "5B0F8C4E-1C59-4C2C-9C25-0B6C3A1F0001", Serial: "tenant-1", MACs: []string{"02:00:00:00:aa:01"}, Cores: 1, MemoryBytes: 1 << 30},
 	})
 	if err == nil {
@@ -309,7 +309,7 @@ func (r *recorder) registerTenant(t *testing.T) {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	for _, o := range []client.Object{
 		&corev1.Secret{ObjectMeta: meta("bmc"), Data: map[string][]byte{infrav1.SecretKeyUsername: []byte("tenant"), infrav1.SecretKeyPassword: []byte("its-own")}},
-		&corev1.ConfigMap{ObjectMeta: meta("ca"), Data: map[string]string{infrav1.CAKey: string(r.site.World.DataCentre.Authority.PEM())}},
+		&corev1.ConfigMap{ObjectMeta: meta("ca"), Data: map[string]string{infrav1.CAKey: string(r.site.World.DataCenter.Authority.PEM())}},
 		&infrav1.IngotHost{ObjectMeta: meta("h"), Spec: infrav1.IngotHostSpec{
 			BMC: &infrav1.BMC{
 				Address: r.tenant.Address(), CredentialsRef: infrav1.LocalReference{Name: "bmc"}, CABundleRef: &infrav1.CABundleReference{Name: "ca"},
@@ -423,7 +423,7 @@ func (r *recorder) readLegacy(t *testing.T) {
 // the cluster that stays has heard of the host that was given back last.
 func (r *recorder) lookAtServers(t *testing.T) {
 	t.Helper()
-	for _, s := range r.site.World.DataCentre.Servers {
+	for _, s := range r.site.World.DataCenter.Servers {
 		disk, err := s.Disk()
 		check(t, err)
 		known := Server{
@@ -462,7 +462,7 @@ func (r *recorder) finish(t *testing.T) {
 			})
 		}
 	}
-	for _, s := range r.site.World.DataCentre.Servers {
+	for _, s := range r.site.World.DataCenter.Servers {
 		r.writesOf(s.BMC, r.site.Namespace+"/"+s.Spec.Name, datacenter.Username)
 	}
 	r.writesOf(r.tenant, "tenant/h", "tenant")

@@ -88,7 +88,7 @@ func initialize(t *testing.T, n *node.Node, s *site.Site, built *release.Release
 	t.Helper()
 	address := s.BootAddress()
 	tap := network.Tap{NetNS: n.NetNS(), Interface: provisioning, Address: address}
-	if _, err := s.World.DataCentre.Switch.AttachTap(tap); err != nil {
+	if _, err := s.World.DataCenter.Switch.AttachTap(tap); err != nil {
 		t.Fatal(err)
 	}
 	err := n.Init(t.Context(), node.Init{

@@ -8,7 +8,7 @@
 // Cluster API asked and what Ingot answered. Cluster API proves itself to both by a client
 // certificate, and nobody else is heard.
 //
-// What needs servers, an update in place, has a data centre of test/site beside it.
+// What needs servers, an update in place, has a data center of test/site beside it.
 //
 //	site := hooks.Start(t)
 //	site.Host(t, "h1", nil)

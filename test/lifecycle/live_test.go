@@ -190,7 +190,7 @@ func (s *liveScene) disturbed(system infrav1.LiveSystem, manager *Manager) {
 	s.hold(liveDisturbed)
 	s.claim(liveDisturbed, system)
 	address := s.address(liveDisturbed)
-	elsewhere, err := network.NewStack(s.site.DataCentre.Switch, network.StackConfig{
+	elsewhere, err := network.NewStack(s.site.DataCenter.Switch, network.StackConfig{
 		Name: "stranger", Address: netip.MustParsePrefix(s.site.subnet("77/16")),
 	})
 	check(s.t, err)

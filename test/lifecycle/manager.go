@@ -81,7 +81,7 @@ func (s *Site) StartManager(t *testing.T, o ManagerOptions) *Manager {
 		Name: s.Namespace + "-" + o.Name, Path: s.plane.program, NoWebhooks: o.NoWebhooks,
 		Kubeconfig: s.kubeconfig(t, o),
 		Args: []string{
-			"manager", "--lab-uplink=" + s.DataCentre.Uplink(), "--lab-address=" + o.Address,
+			"manager", "--lab-uplink=" + s.DataCenter.Uplink(), "--lab-address=" + o.Address,
 			"--namespace=" + s.Namespace, "--agent-key-dir=" + s.keys, "--loader-dir=" + s.loaders,
 			"--agent-image-dir=" + s.agentImage, "--image-cache-dir=" + filepath.Join(s.dir, o.Name+"-images"),
 			"--image-sources=127.0.0.0/8",

@@ -96,7 +96,7 @@ type done struct {
 func touched(t *testing.T, site *Site) map[string]done {
 	t.Helper()
 	out := map[string]done{}
-	for _, one := range site.DataCentre.Servers {
+	for _, one := range site.DataCenter.Servers {
 		var d done
 		for _, w := range one.BMC.Writes() {
 			if !strings.Contains(w.Path, "SessionService") {

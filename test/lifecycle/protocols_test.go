@@ -56,7 +56,7 @@ func testProtocols(t *testing.T, plane *Plane) {
 	})
 	site.StartManager(t, ManagerOptions{Name: "manager"})
 	site.CreateCluster(t)
-	site.credentials(t, "all", site.DataCentre.Authority.PEM())
+	site.credentials(t, "all", site.DataCenter.Authority.PEM())
 	registerAt(t, site, byIPMI, site.Server(byIPMI).Address(), false)
 	registerAt(t, site, byPlain, site.Server(byPlain).Address(), false)
 	registerAt(t, site, foundIPMI, site.Server(foundIPMI).HostPort(), false)

@@ -148,7 +148,7 @@ func (a *abuse) powers() []string { return a.site.Server(a.name).BMC.Actions() }
 func (a *abuse) fromElsewhere() {
 	a.t.Helper()
 	id := a.atWork("")
-	elsewhere, err := network.NewStack(a.site.DataCentre.Switch, network.StackConfig{
+	elsewhere, err := network.NewStack(a.site.DataCenter.Switch, network.StackConfig{
 		Name: "stranger", Address: netip.MustParsePrefix(a.site.subnet("77/24")),
 	})
 	check(a.t, err)

@@ -61,10 +61,10 @@ type SiteOptions struct {
 	Witness Witness
 }
 
-// A Site is a namespace with a data centre: servers with BMCs on one network.
+// A Site is a namespace with a data center: servers with BMCs on one network.
 type Site struct {
 	Namespace  string
-	DataCentre *datacenter.Datacenter
+	DataCenter *datacenter.Datacenter
 	Client     client.WithWatch
 	History    *History
 	// Images serves the operating system, and can hold it back.
@@ -111,10 +111,10 @@ func (p *Plane) NewSite(t *testing.T, o SiteOptions) *Site {
 		config.Servers = append(config.Servers, spec)
 	}
 	var err error
-	s.DataCentre, err = datacenter.Start(config)
+	s.DataCenter, err = datacenter.Start(config)
 	check(t, err)
-	t.Cleanup(func() { _ = s.DataCentre.Close() })
-	for _, server := range s.DataCentre.Servers {
+	t.Cleanup(func() { _ = s.DataCenter.Close() })
+	for _, server := range s.DataCenter.Servers {
 		s.watchBMC(t, server)
 	}
 	check(t, s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}))
@@ -129,7 +129,7 @@ func (s *Site) watchBMC(t *testing.T, one *datacenter.Server) {
 	if one.BMC != nil && one.Spec.Personality.Quirks.Systems > 1 {
 		address += one.BMC.SystemPath()
 	}
-	s.bmcURL[one.Spec.Name], s.bmcCA = address, s.DataCentre.Authority.PEM()
+	s.bmcURL[one.Spec.Name], s.bmcCA = address, s.DataCenter.Authority.PEM()
 	if s.options.Witness == nil {
 		return
 	}
@@ -163,7 +163,7 @@ func (s *Site) subnet(last string) string { return fmt.Sprintf("10.%d.0.%s", 100
 func (s *Site) bootAddress() string { return s.subnet("2/16") }
 
 // Server by name.
-func (s *Site) Server(name string) *datacenter.Server { return s.DataCentre.Server(name) }
+func (s *Site) Server(name string) *datacenter.Server { return s.DataCenter.Server(name) }
 
 // Host by name, as it is now.
 func (s *Site) Host(t *testing.T, name string) *infrav1.IngotHost {

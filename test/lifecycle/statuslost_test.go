@@ -213,7 +213,7 @@ func endsAgent(w bmc.Write, events []server.Event) bool {
 // BMC that is not a login, each change of a disk's marker, and how many bytes each
 // disk took since.
 func (s *statusScenes) note(scene string) {
-	for _, one := range s.site.DataCentre.Servers {
+	for _, one := range s.site.DataCenter.Servers {
 		name := one.Spec.Name
 		var all []string
 		for _, w := range one.BMC.Writes() {

@@ -47,7 +47,7 @@ func (i *intruder) event(ctx context.Context, namespace, name, reason string) (s
 func (i *intruder) boots() {
 	i.t.Helper()
 	site, mac := i.site, i.site.Server(victimName).MAC.String()
-	neighbor, err := network.NewStack(site.DataCentre.Switch, network.StackConfig{Name: "intruder", Address: netip.MustParsePrefix(site.subnet("78/16"))})
+	neighbor, err := network.NewStack(site.DataCenter.Switch, network.StackConfig{Name: "intruder", Address: netip.MustParsePrefix(site.subnet("78/16"))})
 	check(i.t, err)
 	i.t.Cleanup(func() { _ = neighbor.Close() })
 	bootServer := site.subnet("2") + ":8880"

@@ -86,7 +86,7 @@ func (i *intruder) holdsImages() {
 		}
 		return "", nil
 	})
-	reader, err := network.NewStack(site.DataCentre.Switch, network.StackConfig{Name: "reader", Address: netip.MustParsePrefix(site.subnet("79/16"))})
+	reader, err := network.NewStack(site.DataCenter.Switch, network.StackConfig{Name: "reader", Address: netip.MustParsePrefix(site.subnet("79/16"))})
 	check(i.t, err)
 	defer func() { _ = reader.Close() }()
 	from := &http.Client{Transport: &http.Transport{DialContext: reader.DialContext}}

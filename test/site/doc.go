@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package site is a data centre with management clusters, for tests of Ingot as
+// Package site is a data center with management clusters, for tests of Ingot as
 // what it is: a provider of Cluster API. All is real but the servers: etcd and API
 // server, Cluster API's managers with their webhooks, clusterctl with a repository
 // of Ingot's release from this source tree, Ingot's manager as a process under its

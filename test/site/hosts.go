@@ -103,7 +103,7 @@ func (s *Site) HostObjects(name string) []client.Object {
 		}},
 		&corev1.ConfigMap{
 			ObjectMeta: meta(bundleSuffix),
-			Data:       map[string]string{infrav1.CAKey: string(s.World.DataCentre.Authority.PEM())},
+			Data:       map[string]string{infrav1.CAKey: string(s.World.DataCenter.Authority.PEM())},
 		},
 		host,
 	}

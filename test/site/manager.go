@@ -79,7 +79,7 @@ func (s *Site) flags(t testing.TB) []string {
 		check(t, os.WriteFile(path, []byte("simulated "+filepath.Base(path)), 0o600))
 	}
 	return []string{
-		"manager", "--lab-uplink=" + s.World.DataCentre.Uplink(), "--lab-address=" + s.BootAddress().String(),
+		"manager", "--lab-uplink=" + s.World.DataCenter.Uplink(), "--lab-address=" + s.BootAddress().String(),
 		"--agent-key-dir=" + s.keys(t), "--loader-dir=" + loaders, "--agent-image-dir=" + agent,
 		"--image-cache-dir=" + filepath.Join(s.dir, "images"), "--image-sources=127.0.0.0/8", "--v=1",
 	}

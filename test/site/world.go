@@ -69,7 +69,7 @@ type Virtual struct {
 
 // A World is racks of servers that are off, and what runs on them later.
 type World struct {
-	DataCentre *datacenter.Datacenter
+	DataCenter *datacenter.Datacenter
 	Workload   *workload.Plane
 	// Password of every BMC (user datacenter.Username).
 	Password string
@@ -114,9 +114,9 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 			config.Servers = append(config.Servers, spec)
 		}
 	}
-	w.DataCentre, err = datacenter.Start(config)
+	w.DataCenter, err = datacenter.Start(config)
 	check(t, err)
-	t.Cleanup(func() { check(t, w.DataCentre.Close()) })
+	t.Cleanup(func() { check(t, w.DataCenter.Close()) })
 	w.images = httptest.NewUnstartedServer(http.FileServer(http.Dir(filepath.Join(w.dir, "images"))))
 	check(t, w.images.Listener.Close()) // it is of loopback
 	w.images.Listener, err = net.Listen("tcp", netip.AddrPortFrom(cfg.Address, 0).String())
@@ -154,7 +154,7 @@ func (w *World) Servers() []string {
 func (w *World) Rack(name string) string { return w.racks[name] }
 
 // Server by name.
-func (w *World) Server(name string) *datacenter.Server { return w.DataCentre.Server(name) }
+func (w *World) Server(name string) *datacenter.Server { return w.DataCenter.Server(name) }
 
 // Image makes an operating system with a version of Kubernetes, once, and says
 // where it is served and what it is.
@@ -205,7 +205,7 @@ type Count struct {
 // Counts are those of all servers, by name.
 func (w *World) Counts() map[string]Count {
 	counts := map[string]Count{}
-	for _, s := range w.DataCentre.Servers {
+	for _, s := range w.DataCenter.Servers {
 		count := Count{Reads: s.BMC.Reads(), Powered: s.Powered()}
 		for _, write := range s.BMC.Writes() {
 			if write.Action != bmc.ActionLogin && write.Action != bmc.ActionLogout {

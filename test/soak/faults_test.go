@@ -18,7 +18,7 @@ import (
 type fault struct {
 	name string
 	// begin makes the BMC fail; the cure is the same for all.
-	begin func(*patient)
+	begin func(*faultyBMC)
 	// passes: the fault ends by itself, and cannot stay.
 	passes bool
 	// ends are the reasons of Ready that a host may end with while the fault stays,
@@ -26,9 +26,9 @@ type fault struct {
 	ends []string
 }
 
-// A patient is a BMC, and what it takes to cure it: one that speaks Redfish, or one that
+// A faultyBMC is a BMC with faults, and what ends them: one that speaks Redfish, or one that
 // speaks IPMI; the other is nil.
-type patient struct {
+type faultyBMC struct {
 	bmc       *bmc.BMC
 	ipmi      *ipmi.BMC
 	authority *bmc.Authority
@@ -38,7 +38,7 @@ type patient struct {
 }
 
 // cure ends every fault.
-func (p *patient) cure() error {
+func (p *faultyBMC) cure() error {
 	if p.ipmi != nil {
 		p.ipmi.SetFaults(ipmi.Faults{})
 		return nil
@@ -62,12 +62,12 @@ const (
 )
 
 // set makes a fault of requests.
-func set(f bmc.Faults) func(*patient) {
-	return func(p *patient) { p.bmc.SetFaults(f) }
+func set(f bmc.Faults) func(*faultyBMC) {
+	return func(p *faultyBMC) { p.bmc.SetFaults(f) }
 }
 
 // again is set, and the sessions are gone: the next request has to log in.
-func again(f bmc.Faults) func(*patient) {
+func again(f bmc.Faults) func(*faultyBMC) {
 	f.ForgetSessions = true
 	return set(f)
 }
@@ -95,7 +95,7 @@ func catalogue() []fault {
 		{name: "replies to changes lost", begin: set(bmc.Faults{LoseReply: true, Match: isChange}), ends: []string{timeout}},
 		{name: "401", begin: set(bmc.Faults{Status: 401}), ends: []string{rejected}},
 		{name: "401 to a third of the reads", begin: set(bmc.Faults{Status: 401, Share: third, Match: isRead}), ends: []string{rejected}},
-		{name: "password changed", begin: func(p *patient) { p.bmc.SetPassword("another"); again(bmc.Faults{})(p) }, ends: []string{rejected}},
+		{name: "password changed", begin: func(p *faultyBMC) { p.bmc.SetPassword("another"); again(bmc.Faults{})(p) }, ends: []string{rejected}},
 		{name: "412 to changes", begin: set(bmc.Faults{Status: 412, Match: isChange}), ends: []string{broken, infrav1.ReasonPowerActionIgnored}},
 		{name: "503", begin: set(bmc.Faults{Status: 503}), ends: []string{busy}},
 		{name: "503 to a third, retry after 2 s", begin: set(bmc.Faults{Status: 503, RetryAfter: 2 * time.Second, Share: third}), ends: []string{busy, timeout}},
@@ -108,9 +108,9 @@ func catalogue() []fault {
 		{name: "answers byte by byte", begin: set(bmc.Faults{Trickle: drip}), ends: []string{timeout}},
 		{name: "10,000 members", begin: set(bmc.Faults{Members: 10000}), ends: []string{broken, timeout}},
 		{name: "session table full", begin: again(bmc.Faults{SessionsFull: true}), ends: []string{busy}},
-		{name: "certificate changed", begin: func(p *patient) { p.bmc.SetAuthority(p.other) }, ends: []string{infrav1.ReasonCertificateInvalid, infrav1.ReasonCertificateChanged}},
-		{name: "restart", begin: func(p *patient) { p.bmc.Reboot(gone) }, passes: true},
-		{name: "down", begin: func(p *patient) { p.bmc.Down() }, ends: []string{unreachable}},
+		{name: "certificate changed", begin: func(p *faultyBMC) { p.bmc.SetAuthority(p.other) }, ends: []string{infrav1.ReasonCertificateInvalid, infrav1.ReasonCertificateChanged}},
+		{name: "restart", begin: func(p *faultyBMC) { p.bmc.Reboot(gone) }, passes: true},
+		{name: "down", begin: func(p *faultyBMC) { p.bmc.Down() }, ends: []string{unreachable}},
 		{name: "power told stale", begin: set(bmc.Faults{PowerLie: bmc.Stale}), ends: lie},
 		{name: "power told opposite", begin: set(bmc.Faults{PowerLie: bmc.Opposite}), ends: lie},
 		{name: "boot override forgotten", begin: set(bmc.Faults{ForgetBoot: true})},
@@ -126,8 +126,8 @@ func lies() []string {
 }
 
 // setIPMI makes a fault of packets.
-func setIPMI(f ipmi.Faults) func(*patient) {
-	return func(p *patient) { p.ipmi.SetFaults(f) }
+func setIPMI(f ipmi.Faults) func(*faultyBMC) {
+	return func(p *faultyBMC) { p.ipmi.SetFaults(f) }
 }
 
 func isChassisChange(netFn, code byte) bool {
@@ -145,13 +145,13 @@ func ipmiCatalogue() []fault {
 		{name: "IPMI: silence", begin: setIPMI(ipmi.Faults{Silent: true}), ends: silent},
 		{name: "IPMI: replies lost", begin: setIPMI(ipmi.Faults{LoseReplies: true}), ends: silent},
 		{name: "IPMI: every third packet lost", begin: setIPMI(ipmi.Faults{DropEvery: 3}), ends: silent},
-		{name: "IPMI: restart", passes: true, begin: func(p *patient) { p.ipmi.SetFaults(ipmi.Faults{Silent: true}); p.ipmi.ForgetSessions() }},
-		{name: "IPMI: sessions forgotten", passes: true, begin: func(p *patient) { p.ipmi.ForgetSessions() }},
+		{name: "IPMI: restart", passes: true, begin: func(p *faultyBMC) { p.ipmi.SetFaults(ipmi.Faults{Silent: true}); p.ipmi.ForgetSessions() }},
+		{name: "IPMI: sessions forgotten", passes: true, begin: func(p *faultyBMC) { p.ipmi.ForgetSessions() }},
 		{name: "IPMI: garbage", begin: setIPMI(ipmi.Faults{Garbage: []byte("hello")}), ends: append(silent, infrav1.ReasonBMCError)},
 		{name: "IPMI: busy", begin: setIPMI(ipmi.Faults{Code: busyNode}), ends: []string{infrav1.ReasonBMCBusy}},
 		{name: "IPMI: busy for changes", begin: setIPMI(ipmi.Faults{Code: busyNode, Match: isChassisChange}), ends: []string{infrav1.ReasonBMCBusy}},
 		{name: "IPMI: errors", begin: setIPMI(ipmi.Faults{Code: unspecified}), ends: []string{infrav1.ReasonBMCError}},
-		{name: "IPMI: password changed", ends: []string{infrav1.ReasonCredentialsRejected}, begin: func(p *patient) {
+		{name: "IPMI: password changed", ends: []string{infrav1.ReasonCredentialsRejected}, begin: func(p *faultyBMC) {
 			p.ipmi.SetFaults(ipmi.Faults{OtherPassword: true})
 			p.ipmi.ForgetSessions()
 		}},

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A spell is a fault of one host for a time.
-type spell struct {
+// A faultWindow is a fault of one host for a time.
+type faultWindow struct {
 	host  string
 	fault fault
 	// at is since the beginning of the storm; until is 0 for one that stays.
@@ -37,10 +37,10 @@ func (d *deck) deal() fault {
 	return f
 }
 
-// forecast gives every host of the list a spell or two of a catalogue within the length:
+// forecast gives every host of the list one or two faults of a catalog within the length:
 // one that passes in the first part of the storm, and to four of five one that stays in
 // the second. It depends on the source only.
-func forecast(rng *rand.Rand, hosts []string, length time.Duration, all func() []fault) (spells []spell) {
+func forecast(rng *rand.Rand, hosts []string, length time.Duration, all func() []fault) (faultWindows []faultWindow) {
 	pass, stay := deck{all: all, rng: rng}, deck{all: staying(all), rng: rng}
 	some := func(from, to float64) time.Duration {
 		return time.Duration((from + rng.Float64()*(to-from)) * float64(length))
@@ -49,44 +49,44 @@ func forecast(rng *rand.Rand, hosts []string, length time.Duration, all func() [
 		stays := i%5 != 4
 		if !stays || rng.IntN(2) == 0 {
 			at := some(0, 0.4)
-			spells = append(spells, spell{host: host, fault: pass.deal(), at: at, until: at + some(0.05, 0.15)})
+			faultWindows = append(faultWindows, faultWindow{host: host, fault: pass.deal(), at: at, until: at + some(0.05, 0.15)})
 		}
 		if stays {
-			spells = append(spells, spell{host: host, fault: stay.deal(), at: some(0.56, 0.9)})
+			faultWindows = append(faultWindows, faultWindow{host: host, fault: stay.deal(), at: some(0.56, 0.9)})
 		}
 	}
-	slices.SortStableFunc(spells, func(a, b spell) int { return cmp.Compare(a.at, b.at) })
-	return spells
+	slices.SortStableFunc(faultWindows, func(a, b faultWindow) int { return cmp.Compare(a.at, b.at) })
+	return faultWindows
 }
 
-// An errand is what somebody asks of Ingot at some moment.
-type errand struct {
+// A workItem is something that a user does at a point in time.
+type workItem struct {
 	at time.Duration
 	// what is one of the three.
 	register, claim, release string
 }
 
-// errands are all that is asked during the storm: hosts that are registered late,
+// workload is all that users do during the storm: hosts that are registered late,
 // machines that come, and of those some that go again. machines is how many there
 // are at most at once.
-func errands(rng *rand.Rand, late []string, machines int, length time.Duration) (out []errand) {
+func workload(rng *rand.Rand, late []string, machines int, length time.Duration) (out []workItem) {
 	some := func(from, to float64) time.Duration {
 		return time.Duration((from + rng.Float64()*(to-from)) * float64(length))
 	}
 	for _, host := range late {
-		out = append(out, errand{at: some(0, 0.5), register: host})
+		out = append(out, workItem{at: some(0, 0.5), register: host})
 	}
 	for i := range machines + machines/4 {
 		name, at := fmt.Sprintf("m-%03d", i), some(0, 0.5)
 		if i >= machines {
 			at = some(0.8, 1)
 		}
-		out = append(out, errand{at: at, claim: name})
+		out = append(out, workItem{at: at, claim: name})
 		if i < machines && i%5 < 2 {
-			out = append(out, errand{at: at + some(0.2, 0.5), release: name})
+			out = append(out, workItem{at: at + some(0.2, 0.5), release: name})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b errand) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(out, func(a, b workItem) int { return cmp.Compare(a.at, b.at) })
 	return out
 }
 
@@ -106,9 +106,9 @@ func testForecast(t *testing.T, all func() []fault) {
 	for i := range 100 {
 		hosts = append(hosts, fmt.Sprint(i))
 	}
-	spells := forecast(source(7), hosts, length, all)
-	came, stayed, last := map[string]bool{}, map[string]bool{}, map[string]spell{}
-	for i, s := range spells {
+	faultWindows := forecast(source(7), hosts, length, all)
+	came, stayed, last := map[string]bool{}, map[string]bool{}, map[string]faultWindow{}
+	for i, s := range faultWindows {
 		came[s.fault.name] = true
 		if s.until == 0 {
 			stayed[s.fault.name] = true
@@ -117,8 +117,8 @@ func testForecast(t *testing.T, all func() []fault) {
 			t.Errorf("host %s has two faults at once: %+v and %+v", s.host, before, s)
 		}
 		last[s.host] = s
-		if s.at < 0 || s.at > length || s.until > length || i > 0 && spells[i-1].at > s.at {
-			t.Errorf("spell %d at %s until %s", i, s.at, s.until)
+		if s.at < 0 || s.at > length || s.until > length || i > 0 && faultWindows[i-1].at > s.at {
+			t.Errorf("faultWindow %d at %s until %s", i, s.at, s.until)
 		}
 	}
 	for _, f := range all() {
@@ -130,8 +130,8 @@ func testForecast(t *testing.T, all func() []fault) {
 		t.Errorf("%d hosts of %d have a fault", len(last), len(hosts))
 	}
 	for i, s := range forecast(source(7), hosts, length, all) {
-		if s.host != spells[i].host || s.at != spells[i].at || s.fault.name != spells[i].fault.name {
-			t.Fatalf("another storm by the same seed, from spell %d on", i)
+		if s.host != faultWindows[i].host || s.at != faultWindows[i].at || s.fault.name != faultWindows[i].fault.name {
+			t.Fatalf("another storm by the same seed, from faultWindow %d on", i)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func testForecast(t *testing.T, all func() []fault) {
 func TestErrands(t *testing.T) {
 	late := []string{"x", "y"}
 	there, registered, released, most := map[string]bool{}, 0, 0, 0
-	for _, e := range errands(source(7), late, 40, time.Minute) {
+	for _, e := range workload(source(7), late, 40, time.Minute) {
 		switch {
 		case e.register != "":
 			registered++

@@ -40,19 +40,19 @@ type scene struct {
 	pprof string
 	// names are all hosts; the early ones are there before the storm.
 	names, early []string
-	patients     map[string]*patient
-	spells       []spell
-	// stays has the spell of each host that stays.
-	stays   map[string]spell
-	errands []errand
+	faultyBMCs     map[string]*faultyBMC
+	faultWindows       []faultWindow
+	// stays has, by host, the faults that stay.
+	stays   map[string]faultWindow
+	workload []workItem
 	// machines that were ever made; false: deleted.
 	machines map[string]bool
 }
 
-// newScene builds data centre and management cluster, and starts the manager.
+// newScene builds data center and management cluster, and starts the manager.
 func newScene(t *testing.T, s size, seed uint64) *scene {
 	t.Helper()
-	sc := &scene{size: s, stays: map[string]spell{}, machines: map[string]bool{}}
+	sc := &scene{size: s, stays: map[string]faultWindow{}, machines: map[string]bool{}}
 	for i := range s.hosts {
 		sc.names = append(sc.names, fmt.Sprintf("h-%03d", i))
 	}
@@ -65,13 +65,13 @@ func newScene(t *testing.T, s size, seed uint64) *scene {
 	sc.early = slices.DeleteFunc(slices.Clone(sc.names), func(name string) bool { return slices.Contains(late, name) })
 	byIPMI := sc.speakers(rng)
 	isIPMI := func(name string) bool { return byIPMI[name] }
-	sc.spells = append(forecast(rng, slices.DeleteFunc(slices.Clone(ill), isIPMI), s.length, catalogue),
+	sc.faultWindows = append(forecast(rng, slices.DeleteFunc(slices.Clone(ill), isIPMI), s.length, catalogue),
 		forecast(rng, slices.DeleteFunc(slices.Clone(ill), func(name string) bool { return !byIPMI[name] }), s.length, ipmiCatalogue)...)
-	sortBy(sc.spells, func(s spell) time.Duration { return s.at })
-	sc.errands = errands(rng, late, s.hosts*3/5, s.length)
-	for _, spell := range sc.spells {
-		if spell.until == 0 && !spell.fault.passes {
-			sc.stays[spell.host] = spell
+	sortBy(sc.faultWindows, func(s faultWindow) time.Duration { return s.at })
+	sc.workload = workload(rng, late, s.hosts*3/5, s.length)
+	for _, faultWindow := range sc.faultWindows {
+		if faultWindow.until == 0 && !faultWindow.fault.passes {
+			sc.stays[faultWindow.host] = faultWindow
 		}
 	}
 	makers := append(bmc.Personalities(), bmc.Personality{}) // and a bare one
@@ -85,7 +85,7 @@ func newScene(t *testing.T, s size, seed uint64) *scene {
 			}
 		},
 	})
-	sc.hospital(t, ill)
+	sc.addFaultyBMCs(t, ill)
 	ports, err := controlplane.FreePorts(1)
 	check(t, err)
 	sc.pprof = net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[0]))
@@ -96,15 +96,15 @@ func newScene(t *testing.T, s size, seed uint64) *scene {
 	return sc
 }
 
-// hospital takes in those that get faults.
-func (sc *scene) hospital(t *testing.T, ill []string) {
+// addFaultyBMCs collects the BMCs that get faults.
+func (sc *scene) addFaultyBMCs(t *testing.T, ill []string) {
 	t.Helper()
 	other, err := bmc.NewAuthority()
 	check(t, err)
-	sc.patients = map[string]*patient{}
+	sc.faultyBMCs = map[string]*faultyBMC{}
 	for _, name := range ill {
 		server := sc.site.Server(name)
-		sc.patients[name] = &patient{bmc: server.BMC, ipmi: server.IPMI, authority: sc.site.DataCentre.Authority, password: password, other: other}
+		sc.faultyBMCs[name] = &faultyBMC{bmc: server.BMC, ipmi: server.IPMI, authority: sc.site.DataCenter.Authority, password: password, other: other}
 	}
 }
 
@@ -176,7 +176,7 @@ func (sc *scene) look(ctx context.Context, stays map[string]*fault) (ends []end)
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		e := end{host: host.Name, fault: healthy}
-		if sc.patients[host.Name] != nil {
+		if sc.faultyBMCs[host.Name] != nil {
 			e.fault = passed
 		}
 		if f := stays[host.Name]; f != nil {
@@ -230,7 +230,7 @@ func (sc *scene) machinesLack(ctx context.Context, stays map[string]*fault) (str
 // a person does.
 func (sc *scene) cure(t *testing.T) {
 	t.Helper()
-	for _, p := range sc.patients {
+	for _, p := range sc.faultyBMCs {
 		check(t, p.cure())
 	}
 	hosts := &infrav1.IngotHostList{}
@@ -251,7 +251,7 @@ func (sc *scene) cure(t *testing.T) {
 // faultsOf names the faults that a host had.
 func (sc *scene) faultsOf(host string) string {
 	var names []string
-	for _, s := range sc.spells {
+	for _, s := range sc.faultWindows {
 		if s.host == host {
 			names = append(names, s.fault.name)
 		}

@@ -72,8 +72,8 @@ func TestStorm(t *testing.T) {
 
 	sc.blow(t)
 	ends := map[string]*fault{}
-	for host, spell := range sc.stays {
-		ends[host] = &spell.fault
+	for host, faultWindow := range sc.stays {
+		ends[host] = &faultWindow.fault
 	}
 	sc.Await(t, s.patience, "every host to come to its end", sc.allRight(t, ends))
 	t.Logf("the storm took %s; with the faults that stay:\n%s", time.Since(began).Round(time.Second), report(sc.look(t.Context(), ends)))
@@ -93,16 +93,16 @@ func (sc *scene) blow(t *testing.T) {
 	sc.gauge = startGauge(sc.manager.MetricsURL)
 	t.Cleanup(sc.gauge.end)
 	ctx, cancel := context.WithCancel(t.Context())
-	weather := make(chan error, 1)
+	injectFaults := make(chan error, 1)
 	began := time.Now()
-	go func() { weather <- sc.weather(ctx, began) }()
+	go func() { injectFaults <- sc.injectFaults(ctx, began) }()
 	defer func() {
 		cancel()
-		if err := <-weather; err != nil {
+		if err := <-injectFaults; err != nil {
 			t.Error(err)
 		}
 	}()
-	for _, e := range sc.errands {
+	for _, e := range sc.workload {
 		time.Sleep(time.Until(began.Add(e.at)))
 		switch {
 		case e.register != "":
@@ -118,8 +118,8 @@ func (sc *scene) blow(t *testing.T) {
 	time.Sleep(time.Until(began.Add(sc.size.length)))
 }
 
-// weather begins and ends the faults at their times.
-func (sc *scene) weather(ctx context.Context, began time.Time) error {
+// injectFaults begins and ends the faults at their times.
+func (sc *scene) injectFaults(ctx context.Context, began time.Time) error {
 	sleep := func(until time.Duration) bool {
 		select {
 		case <-ctx.Done():
@@ -130,14 +130,14 @@ func (sc *scene) weather(ctx context.Context, began time.Time) error {
 	}
 	type change struct {
 		at    time.Duration
-		spell spell
+		faultWindow faultWindow
 		over  bool
 	}
 	var changes []change
-	for _, s := range sc.spells {
-		changes = append(changes, change{at: s.at, spell: s})
+	for _, s := range sc.faultWindows {
+		changes = append(changes, change{at: s.at, faultWindow: s})
 		if s.until > 0 {
-			changes = append(changes, change{at: s.until, spell: s, over: true})
+			changes = append(changes, change{at: s.until, faultWindow: s, over: true})
 		}
 	}
 	sortBy(changes, func(c change) time.Duration { return c.at })
@@ -145,11 +145,11 @@ func (sc *scene) weather(ctx context.Context, began time.Time) error {
 		if !sleep(c.at) {
 			return nil
 		}
-		p := sc.patients[c.spell.host]
+		p := sc.faultyBMCs[c.faultWindow.host]
 		if !c.over {
-			c.spell.fault.begin(p)
+			c.faultWindow.fault.begin(p)
 		} else if err := p.cure(); err != nil {
-			return fmt.Errorf("cure the BMC of %s: %w", c.spell.host, err)
+			return fmt.Errorf("cure the BMC of %s: %w", c.faultWindow.host, err)
 		}
 	}
 	return nil
@@ -212,7 +212,7 @@ func (sc *scene) sessions(t *testing.T) {
 func (sc *scene) sessionsByIPMI(t *testing.T, name string) {
 	t.Helper()
 	b := sc.site.Server(name).IPMI
-	if n := b.Sessions(); n > 0 && sc.patients[name] == nil {
+	if n := b.Sessions(); n > 0 && sc.faultyBMCs[name] == nil {
 		t.Errorf("BMC of %s (%s): %d sessions are left", name, b.Address(), n)
 	}
 	if len(b.Commands()) == 0 {
