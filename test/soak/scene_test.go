@@ -40,10 +40,10 @@ type scene struct {
 	pprof string
 	// names are all hosts; the early ones are there before the storm.
 	names, early []string
-	faultyBMCs     map[string]*faultyBMC
-	faultWindows       []faultWindow
+	faultyBMCs   map[string]*faultyBMC
+	faultWindows []faultWindow
 	// stays has, by host, the faults that stay.
-	stays   map[string]faultWindow
+	stays    map[string]faultWindow
 	workload []workItem
 	// machines that were ever made; false: deleted.
 	machines map[string]bool

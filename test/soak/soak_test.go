@@ -129,9 +129,9 @@ func (sc *scene) injectFaults(ctx context.Context, began time.Time) error {
 		}
 	}
 	type change struct {
-		at    time.Duration
+		at          time.Duration
 		faultWindow faultWindow
-		over  bool
+		over        bool
 	}
 	var changes []change
 	for _, s := range sc.faultWindows {
