@@ -48,8 +48,9 @@ for path in "${generated[@]}"; do
   diff --recursive --unified --new-file "$path" "$copy/$path" || fail "$path is stale: run make generate"
 done
 
-# Links need no built site.
-links=$(go test ./test/archrules -run TestLinksLeadSomewhere) || fail "a link leads nowhere:"$'\n'"$links"
+# Links and language need no built site.
+found=$(go test ./test/archrules ./hack/prose -run 'TestLinksLeadSomewhere|TestBook|TestComments') ||
+  fail "broken links or language:"$'\n'"$found"
 
 [ $status != 0 ] || echo "verify: ${#files[@]} files are correct"
 exit $status
