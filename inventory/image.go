@@ -50,9 +50,9 @@ func ChooseImage(images []infrav1.IngotImage, query ImageQuery) (*infrav1.IngotI
 	text := fmt.Sprintf("for Kubernetes %s on %s", query.KubernetesVersion, query.Architecture)
 	switch {
 	case chosen == nil && query.OS != "":
-		return nil, fmt.Errorf("%w %s with %s; add one to the catalogue", ErrNoImage, text, query.OS)
+		return nil, fmt.Errorf("%w %s with %s; add one to the catalog", ErrNoImage, text, query.OS)
 	case chosen == nil:
-		return nil, fmt.Errorf("%w %s; add one to the catalogue", ErrNoImage, text)
+		return nil, fmt.Errorf("%w %s; add one to the catalog", ErrNoImage, text)
 	case len(systems) > 1:
 		slices.Sort(systems)
 		return nil, fmt.Errorf("%w %s: %s; set the variable ingotOS to one of them", ErrSeveralOS, text, Truncate(strings.Join(systems, ", "), maxSystems))

@@ -29,8 +29,8 @@ func TestChooseImage(t *testing.T) {
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64", OS: "flatcar"}, "a"},
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64", OS: "ubuntu-24.04"}, "b"},
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64"}, "c"},
-		{ImageQuery{KubernetesVersion: "v1.35.0", Architecture: "arm64"}, "no IngotImage for Kubernetes v1.35.0 on arm64; add one to the catalogue"},
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64", OS: "x"}, "no IngotImage for Kubernetes v1.34.2 on arm64 with x; add one to the catalogue"},
+		{ImageQuery{KubernetesVersion: "v1.35.0", Architecture: "arm64"}, "no IngotImage for Kubernetes v1.35.0 on arm64; add one to the catalog"},
+		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64", OS: "x"}, "no IngotImage for Kubernetes v1.34.2 on arm64 with x; add one to the catalog"},
 	} {
 		got, err := ChooseImage(images, tc.query)
 		var text string

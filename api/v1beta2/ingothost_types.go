@@ -165,7 +165,7 @@ type IngotHostSpec struct {
 	// +listType=map
 	// +listMapKey=component
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.component.lowerAscii() == a.component.lowerAscii()))",message="each component may stand here once, in whatever case: two versions of one would be installed in turn for ever; remove one of them"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.component.lowerAscii() == a.component.lowerAscii()))",message="each component may stand here once, in whatever case: two versions of one would be installed in turn forever; remove one of them"
 	Firmware []FirmwareComponent `json:"firmware,omitempty"`
 
 	// claim is the binding to the IngotMachine that uses this host. Only Ingot writes it.

@@ -130,7 +130,7 @@ func (in *input) cyclePart() string {
 func waitNode(in *input) Decision {
 	did := "done"
 	if off := in.claim.PowerCycle.ConfirmedOff; off == nil || !*off {
-		did = "cancelled"
+		did = "canceled"
 	}
 	return Decision{Step: Wait{Until: in.nodeDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
 		Message: fmt.Sprintf("Power cycle %d of %d of %s is %s. The Node has until %s to become healthy, then %s.",

@@ -149,7 +149,7 @@ func decideCases() []decideCase {
 		{name: "restarted", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},
-			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "is cancelled"},
+			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "is canceled"},
 		{name: "restarted, as the BMC said", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 			c.PowerCycle.ConfirmedOff = new(true)

@@ -257,7 +257,7 @@ func TestOSInUse(t *testing.T) {
 		"the workers' own":                  {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-0", "debian")}, builtin: workers, want: `"name":"debian"`},
 		"new workers, as all others":        {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-1", "ubuntu")}, builtin: workers, want: `"name":"ubuntu"`},
 		"new workers, beside two systems":   {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-1", "debian")}, builtin: workers, fails: several},
-		"an upgrade to another system only": {images: append(images[:1:1], infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: infrav1.IngotImageSpec{KubernetesVersion: "v1.35.0", Architecture: "amd64", OS: "ubuntu-24.04"}}), templates: []infrav1.IngotMachineTemplate{template("", "old")}, builtin: ofControlPlane, fails: "no IngotImage for Kubernetes v1.36.1 on amd64 with ubuntu-24.04; add one to the catalogue"},
+		"an upgrade to another system only": {images: append(images[:1:1], infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: infrav1.IngotImageSpec{KubernetesVersion: "v1.35.0", Architecture: "amd64", OS: "ubuntu-24.04"}}), templates: []infrav1.IngotMachineTemplate{template("", "old")}, builtin: ofControlPlane, fails: "no IngotImage for Kubernetes v1.36.1 on amd64 with ubuntu-24.04; add one to the catalog"},
 		"asked for another system":          {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu")}, builtin: ofControlPlane, system: `"debian-13"`, want: `"name":"debian"`},
 	} {
 		t.Run(name, func(t *testing.T) {

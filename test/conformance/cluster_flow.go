@@ -17,7 +17,7 @@ func clusterFlow() []Rule {
 		{ID: "C15", Level: Must, Tag: TagReconcile, Text: "a finalizer comes before anything else, and after the owner", Live: finalizerFirst(kindCluster, coreCluster), BreakRun: finalizerLate(kindCluster)},
 		{ID: "C16", Level: Must, Tag: TagReconcile, Text: "what is missing is told, and ends the flow", Live: missingEndpointTold, BreakRun: hideMissingEndpoint},
 		{ID: "C17", Level: Must, Tag: TagReconcile, Text: "Ingot makes no load balancer, so it never writes an endpoint", Live: endpointNotOurs, BreakRun: writeEndpoint},
-		{ID: "C18", Level: Must, Tag: TagReconcile, Text: "then it is provisioned, for ever, and the Cluster knows", Live: clusterProvisioned, BreakRun: unprovision(kindCluster)},
+		{ID: "C18", Level: Must, Tag: TagReconcile, Text: "then it is provisioned permanently, and the Cluster knows", Live: clusterProvisioned, BreakRun: unprovision(kindCluster)},
 		{ID: "C19", Level: May, Tag: TagReconcile, Text: "its failure domains are the racks of its hosts, for control planes where a server is left", Live: domainsAreRacks, BreakRun: inventDomain},
 		{ID: "C20", Level: Must, Tag: TagReconcile, Text: "changes of clusters are patches", Live: patches("ingotclusters"), BreakRun: replaces("ingotclusters")},
 	}

@@ -135,7 +135,7 @@ func repositoryName() []Rule {
 			},
 		},
 		{
-			ID: "K08", Level: Must, Tag: TagRelease, Text: "in clusterctl's own list our name begins with our organisation",
+			ID: "K08", Level: Must, Tag: TagRelease, Text: "in clusterctl's own list our name begins with our organization",
 			Check: func(s *Shipped) error {
 				var p problems
 				p.unless(len(s.BuiltIn) > 0, "clusterctl's own list is empty")
