@@ -18,17 +18,17 @@ func TestListHosts(t *testing.T) {
 		hosts string // namespace/name, by spaces
 		want  string
 	}{
-		"none":                      {"", ""},
-		"one":                       {"ns/a", "IngotHost ns/a"},
-		"one, found twice":          {"ns/a ns/a", "IngotHost ns/a"},
-		"three":                     {"ns/c ns/a ns/b", "IngotHost ns/a, ns/b, ns/c"},
-		"five":                      {"ns/e ns/c ns/a ns/b ns/d", "IngotHost ns/a, ns/b, ns/c and 2 more"},
-		"a stranger":                {"secret/a", "a host of another namespace"},
-		"a stranger, found twice":   {"secret/a secret/a", "a host of another namespace"},
-		"strangers":                 {"secret/a secret/b", "hosts of other namespaces"},
-		"one and a stranger":        {"secret/a ns/b", "IngotHost ns/b and a host of another namespace"},
-		"one and strangers":         {"secret/a ns/b hidden/a", "IngotHost ns/b and hosts of other namespaces"},
-		"a namespace with a prefix": {"ns-2/a", "a host of another namespace"},
+		"none":                           {"", ""},
+		"one":                            {"ns/a", "IngotHost ns/a"},
+		"one, found twice":               {"ns/a ns/a", "IngotHost ns/a"},
+		"three":                          {"ns/c ns/a ns/b", "IngotHost ns/a, ns/b, ns/c"},
+		"five":                           {"ns/e ns/c ns/a ns/b ns/d", "IngotHost ns/a, ns/b, ns/c and 2 more"},
+		"an unknown client":              {"secret/a", "a host of another namespace"},
+		"an unknown client, found twice": {"secret/a secret/a", "a host of another namespace"},
+		"unknowns":                       {"secret/a secret/b", "hosts of other namespaces"},
+		"one and an unknown client":      {"secret/a ns/b", "IngotHost ns/b and a host of another namespace"},
+		"one and unknown clients":        {"secret/a ns/b hidden/a", "IngotHost ns/b and hosts of other namespaces"},
+		"a namespace with a prefix":      {"ns-2/a", "a host of another namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var hosts []types.NamespacedName
@@ -51,10 +51,10 @@ func TestListClusters(t *testing.T) {
 		clusters []types.NamespacedName
 		want     string
 	}{
-		"none":                 {nil, ""},
-		"one and a stranger":   {[]types.NamespacedName{{Namespace: "secret", Name: "a"}, {Namespace: "ns", Name: "b"}}, "IngotCluster ns/b and a cluster of another namespace"},
-		"strangers":            {[]types.NamespacedName{{Namespace: "secret", Name: "a"}, {Namespace: "secret", Name: "b"}}, "clusters of other namespaces"},
-		"its own, found twice": {[]types.NamespacedName{{Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "b"}}, "IngotCluster ns/b"},
+		"none":                      {nil, ""},
+		"one and an unknown client": {[]types.NamespacedName{{Namespace: "secret", Name: "a"}, {Namespace: "ns", Name: "b"}}, "IngotCluster ns/b and a cluster of another namespace"},
+		"unknowns":                  {[]types.NamespacedName{{Namespace: "secret", Name: "a"}, {Namespace: "secret", Name: "b"}}, "clusters of other namespaces"},
+		"its own, found twice":      {[]types.NamespacedName{{Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "b"}}, "IngotCluster ns/b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ListClusters("ns", tc.clusters); got != tc.want {

@@ -25,8 +25,8 @@ func TestReservationsOfHosts(t *testing.T) {
 	facts.Spec.Address = &v1beta2.RecordedAddress{NetworkName: "another", MAC: "52:54:00:00:00:01", IP: "10.20.0.8"}
 	bare := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h2"}} // without IngotHardware
 	bare.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.9"}}}
-	stranger := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h3"}}
-	stranger.Spec.BootMACAddress = others
+	unknownClient := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h3"}}
+	unknownClient.Spec.BootMACAddress = others
 	with := func(kept ...string) *v1beta2.IngotNetwork {
 		n := network("n", "10.20.0.0/24", "10.20.0.100", "10.20.0.199", "")
 		for i := 0; i < len(kept); i += 2 {
@@ -56,7 +56,7 @@ func TestReservationsOfHosts(t *testing.T) {
 		"taken away, and nobody's":                  {with(others, "10.20.0.50"), with(), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []client.Object{runs.DeepCopy(), facts.DeepCopy(), bare.DeepCopy(), stranger.DeepCopy()}
+			objects := []client.Object{runs.DeepCopy(), facts.DeepCopy(), bare.DeepCopy(), unknownClient.DeepCopy()}
 			got, err := newNetworkValidator(t, objects...).ValidateUpdate(t.Context(), tc.before, tc.after)
 			checkRefusal(t, err, tc.refused)
 			if warned := strings.Join(got, "\n"); tc.refused == "" && !strings.Contains(warned, tc.told) || tc.told == "" && strings.Contains(warned, "installed systems") {

@@ -17,7 +17,7 @@ import (
 
 // The token of an unknown machine allows a report and an order to do nothing, even next to a host that is
 // being installed.
-func TestStrangerMayReportOnly(t *testing.T) {
+func TestUnknownClientMayReportOnly(t *testing.T) {
 	s := newSite(t, world()...)
 	before := s.host()
 	// The order id is the installing host's, in case it is looked up.
@@ -59,7 +59,7 @@ func TestStrangerMayReportOnly(t *testing.T) {
 }
 
 // A client without a key, or with an expired token, is rejected.
-func TestStrangerRefused(t *testing.T) {
+func TestUnknownClientRefused(t *testing.T) {
 	s := newSite(t)
 	late := token.Claims{Host: "net", Purpose: token.Discover, OrderID: bootMAC, Expiry: s.clock.Now().Add(-time.Second)}
 	inTime := late
@@ -77,7 +77,7 @@ func TestStrangerRefused(t *testing.T) {
 	// Conversely, the token of an order opens no session of an unknown machine.
 	order := s.agent(token.Claims{Namespace: "", Host: "net", Purpose: token.Inspect, OrderID: bootMAC}, "127.0.0.1")
 	if status, _ := order.post(agentapi.PathSession, []byte(`{}`)); status == http.StatusOK {
-		t.Error("a token for an inspection was taken for a stranger's")
+		t.Error("a token for an inspection was taken for an unknown client's")
 	}
 	hosts := &infrav1.IngotHostList{}
 	if err := s.client.List(t.Context(), hosts, client.InNamespace("metal")); err != nil || len(hosts.Items) > 0 {

@@ -54,9 +54,9 @@ func TestNoBodyWithoutToken(t *testing.T) {
 	}
 	for _, path := range []string{agentapi.PathSession, agentapi.PathOrder, agentapi.PathProgress, agentapi.PathBootstrap, agentapi.PathReport, agentapi.PathBooted, agentapi.PathLive} {
 		texts := map[string]string{"none": "", "another's": "Bearer v1/x/y", "no token": "Basic YTpi",
-			"a live system's": minted(token.Live, time.Hour), "an expired stranger's": minted(token.Discover, -time.Second),
-			"a stranger's without a key": minted(token.Discover, time.Hour),
-			"an installed system's":      minted(token.Booted, time.Hour)}
+			"a live system's": minted(token.Live, time.Hour), "an expired unknown client's": minted(token.Discover, -time.Second),
+			"an unknown client's without a key": minted(token.Discover, time.Hour),
+			"an installed system's":             minted(token.Booted, time.Hour)}
 		if path == agentapi.PathBooted {
 			texts["an installed system's"] = minted(token.Booted, -time.Second)
 			texts["an agent's"] = minted(token.Install, time.Hour)
@@ -67,7 +67,7 @@ func TestNoBodyWithoutToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set(agentapi.TokenHeader, text)
-			if name == "an expired stranger's" { // with a key, so that its age is what counts
+			if name == "an expired unknown client's" { // with a key, so that its age is what counts
 				r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
 			}
 			got := &answer{header: http.Header{}}

@@ -27,7 +27,7 @@ func discovering(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.Ingo
 		Range: infrav1.AddressRange{Start: "192.0.2.100", End: "192.0.2.199"}}
 }
 
-func stranger(n int) pxe.UnknownClient {
+func unknownClient(n int) pxe.UnknownClient {
 	mac := net.HardwareAddr{0x02, 0xff, 0, 0, 0, 0}
 	binary.BigEndian.PutUint32(mac[2:], uint32(n))
 	return pxe.UnknownClient{MAC: mac, LocalSubnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
@@ -49,7 +49,7 @@ func waitingHost(name, mac string) *infrav1.IngotHost {
 func TestDiscoverOneBoot(t *testing.T) {
 	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
-	s := stranger(1)
+	s := unknownClient(1)
 	host, ok := d.Discover(s)
 	if !ok || !netip.MustParsePrefix("192.0.2.96/27").Overlaps(netip.PrefixFrom(host.Address.Addr(), 32)) && host.Address.Addr().Less(netip.MustParseAddr("192.0.2.100")) {
 		t.Fatalf("an unknown machine gets %v %v", host.Address, ok)
@@ -69,7 +69,7 @@ func TestDiscoverOneBoot(t *testing.T) {
 	take.RequestedAddress = address
 	agent := take
 	agent.Agent = true
-	other := stranger(2)
+	other := unknownClient(2)
 	other.Client = address
 	for _, step := range []struct {
 		name string
@@ -99,42 +99,42 @@ func TestDiscoverOneBoot(t *testing.T) {
 // Known machines, and networks that accept no unknown ones, get no answer.
 func TestDiscoverNobody(t *testing.T) {
 	relayed := func(address string) pxe.UnknownClient {
-		s := stranger(1)
+		s := unknownClient(1)
 		s.Link, s.LocalSubnets = netip.MustParseAddr(address), nil
 		return s
 	}
-	other := stranger(1)
+	other := unknownClient(1)
 	other.LocalSubnets = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/24")}
-	agent := stranger(1)
+	agent := unknownClient(1)
 	agent.Agent = true
 	second := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h2"}}
-	second.Spec.NICs = []infrav1.HardwareNIC{{MAC: mac}, {MAC: stranger(1).MAC.String()}}
+	second.Spec.NICs = []infrav1.HardwareNIC{{MAC: mac}, {MAC: unknownClient(1).MAC.String()}}
 	afar := relayed("192.0.2.254")
 	afar.Relay = netip.MustParseAddr("203.0.113.9")
 	loopback := relayed("192.0.2.254")
 	loopback.Relay = netip.MustParseAddr("198.51.100.1")
 	boasting := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "e1"}}
-	boasting.Spec.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:01"}, {MAC: stranger(1).MAC.String()}}
+	boasting.Spec.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:01"}, {MAC: unknownClient(1).MAC.String()}}
 	full := []client.Object{waitingHost("e1", "02:00:00:00:00:01"), waitingHost("e2", "02:00:00:00:00:02")}
 	for name, tc := range map[string]struct {
 		ask  pxe.UnknownClient
 		more []client.Object
 		want bool
 	}{
-		"unknown":                   {ask: stranger(1), want: true},
+		"unknown":                   {ask: unknownClient(1), want: true},
 		"by a relay of the network": {ask: relayed("192.0.2.254"), want: true},
 		"by a relay that is named":  {ask: relayed("198.51.100.1"), want: true},
 		"by another relay":          {ask: relayed("198.51.100.2")},
 		"by a relay from afar that says it is of the network": {ask: afar},
 		"by a relay that is named, of a link of the network":  {ask: loopback, want: true},
-		"a NIC of which one that waits has told":              {ask: stranger(1), more: []client.Object{waitingHost("e1", "02:00:00:00:00:01"), boasting}, want: true},
+		"a NIC of which one that waits has told":              {ask: unknownClient(1), more: []client.Object{waitingHost("e1", "02:00:00:00:00:01"), boasting}, want: true},
 		"on another segment":                                  {ask: other},
 		"an agent out of nowhere":                             {ask: agent},
-		"another NIC of a host":                               {ask: stranger(1), more: []client.Object{second}},
-		"a host that has no address yet":                      {ask: stranger(1), more: []client.Object{waitingHost("e1", stranger(1).MAC.String())}},
-		"one place left":                                      {ask: stranger(1), more: full[:1], want: true},
-		"as many wait as may":                                 {ask: stranger(1), more: full},
-		"script before it has an address":                     {ask: pxe.UnknownClient{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
+		"another NIC of a host":                               {ask: unknownClient(1), more: []client.Object{second}},
+		"a host that has no address yet":                      {ask: unknownClient(1), more: []client.Object{waitingHost("e1", unknownClient(1).MAC.String())}},
+		"one place left":                                      {ask: unknownClient(1), more: full[:1], want: true},
+		"as many wait as may":                                 {ask: unknownClient(1), more: full},
+		"script before it has an address":                     {ask: pxe.UnknownClient{MAC: unknownClient(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory(t, append(oneHost(discovering), tc.more...)...)
@@ -144,7 +144,7 @@ func TestDiscoverNobody(t *testing.T) {
 		})
 	}
 	d := newDirectory(t, oneHost(nil)...)
-	if _, ok := d.Discover(stranger(1)); ok {
+	if _, ok := d.Discover(unknownClient(1)); ok {
 		t.Error("an unknown machine is answered in mode Reserve")
 	}
 }
@@ -158,7 +158,7 @@ func TestDiscoverFlood(t *testing.T) {
 	const flood, minutes = 100_000, 10
 	for n := range flood {
 		clock.SetTime(now.Add(time.Duration(n) * minutes * time.Minute / flood))
-		s := stranger(n)
+		s := unknownClient(n)
 		if host, ok := d.Discover(s); ok {
 			given++
 			addresses[host.Address.Addr()]++
@@ -191,7 +191,7 @@ func TestDiscoverFlood(t *testing.T) {
 func TestDiscoverForged(t *testing.T) {
 	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
-	s := stranger(1)
+	s := unknownClient(1)
 	host, _ := d.Discover(s)
 	take := s
 	take.RequestedAddress = host.Address.Addr()
@@ -200,7 +200,7 @@ func TestDiscoverForged(t *testing.T) {
 	agent.Agent = true
 	forged := s
 	forged.RequestedAddress, forged.AcceptsOtherServer = take.RequestedAddress.Next(), true
-	known := stranger(2)
+	known := unknownClient(2)
 	known.MAC = parse(t, mac)
 	known.RequestedAddress, known.AcceptsOtherServer = forged.RequestedAddress.Next(), true
 	places := d.discovery.of("net").rate.TokensAt(clock.Now())
@@ -232,7 +232,7 @@ func TestDiscoverDeclined(t *testing.T) {
 		n.Spec.Discover.Range.End = "192.0.2.102"
 	})...)
 	clock := settableClock(d)
-	s := stranger(1)
+	s := unknownClient(1)
 	s.Server = netip.MustParseAddr("192.0.2.100") // lies in the range
 	lent := map[netip.Addr]bool{}
 	for range 2 {
@@ -241,7 +241,7 @@ func TestDiscoverDeclined(t *testing.T) {
 			t.Fatalf("it gets %v, %t", host.Address, ok)
 		}
 		lent[host.Address.Addr()] = true
-		other := stranger(2)
+		other := unknownClient(2)
 		other.DeclinedAddress = host.Address.Addr()
 		decline := s
 		decline.DeclinedAddress = host.Address.Addr()
@@ -279,7 +279,7 @@ func TestDiscoverReplicas(t *testing.T) {
 		if n%3 == 0 {
 			mine, theirs = b, a
 		}
-		s := stranger(n)
+		s := unknownClient(n)
 		host, ok := mine.Discover(s)
 		if !ok {
 			t.Fatalf("machine %d is not let in", n)
@@ -309,7 +309,7 @@ func TestDiscoverReplicas(t *testing.T) {
 	if taken[netip.MustParseAddr("192.0.2.122")] != "" {
 		t.Error("the endpoint of a control plane was lent")
 	}
-	if _, ok := a.Discover(stranger(1000)); ok {
+	if _, ok := a.Discover(unknownClient(1000)); ok {
 		t.Errorf("%d addresses were lent, and one more", len(taken))
 	}
 }

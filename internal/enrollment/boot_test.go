@@ -39,12 +39,12 @@ func testBoot(t *testing.T, s *site) {
 	startBootServer(t, s, sw)
 	for i, plain := range []bool{true, false, false} {
 		mac := net.HardwareAddr{0x52, 0x54, 0, 0xe0, 0, byte(i)}
-		nic, err := network.NewStack(sw, network.StackConfig{Name: "stranger", MAC: mac})
+		nic, err := network.NewStack(sw, network.StackConfig{Name: "unknown", MAC: mac})
 		must(t, err)
 		t.Cleanup(func() { _ = nic.Close() })
 		disk := filepath.Join(t.TempDir(), "disk.raw")
 		machine, err := server.New(server.Config{
-			Name: "stranger", NIC: nic, Serial: "E" + mac.String(), UUID: "4c4c4544-0000-1000-80e0-0000000000e" + string('0'+rune(i)),
+			Name: "unknown", NIC: nic, Serial: "E" + mac.String(), UUID: "4c4c4544-0000-1000-80e0-0000000000e" + string('0'+rune(i)),
 			Manufacturer: "ACME", Model: "Anvil", PlainPXE: plain, Retry: 20 * time.Millisecond, DHCPTimeout: 200 * time.Millisecond,
 			Disks: []server.DiskConfig{{Path: disk, Serial: "DISK", SizeBytes: 8 << 20}},
 		})

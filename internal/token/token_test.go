@@ -44,8 +44,8 @@ func TestVerifyReadsWhatMintWrote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys := testKeys(t, 1)
 			text := keys.Mint(claims)
-			if stranger := agentapi.IsForUnknownServer(agentapi.Sensitive(text)); stranger != (claims.Purpose == Discover) {
-				t.Errorf("an agent takes it for a stranger's: %v", stranger)
+			if unknownClient := agentapi.IsForUnknownServer(agentapi.Sensitive(text)); unknownClient != (claims.Purpose == Discover) {
+				t.Errorf("an agent takes it for an unknown client's: %v", unknownClient)
 			}
 			if strings.ContainsAny(text, " =?&\"'\n") {
 				t.Errorf("token %q has a character that a kernel command line or a URL changes", text)

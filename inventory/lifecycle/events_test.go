@@ -67,8 +67,8 @@ func agentEvents() []event {
 		}, do: func(w *world) { w.switchTo(false, "") }},
 		{name: "live system: hangs", weight: 8, fault: true, when: func(w *world) bool {
 			return agentWorks(w) && !w.order().LiveStartTime.IsZero()
-		}, do: func(w *world) { w.running, w.started = "stranger", false }},
-		{name: "agent: dies", weight: 2, fault: true, when: agentRuns, do: func(w *world) { w.running, w.started = "stranger", false }},
+		}, do: func(w *world) { w.running, w.started = "unknown", false }},
+		{name: "agent: dies", weight: 2, fault: true, when: agentRuns, do: func(w *world) { w.running, w.started = "unknown", false }},
 		{name: "agent: restarts", weight: 1, fault: true, when: agentRuns, do: func(w *world) { w.started = false }},
 		{name: "system shuts down", weight: 8, when: func(w *world) bool {
 			return w.power && !w.softOffAt.IsZero() && w.running != "agent" && !w.osIgnoresSoftOff
@@ -127,7 +127,7 @@ func personEvents() []event {
 				s.BootMACAddress = other(s.BootMACAddress, "52:54:00:00:00:01", "52:54:00:00:00:02")
 			})
 		}},
-		{name: "person: presses the button on", weight: 2, fault: true, when: func(w *world) bool { return !w.power }, do: func(w *world) { w.switchTo(true, "stranger"); w.lag = "" }},
+		{name: "person: presses the button on", weight: 2, fault: true, when: func(w *world) bool { return !w.power }, do: func(w *world) { w.switchTo(true, "unknown"); w.lag = "" }},
 		{name: "person: pulls the plug", weight: 1, fault: true, when: func(w *world) bool { return w.power }, do: func(w *world) { w.switchTo(false, ""); w.lag = "" }},
 		{name: "person: deletes the host", weight: 1, fault: true, when: func(w *world) bool { return w.ids > 40 }, do: func(w *world) { w.deleting = true }},
 		{name: "person: takes the BMC away", weight: 1, fault: true, when: func(w *world) bool { return w.ids > 40 }, do: func(w *world) {

@@ -255,7 +255,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	ours := o != nil || c != nil || quarantine(host) == infrav1.QuarantineNotFenced
 	person := wantedOff || w.takeoverApproved(host) || host.Spec.Record != nil && host.Spec.Power == infrav1.PowerIntentOn
 	if !ours && !person {
-		w.violate("I8: %s switches off a stranger", rule)
+		w.violate("I8: %s switches off an unknown client", rule)
 	}
 	if o != nil && o.Result == nil && o.Revoked == nil && host == w.host && w.orderFits(host) && !w.deleting {
 		w.violate("%s cuts off an agent at work", rule)

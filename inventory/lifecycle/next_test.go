@@ -101,8 +101,8 @@ func TestNext(t *testing.T) {
 		{"password refused", func(s *scene) { s.obs.BMC = BMCUnauthorized; s.obs.RetryAt = day().Add(time.Minute) }, "bmc",
 			Wait{Until: day().Add(time.Minute)}, infrav1.ReasonCredentialsRejected},
 		{"power unknown", func(s *scene) { s.obs.Power = "" }, "power-unknown", Wait{Until: day().Add(policy.ResetInterval)}, infrav1.ReasonBMCError},
-		{"stranger is on", func(s *scene) { s.obs.Power = infrav1.PowerStateOn; s.host.Spec.Record = nil }, "free/unexpectedly-on", Idle{}, infrav1.ReasonPoweredOnUnexpectedly},
-		{"stranger is on, approved", func(s *scene) {
+		{"unknown client is on", func(s *scene) { s.obs.Power = infrav1.PowerStateOn; s.host.Spec.Record = nil }, "free/unexpectedly-on", Idle{}, infrav1.ReasonPoweredOnUnexpectedly},
+		{"unknown client is on, approved", func(s *scene) {
 			s.obs.Power = infrav1.PowerStateOn
 			note(s, infrav1.ApproveAnnotation)
 		}, "free/approved-off-ask", PowerOff{Graceful: true}, infrav1.ReasonInProgress},

@@ -64,7 +64,7 @@ func (w *world) restore() {
 	w.machine, w.draining, w.addressed = w.saved.machine, w.saved.draining, w.saved.addressed
 	w.deleting, w.saved = false, nil
 	if w.running == "agent" { // it answers to an order that this state may not know
-		w.running, w.started = "stranger", false
+		w.running, w.started = "unknown", false
 	}
 	w.unwatched()
 }

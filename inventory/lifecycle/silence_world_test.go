@@ -15,7 +15,7 @@ func silenceEvents() []event {
 		return func(w *world) {
 			w.silence = others
 			if w.running == "agent" {
-				w.running, w.started = "stranger", false
+				w.running, w.started = "unknown", false
 			}
 		}
 	}

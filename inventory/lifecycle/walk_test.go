@@ -214,7 +214,7 @@ func (w *world) endingOfUpdate(kind uint64) {
 // cutByPerson powers the host on by hand, requests off until Ingot cuts its power, and then
 // withdraws the request at once.
 func (w *world) cutByPerson() {
-	w.switchTo(true, "stranger")
+	w.switchTo(true, "unknown")
 	w.lag, w.osIgnoresSoftOff = "", true
 	w.wantPower(infrav1.PowerIntentOff)
 	for range 6 {

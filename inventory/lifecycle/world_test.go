@@ -34,7 +34,7 @@ type world struct {
 
 	// The server: its real power state, its running system and its disk.
 	power   bool
-	running string // "", "os", "agent", "stranger"
+	running string // "", "os", "agent", "unknown client"
 	disk    string // "" clean, else the instance of its data, or "old"
 	started bool   // the running agent has opened its session
 	spoke   time.Time
@@ -169,7 +169,7 @@ func (w *world) move() {
 	w.write(func(h *infrav1.IngotHost) { h.UID = types.UID(fmt.Sprintf("object-%d", w.moves)) })
 	w.previous = w.host // the other cluster's object is not read here
 	if w.running == "agent" {
-		w.running, w.started = "stranger", false
+		w.running, w.started = "unknown", false
 	}
 }
 

@@ -337,7 +337,7 @@ func TestHostAndNetwork(t *testing.T) {
 	hidden := netip.MustParseAddrPort("[fe80::1234]:546") // a privacy address
 	mine := []netip.Prefix{netip.MustParsePrefix("2001:db8::/64")}
 	seen := dhcpv6.OptClientLinkLayerAddress(iana.HWTypeEthernet, hostMAC)
-	strangers := dhcpv6.OptClientLinkLayerAddress(iana.HWTypeEthernet, net.HardwareAddr{2, 0, 0, 0, 0, 9})
+	unknownClients := dhcpv6.OptClientLinkLayerAddress(iana.HWTypeEthernet, net.HardwareAddr{2, 0, 0, 0, 0, 9})
 	second := testHost(pxe.LocalDisk)
 	second.MAC, second.IPv6.Address = net.HardwareAddr{2, 0, 0, 0, 0, 2}, netip.MustParseAddr(wrong)
 	for _, tc := range []struct {
@@ -357,7 +357,7 @@ func TestHostAndNetwork(t *testing.T) {
 		{name: "InfiniBand's DUID-LL", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeInfiniband, LinkLayerAddr: hostMAC}), from: hidden},
 		{name: "a DUID copied with its image", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: second.MAC}), from: linkLocal, want: right, stage: pxe.StageOffer},
 		{name: "by what the relay saw", in: relayed(solicit, "2001:db8::fe", hidden.Addr().String(), seen), from: relayAddress, link: Link{Subnets: between}, want: right, stage: pxe.StageOffer},
-		{name: "another card of the host, by the relay", in: relayed(byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), "2001:db8::fe", hidden.Addr().String(), strangers), from: relayAddress},
+		{name: "another card of the host, by the relay", in: relayed(byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), "2001:db8::fe", hidden.Addr().String(), unknownClients), from: relayAddress},
 		{name: "another card of the host", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), from: netip.MustParseAddrPort("[fe80::ff:fe00:9]:546")},
 		{name: "by the peer's address", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, link: Link{Subnets: between}, want: right, stage: pxe.StageOffer},
 		{name: "a relay from afar", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Subnets: between}, stage: pxe.StageWrongNetwork},

@@ -40,7 +40,7 @@ func goodRun() *Run {
 		{Host: hostKey("site", 5), Rack: "r2", Blank: true, CPUs: 8, MemoryBytes: memory},
 	}
 	tellRelease(s)
-	tellStrangers(s)
+	tellUnknownClients(s)
 	tellFailures(s)
 	tellLimits(s)
 	tellDeletion(s)
@@ -113,22 +113,22 @@ func tellRelease(s *story) {
 	s.gone(core)
 }
 
-// tellStrangers has objects that are nobody's.
-func tellStrangers(s *story) {
-	alone := Key{kindMachine, "strangers", "alone"}
+// unrelatedObjects has objects that are nobody's.
+func tellUnknownClients(s *story) {
+	alone := Key{kindMachine, "unknowns", "alone"}
 	s.during(Unowned, []Key{alone}, func() { s.put(alone); s.gone(alone) })
-	stray := Key{kindMachine, "strangers", "stray"}
+	stray := Key{kindMachine, "unknowns", "stray"}
 	s.during(NoCluster, []Key{stray}, func() {
-		s.put(Key{coreMachine, "strangers", "stray"}, with("nowhere", "spec", "clusterName"))
+		s.put(Key{coreMachine, "unknowns", "stray"}, with("nowhere", "spec", "clusterName"))
 		s.put(stray, ownedBy(coreMachine, "stray"), labelled(map[string]string{clusterLabel: "nowhere"}))
 	})
-	lonely := Key{kindCluster, "strangers", "lonely"}
+	lonely := Key{kindCluster, "unknowns", "lonely"}
 	s.during(UnownedCluster, []Key{lonely}, func() { s.put(lonely); s.gone(lonely) })
-	external := Key{kindCluster, "strangers", "external"}
+	external := Key{kindCluster, "unknowns", "external"}
 	s.during(External, []Key{external}, func() {
 		s.put(external, ownedBy(coreCluster, "external"), annotated(managedBy))
 		s.put(external, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "provisioned"))
-		s.put(Key{coreCluster, "strangers", "external"}, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "infrastructureProvisioned"))
+		s.put(Key{coreCluster, "unknowns", "external"}, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "infrastructureProvisioned"))
 	})
 }
 

@@ -122,7 +122,7 @@ func (r *recorder) record(t *testing.T) {
 		name string
 		do   func(*testing.T)
 	}{
-		{"tenant", r.registerTenant}, {"strangers", r.strangers}, {"idle objects", r.makeIdle},
+		{"tenant", r.registerTenant}, {"unknowns", r.unknownClients}, {"idle objects", r.makeIdle},
 		{"free hosts", r.freeHosts}, {"no host for these", r.noHosts}, {"free hosts again", r.freeHosts},
 		{"clusters", r.clusters}, {"pauses", r.pauses}, {"move", r.move}, {"waiting", r.waiting}, {"lost status", r.loseStatus}, {"lost power", r.losePower}, {"failure", r.failure},
 		{"deletion", r.deletion}, {"nodes", r.nodes}, {"contract v1beta1", r.readLegacy}, {"servers", r.lookAtServers},

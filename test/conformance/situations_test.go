@@ -86,10 +86,10 @@ func (r *recorder) delete(t *testing.T, k Key) {
 	check(t, r.site.Client.Delete(t.Context(), o))
 }
 
-// strangers makes objects that Ingot has nothing to do with.
-func (r *recorder) strangers(t *testing.T) {
+// unknown clients makes objects that Ingot has nothing to do with.
+func (r *recorder) unknownClients(t *testing.T) {
 	t.Helper()
-	namespace := r.namespaceFor(t, "strangers")
+	namespace := r.namespaceFor(t, "unknowns")
 	alone, stray := Key{kindMachine, namespace, "alone"}, Key{kindMachine, namespace, "stray"}
 	lonely, external := Key{kindCluster, namespace, "lonely"}, Key{kindCluster, namespace, "external"}
 	r.during(t, Unowned, []Key{alone}, func() {
@@ -110,7 +110,7 @@ func (r *recorder) strangers(t *testing.T) {
 		})
 		r.delete(t, alone)
 	})
-	r.hope(t, "the strangers' end", func(ctx context.Context) (string, error) {
+	r.hope(t, "the unknown clients' end", func(ctx context.Context) (string, error) {
 		if lack, err := r.gone(alone)(ctx); lack != "" || err != nil {
 			return lack, err
 		}

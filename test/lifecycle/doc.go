@@ -3,7 +3,7 @@
 
 // Package lifecycle puts the whole line through what must not hurt it: a manager that
 // is killed at any write, two managers at once with stale caches, a status that is
-// lost, a stranger with somebody else's token. Everything is the real thing (etcd,
+// lost, an unknown client with somebody else's token. Everything is the real thing (etcd,
 // API server, Ingot's manager as a process, the agent's code) but for the servers,
 // which are simulated, and the controllers of Cluster API, whose objects the tests
 // make by hand. The package decides nothing of what Ingot does and never talks to

@@ -191,15 +191,15 @@ func (s *liveScene) disturbed(system infrav1.LiveSystem, manager *Manager) {
 	s.claim(liveDisturbed, system)
 	address := s.address(liveDisturbed)
 	elsewhere, err := network.NewStack(s.site.DataCenter.Switch, network.StackConfig{
-		Name: "stranger", Address: netip.MustParsePrefix(s.site.subnet("77/16")),
+		Name: "unknown", Address: netip.MustParsePrefix(s.site.subnet("77/16")),
 	})
 	check(s.t, err)
 	defer func() { _ = elsewhere.Close() }()
 	if code, _ := s.get(elsewhere, address); code != http.StatusGone {
-		s.t.Errorf("a stranger was answered %d", code)
+		s.t.Errorf("an unknown client was answered %d", code)
 	}
 	if host := s.site.Host(s.t, liveDisturbed); host.Spec.Claim.State != infrav1.ClaimProvisioning {
-		s.t.Errorf("a stranger's request has provisioned the host: %+v", host.Spec.Claim)
+		s.t.Errorf("an unknown client's request has provisioned the host: %+v", host.Spec.Claim)
 	}
 	(&abuse{t: s.t, site: s.site, name: liveDisturbed}).event(infrav1.ReasonLiveDataRejected, s.site.subnet("77"))
 	manager.Kill()
@@ -222,7 +222,7 @@ func (s *liveScene) disturbed(system infrav1.LiveSystem, manager *Manager) {
 	s.goOn(liveDisturbed)
 	s.site.Await(s.t, "the live system on its disk", s.booted(liveDisturbed))
 	if code, _ := s.get(elsewhere, address); code == http.StatusOK {
-		s.t.Error("the data was given to a stranger afterwards")
+		s.t.Error("the data was given to an unknown client afterwards")
 	}
 	if after := s.site.Server(liveDisturbed).BMC.Actions(); len(after) != len(before) {
 		s.t.Errorf("the BMC was told %v after the commit point", after[len(before):])

@@ -88,11 +88,11 @@ func testSecrets(t *testing.T, plane *Plane) {
 
 // abuse does what agents must not get away with.
 type abuse struct {
-	t        *testing.T
-	site     *Site
-	name     string
-	nic      server.NIC
-	stranger *Stranger
+	t             *testing.T
+	site          *Site
+	name          string
+	nic           server.NIC
+	unknownClient *UnknownClient
 }
 
 func (a *abuse) bootServer() string { return a.site.subnet("2") + ":8880" }
@@ -113,7 +113,7 @@ func (a *abuse) atWork(not string) string {
 }
 
 // refused makes a call and wants a refusal.
-func (a *abuse) refused(s *Stranger, path string, in any, want agentapi.Reason) {
+func (a *abuse) refused(s *UnknownClient, path string, in any, want agentapi.Reason) {
 	a.t.Helper()
 	got, err := s.Call(a.t.Context(), path, in)
 	check(a.t, err)
@@ -149,20 +149,20 @@ func (a *abuse) fromElsewhere() {
 	a.t.Helper()
 	id := a.atWork("")
 	elsewhere, err := network.NewStack(a.site.DataCenter.Switch, network.StackConfig{
-		Name: "stranger", Address: netip.MustParsePrefix(a.site.subnet("77/24")),
+		Name: "unknown", Address: netip.MustParsePrefix(a.site.subnet("77/24")),
 	})
 	check(a.t, err)
 	defer func() { _ = elsewhere.Close() }()
-	stranger, listener := newStranger(a.t, elsewhere), newStranger(a.t, a.nic)
+	unknownClient, listener := newUnknownClient(a.t, elsewhere), newUnknownClient(a.t, a.nic)
 	mac := a.site.Server(a.name).MAC.String()
-	if err := stranger.Steal(a.t.Context(), a.bootServer(), mac); !errors.Is(err, ErrNoAgentBoot) {
+	if err := unknownClient.Steal(a.t.Context(), a.bootServer(), mac); !errors.Is(err, ErrNoAgentBoot) {
 		a.t.Errorf("a boot script with a token was given to another address: %v", err)
 	}
 	check(a.t, listener.Steal(a.t.Context(), a.bootServer(), mac))
-	stranger.token, stranger.server = listener.token, listener.server
+	unknownClient.token, unknownClient.server = listener.token, listener.server
 	before := a.powers()
-	a.refused(stranger, agentapi.PathSession, agentapi.SessionRequest{}, agentapi.ReasonTokenInvalid)
-	a.refused(stranger, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, agentapi.ReasonTokenInvalid)
+	a.refused(unknownClient, agentapi.PathSession, agentapi.SessionRequest{}, agentapi.ReasonTokenInvalid)
+	a.refused(unknownClient, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, agentapi.ReasonTokenInvalid)
 	a.event(eventRefused, a.site.subnet("77"))
 	time.Sleep(statusHold / 2) // two polls
 	order := a.site.Host(a.t, a.name).Spec.Order
@@ -176,10 +176,10 @@ func (a *abuse) fromElsewhere() {
 func (a *abuse) secondKey() {
 	a.t.Helper()
 	id := a.atWork("")
-	a.stranger = newStranger(a.t, a.nic)
-	check(a.t, a.stranger.Steal(a.t.Context(), a.bootServer(), a.site.Server(a.name).MAC.String()))
+	a.unknownClient = newUnknownClient(a.t, a.nic)
+	check(a.t, a.unknownClient.Steal(a.t.Context(), a.bootServer(), a.site.Server(a.name).MAC.String()))
 	cuts := len(a.powers())
-	a.refused(a.stranger, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, agentapi.ReasonKeyConflict)
+	a.refused(a.unknownClient, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, agentapi.ReasonKeyConflict)
 	a.event(infrav1.ReasonAgentKeyConflict, "Two agents used the same token")
 	a.site.Await(a.t, "power off", func(context.Context) (string, error) {
 		for _, action := range a.powers()[cuts:] {
@@ -189,7 +189,7 @@ func (a *abuse) secondKey() {
 		}
 		return "the BMC was told nothing of it", nil
 	})
-	a.refused(a.stranger, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, a.gone(id))
+	a.refused(a.unknownClient, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, a.gone(id))
 	a.atWork(id)
 	a.site.History.Settle(a.t)
 	revoked, shown := false, false
@@ -228,7 +228,7 @@ func (a *abuse) afterTheEnd() {
 		agentapi.PathSession: agentapi.SessionRequest{}, agentapi.PathOrder: agentapi.OrderRequest{},
 		agentapi.PathBootstrap: agentapi.BootstrapRequest{}, agentapi.PathReport: agentapi.Report{Outcome: agentapi.Failed},
 	} {
-		if reason, err := a.stranger.Call(a.t.Context(), path, in); err != nil || reason == "" {
+		if reason, err := a.unknownClient.Call(a.t.Context(), path, in); err != nil || reason == "" {
 			a.t.Errorf("%s after the end was answered with %q, %v", path, reason, err)
 		}
 	}

@@ -57,7 +57,7 @@ func (i *intruder) boots() {
 	id := a.atWork("")
 	before := i.actions()
 
-	thief := newStranger(i.t, neighbor)
+	thief := newUnknownClient(i.t, neighbor)
 	for what, headers := range map[string]http.Header{
 		"": nil, ", with forwarding headers": {"X-Forwarded-For": {i.addressOf(victimName)}, "Forwarded": {"for=" + i.addressOf(victimName)}, "X-Real-Ip": {i.addressOf(victimName)}},
 	} {
@@ -74,10 +74,10 @@ func (i *intruder) boots() {
 	i.attack("the token of another tenant's host by DHCPINFORM", func(context.Context) error { return informed(neighbor, mac) })
 
 	// From here on the intruder has read the token on the wire.
-	listener := newStranger(i.t, i.nics[victimName])
+	listener := newUnknownClient(i.t, i.nics[victimName])
 	check(i.t, listener.Steal(i.t.Context(), bootServer, mac))
 	thief.token, thief.server = listener.token, listener.server
-	refused := func(name string, s *Stranger, path string, in any) {
+	refused := func(name string, s *UnknownClient, path string, in any) {
 		i.t.Helper()
 		i.attack(name, func(ctx context.Context) error {
 			reason, err := s.Call(ctx, path, in)
@@ -103,14 +103,14 @@ func (i *intruder) boots() {
 		"with another end": func(token string) string { return token[:len(token)-4] + "AAAA" },
 		"without its seal": func(token string) string { return token[:strings.LastIndexByte(token, '/')+1] },
 	} {
-		changed := newStranger(i.t, i.nics[victimName])
+		changed := newUnknownClient(i.t, i.nics[victimName])
 		changed.server, changed.token = thief.server, change(listener.token)
 		if changed.token == listener.token {
 			i.t.Errorf("the token %s is the same", what)
 		}
 		refused("a token that was changed: "+what, changed, agentapi.PathSession, agentapi.SessionRequest{})
 	}
-	nameless := newStranger(i.t, neighbor)
+	nameless := newUnknownClient(i.t, neighbor)
 	nameless.server = thief.server
 	refused("no token", nameless, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id})
 	i.attack("boots of others written into the boot log", func(ctx context.Context) error {
@@ -205,7 +205,7 @@ func proxied(ctx context.Context, from Dialer, server, source string) error {
 }
 
 // post sends a body, and returns the status.
-func (s *Stranger) post(ctx context.Context, path string, body []byte) (int, error) {
+func (s *UnknownClient) post(ctx context.Context, path string, body []byte) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.server+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, err

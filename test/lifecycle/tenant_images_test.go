@@ -96,7 +96,7 @@ func (i *intruder) holdsImages() {
 	site.ClaimAs(i.t, spareName, infrav1.IngotMachineSpec{HostSelector: theHost(spareName), Image: infrav1.Image{URL: image.URL, Checksum: image.Checksum}})
 	i.attack("the token of the intruder's own host, for an order of another tenant", func(ctx context.Context) error {
 		order := (&abuse{t: i.t, site: site, name: spareName}).atWork("")
-		own := newStranger(i.t, i.nics[mineName])
+		own := newUnknownClient(i.t, i.nics[mineName])
 		if err := own.Steal(ctx, site.subnet("2")+":8880", site.Server(mineName).MAC.String()); err != nil {
 			return err // nothing was tried
 		}

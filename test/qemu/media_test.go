@@ -103,8 +103,8 @@ func mediaBoot(t *testing.T, image []byte, token string, cfg qemu.Config) (*segm
 	var files pxe.Files
 	disc := oneDisc{ticket: "the-ticket-of-this-boot", host: unifiedHost(t, &files, image, token)}
 	// What is on the network does not boot the server: it knows no MAC address.
-	stranger := newHost(pxe.Plan{Kind: pxe.LocalDisk})
-	seg := startSegment(t, stranger, &files, nil, func(c *bootserver.Config) { c.MediaDirectory, c.MediaTemplate = disc, template })
+	unknownClient := newHost(pxe.Plan{Kind: pxe.LocalDisk})
+	seg := startSegment(t, unknownClient, &files, nil, func(c *bootserver.Config) { c.MediaDirectory, c.MediaTemplate = disc, template })
 	lab, bench, conn := emulatedBMC(t)
 	if _, err := conn.InsertMedia(t.Context(), bmc.MediaCD, seg.server.BaseURL()+pxe.MediaPath(disc.ticket)); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type Dialer interface {
 
 // A UnknownClient speaks the agent API with a key of its own, from some place on the
 // servers' network, with a token that it has got hold of.
-type Stranger struct {
+type UnknownClient struct {
 	client *http.Client
 	server string
 	token  string
@@ -44,15 +44,15 @@ type Stranger struct {
 // ErrNoAgentBoot says that a boot script boots no agent.
 var ErrNoAgentBoot = errors.New("the boot script holds no token")
 
-// newStranger makes a stranger with a fresh key.
-func newStranger(t *testing.T, from Dialer) *Stranger {
+// newUnknownClient makes an unknown client with a fresh key.
+func newUnknownClient(t *testing.T, from Dialer) *UnknownClient {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	check(t, err)
-	s := &Stranger{client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	s := &UnknownClient{client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DialContext: from.DialContext,
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // who does wrong does not verify
@@ -64,7 +64,7 @@ func newStranger(t *testing.T, from Dialer) *Stranger {
 }
 
 // Steal reads the token out of a host's boot script, as anybody on the network can.
-func (s *Stranger) Steal(ctx context.Context, bootServer, mac string) error {
+func (s *UnknownClient) Steal(ctx context.Context, bootServer, mac string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+bootServer+"/boot/"+mac+"/script.ipxe", nil)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Stranger) Steal(ctx context.Context, bootServer, mac string) error {
 }
 
 // Call makes one call of the agent API; the reason is empty when it was accepted.
-func (s *Stranger) Call(ctx context.Context, path string, in any) (agentapi.Reason, error) {
+func (s *UnknownClient) Call(ctx context.Context, path string, in any) (agentapi.Reason, error) {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return "", err
