@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 

@@ -43,8 +43,8 @@ func (in *input) machineLives() bool {
 	return !in.obs.Machine.Missing && !in.obs.Machine.Deleting
 }
 func (in *input) isDelegated() bool { return in.obs.Machine.Delegated }
-func (in *input) askedFor() bool   { return in.obs.Machine.RemediationRequested }
-func (in *input) foreign() bool    { return in.obs.Machine.Foreign != "" }
+func (in *input) askedFor() bool    { return in.obs.Machine.RemediationRequested }
+func (in *input) foreign() bool     { return in.obs.Machine.Foreign != "" }
 
 // worker reports whether the workload cluster's API does not depend on this Machine's Node.
 func (in *input) worker() bool { return !in.obs.Machine.ControlPlane }
