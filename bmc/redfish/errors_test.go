@@ -361,3 +361,19 @@ func TestAddresses(t *testing.T) {
 		clean(t, err)
 	}
 }
+
+// A BMC that notices the end of a call may end its half-sent answer in good order, before the connection
+// is closed. The answer is late, not invalid.
+func TestAnswerCutOffByTheDeadlineIsATimeout(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	redfish.CloseSlowly(conn, shortWait)
+	r.SetFaults(labbmc.Faults{Trickle: 5 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), shortWait)
+	defer cancel()
+	_, err := conn.PowerState(ctx)
+	if !errors.Is(err, bmc.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, bmc.ErrTimeout)
+	}
+	r.SetFaults()
+}

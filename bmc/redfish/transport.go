@@ -139,7 +139,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	bmc.ResponseReceived(t.ctx)
 	unzip(resp)
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.ResponseReceived(ctx) }}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, ctx: ctx, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.ResponseReceived(ctx) }}
 	switch {
 	case resp.StatusCode >= http.StatusMultipleChoices: // gofish understands less of it
 		resp.Body = tee(resp.Body, &seen.refusal)
@@ -251,6 +251,9 @@ func slashRedirect(r *http.Request, resp *http.Response) *http.Request {
 // JSON of a whole resource invalid.
 type boundedBody struct {
 	io.ReadCloser
+	// ctx is the context of the call. When it ends, net/http closes the connection, and the BMC
+	// may end a half-sent body in good order before the close is complete.
+	ctx  context.Context
 	left int64
 	// ended is called at the end of the body.
 	ended func()
@@ -274,9 +277,12 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		b.heard()
 		bmc.WithoutControls(p[:n])
 	}
+	b.left -= int64(n)
+	if ended := b.ctx.Err(); err != nil && ended != nil {
+		return n, ended // the body may be cut off
+	}
 	if errors.Is(err, io.EOF) {
 		b.ended()
 	}
-	b.left -= int64(n)
 	return n, err
 }
