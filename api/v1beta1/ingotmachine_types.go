@@ -113,8 +113,8 @@ type IngotMachineTemplateSpec struct {
 
 // IngotMachineTemplateResource is the metadata and spec of the IngotMachines that Cluster API
 // creates.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="self.spec.failureDomain + ' must not be set in a template; set the failure domain in the Machine, MachineDeployment or control plane'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="self.spec.providerID + ' must not be set in a template, because it identifies one machine; remove it'"
 type IngotMachineTemplateResource struct {
 	// metadata is the metadata of the IngotMachines, for example labels and annotations.
 	// +optional

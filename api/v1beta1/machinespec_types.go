@@ -12,23 +12,23 @@ import (
 
 // IngotMachineSpec defines the desired state of an IngotMachine. All fields except providerID,
 // hostSelector and cleaning are immutable.
-// +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef) || has(self.live)",fieldPath=".image",message="is required where there is neither imageRef nor live: say what to install",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set beside image: leave one of them out'"
-// +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.image) && !has(self.imageRef)",fieldPath=".live.kernel.url",messageExpression="(self.live.kernel.url.contains('@') ? 'live' : self.live.kernel.url) + ' must not be set beside image or imageRef: a live system installs itself; leave one of them out'"
-// +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.networkData) || self.live.commandLine.contains('{seedURL}')",fieldPath=".live.commandLine",messageExpression="self.live.commandLine + ' must hold {seedURL} beside networkData, which a system reads by NoCloud only; or leave networkData out and configure the network by the bootstrap data'"
-// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.live)",fieldPath=".softwareRAID.level",messageExpression="self.softwareRAID.level + ' must not be set beside live: a live system makes its own mirror; leave softwareRAID out'"
-// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.softwareRAID.members) || !has(self.rootDeviceHints)",fieldPath=".softwareRAID.members",messageExpression="'hints of %d members must not be set beside rootDeviceHints, which would mean nothing; leave one of them out'.format([self.softwareRAID.members.size()])"
-// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.serialNumber)",fieldPath=".rootDeviceHints.serialNumber",messageExpression="self.rootDeviceHints.serialNumber + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
-// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.deviceName)",fieldPath=".rootDeviceHints.deviceName",messageExpression="self.rootDeviceHints.deviceName + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
-// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
-// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set beside softwareRAID: what is left on one disk would start beside the next system on the other; set Metadata or Full, or leave it out'"
+// +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef) || has(self.live)",fieldPath=".image",message="is required if neither imageRef nor live is set",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set together with image; remove one of them'"
+// +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.image) && !has(self.imageRef)",fieldPath=".live.kernel.url",messageExpression="(self.live.kernel.url.contains('@') ? 'live' : self.live.kernel.url) + ' must not be set together with image or imageRef; remove one of them'"
+// +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.networkData) || self.live.commandLine.contains('{seedURL}')",fieldPath=".live.commandLine",messageExpression="self.live.commandLine + ' must contain {seedURL} if networkData is set, because systems read it from NoCloud only; add it, or remove networkData and configure the network by the bootstrap data'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.live)",fieldPath=".softwareRAID.level",messageExpression="self.softwareRAID.level + ' must not be set together with live; remove softwareRAID, because a live system creates its own mirror'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.softwareRAID.members) || !has(self.rootDeviceHints)",fieldPath=".softwareRAID.members",messageExpression="'hints of %d members must not be set together with rootDeviceHints; remove one of them'.format([self.softwareRAID.members.size()])"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.serialNumber)",fieldPath=".rootDeviceHints.serialNumber",messageExpression="self.rootDeviceHints.serialNumber + ' identifies one disk, and softwareRAID needs two; remove it and set the hints of each disk in softwareRAID.members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.deviceName)",fieldPath=".rootDeviceHints.deviceName",messageExpression="self.rootDeviceHints.deviceName + ' identifies one disk, and softwareRAID needs two; remove it and set the hints of each disk in softwareRAID.members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' identifies one disk, and softwareRAID needs two; remove it and set the hints of each disk in softwareRAID.members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set together with softwareRAID, because the old system on one disk could boot; set it to Metadata or Full, or remove it'"
 type IngotMachineSpec struct {
 	// providerID is the provider ID of the Node, ingot://<namespace>/<host>/<instanceID>. Ingot
 	// sets it when it claims a host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; leave it out, Ingot sets it when it has chosen a host"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; remove it, because Ingot sets it when it claims a host"
 	ProviderID *string `json:"providerID,omitempty"`
 
 	// failureDomain is the failure domain of the machine if Machine.spec.failureDomain is unset. It
@@ -151,8 +151,8 @@ type ImageReference struct {
 }
 
 // Image is an operating system image.
-// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"
-// +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2, and no server would boot from it; set format to qcow2, or correct url'"
+// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not contain a user name or password (the value is not repeated here); serve the image without credentials"
+// +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2; set format to qcow2, or correct url'"
 // +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]raw([.](gz|xz|zst|zstd))?([?#].*)?$') || !has(self.format) || self.format == 'raw'",fieldPath=".format",messageExpression="self.format + ' is not the format of a url that ends in .raw; set format to raw, or correct url'"
 type Image struct {
 	// url is the URL of the image: http, https, or oci://registry/repository@sha256:… for an OCI
@@ -162,8 +162,8 @@ type Image struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.startsWith('oci://') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http, https or oci URL with a host, for example https://images.example/os.raw.zst"
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
-	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="names a file that cannot be installed: an image is raw or qcow2, as it is or compressed by gzip, xz or zstd; make one of it with qemu-img convert -O qcow2, and correct url"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, because tags can change; the command oras resolve prints the digest"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="must be a raw or qcow2 image, optionally compressed by gzip, xz or zstd; convert the file with qemu-img convert -O qcow2"
 	URL string `json:"url,omitempty"`
 	// checksum is the checksum of the file: "sha256:<hex>" or "sha512:<hex>". For an OCI artifact,
 	// it is the digest of the layer.
@@ -183,8 +183,8 @@ type Image struct {
 // disks match, Ingot selects the smallest disk of sufficient size. If these have the same size,
 // Ingot selects the first disk by serial number, WWN and path. At least one hint must be set.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
-// +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so that no disk matches both; correct or remove one of them'"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so that no disk matches both; correct or remove one of them'"
 type RootDeviceHints struct {
 	// deviceName is either the kernel name of the disk or its path below /dev/disk/by-path.
 	// Examples are "/dev/sda" and "/dev/disk/by-path/pci-0000:00:1f.2-ata-1". Kernel names can
@@ -192,8 +192,8 @@ type RootDeviceHints struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=274
-	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$') && !self.matches('^/dev/(disk|mapper|md)/') || self.matches('^/dev/disk/by-path/[A-Za-z0-9._:+-]+$')",message="must be a kernel name such as /dev/sda, or a place such as /dev/disk/by-path/pci-0000:00:1f.2-ata-1; for other paths below /dev/disk use serialNumber or wwn"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/disk/by-path/.*-part[0-9]+$')",messageExpression="self + ' is a partition: it must be the name of the whole disk, without -part and its number'"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$') && !self.matches('^/dev/(disk|mapper|md)/') || self.matches('^/dev/disk/by-path/[A-Za-z0-9._:+-]+$')",message="must be a kernel name such as /dev/sda, or a path such as /dev/disk/by-path/pci-0000:00:1f.2-ata-1; for other paths below /dev/disk use serialNumber or wwn"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/disk/by-path/.*-part[0-9]+$')",messageExpression="self + ' is a partition; set the name of the whole disk, without -part and its number'"
 	DeviceName string `json:"deviceName,omitempty"`
 	// hctl is the SCSI address of the disk in the form host:channel:target:lun.
 	// +optional

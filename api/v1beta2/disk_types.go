@@ -24,7 +24,7 @@ const (
 )
 
 // DiskCleaning sets the cleaning mode of the disks that match its hints.
-// +kubebuilder:validation:XValidation:rule="!has(self.hints.deviceName) && !has(self.hints.hctl)",fieldPath=".hints",message="must not have deviceName or hctl: at the next boot they may be another disk's, which would then be cleaned otherwise than meant; use serialNumber, wwn, or what describes the disk"
+// +kubebuilder:validation:XValidation:rule="!has(self.hints.deviceName) && !has(self.hints.hctl)",fieldPath=".hints",message="must not have deviceName or hctl, because they can refer to another disk after a reboot; use serialNumber, wwn or other properties of the disk"
 type DiskCleaning struct {
 	// hints selects the disks. A disk must match every hint that is set, and several disks can
 	// match. The hints deviceName and hctl are not allowed, because they can refer to another disk
@@ -34,7 +34,7 @@ type DiskCleaning struct {
 	// mode is the cleaning mode of these disks, either Metadata or Full. None is not allowed,
 	// because the next cluster could read the data that remains.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self != 'None'",message="must be Metadata or Full: what is left on a disk would be the next cluster's; to leave all disks, set cleaning to None"
+	// +kubebuilder:validation:XValidation:rule="self != 'None'",message="must be Metadata or Full, because the next cluster could read remaining data; to clean no disk at all, set cleaning to None"
 	Mode CleaningMode `json:"mode,omitempty"`
 }
 
@@ -42,8 +42,8 @@ type DiskCleaning struct {
 // disks match, Ingot selects the smallest disk of sufficient size. If these have the same size,
 // Ingot selects the first disk by serial number, WWN and path. At least one hint must be set.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
-// +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so that no disk matches both; correct or remove one of them'"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so that no disk matches both; correct or remove one of them'"
 type RootDeviceHints struct {
 	// deviceName is either the kernel name of the disk or its path below /dev/disk/by-path.
 	// Examples are "/dev/sda" and "/dev/disk/by-path/pci-0000:00:1f.2-ata-1". Kernel names can
@@ -51,8 +51,8 @@ type RootDeviceHints struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=274
-	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$') && !self.matches('^/dev/(disk|mapper|md)/') || self.matches('^/dev/disk/by-path/[A-Za-z0-9._:+-]+$')",message="must be a kernel name such as /dev/sda, or a place such as /dev/disk/by-path/pci-0000:00:1f.2-ata-1; for other paths below /dev/disk use serialNumber or wwn"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/disk/by-path/.*-part[0-9]+$')",messageExpression="self + ' is a partition: it must be the name of the whole disk, without -part and its number'"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$') && !self.matches('^/dev/(disk|mapper|md)/') || self.matches('^/dev/disk/by-path/[A-Za-z0-9._:+-]+$')",message="must be a kernel name such as /dev/sda, or a path such as /dev/disk/by-path/pci-0000:00:1f.2-ata-1; for other paths below /dev/disk use serialNumber or wwn"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/disk/by-path/.*-part[0-9]+$')",messageExpression="self + ' is a partition; set the name of the whole disk, without -part and its number'"
 	DeviceName string `json:"deviceName,omitempty"`
 	// hctl is the SCSI address of the disk in the form host:channel:target:lun.
 	// +optional

@@ -75,12 +75,12 @@ const (
 
 // IngotHostSpec defines the desired state of an IngotHost. The fields claim, record, order and
 // commands contain persistent state that only Ingot writes.
-// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
-// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs spec.bmc: the BMC tells the firmware what to boot; give spec.bmc or remove bootMethod'"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI; correct bootMode, or remove bootMethod'"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE') || !has(self.bootLoader) || self.bootLoader == 'Signed'",fieldPath=".bootLoader",messageExpression="self.bootLoader + ' is not signed, and firmware with Secure Boot refuses it; remove bootLoader (or say Signed), or correct bootMode'"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootLoader) || self.bootLoader != 'Signed' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootLoader",message="Signed needs UEFI; correct bootMode, or remove bootLoader"
-// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="is required with bios or firmware: Ingot applies them by the BMC; set spec.bmc, or remove bios and firmware"
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' requires spec.bmc; set spec.bmc, or remove bootMethod'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' requires UEFI; set bootMode to UEFI, or remove bootMethod'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE') || !has(self.bootLoader) || self.bootLoader == 'Signed'",fieldPath=".bootLoader",messageExpression="self.bootLoader + ' is not signed, and Secure Boot rejects it; set bootLoader to Signed or remove it, or correct bootMode'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootLoader) || self.bootLoader != 'Signed' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootLoader",message="must not be Signed with bootMode BIOS; set bootMode to UEFI, or remove bootLoader"
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' requires spec.bmc, because Ingot cannot switch a host without a BMC; set spec.bmc, or remove power'"
 type IngotHostSpec struct {
 	// bmc is the baseboard management controller of the server. A host without a BMC is in phase
 	// Unmanaged: Ingot lists it, but does not switch, boot or claim it.
@@ -93,7 +93,7 @@ type IngotHostSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]:') && self != '00:00:00:00:00:00'",message="must be the address of one NIC, not a group address and not zero; take it from the BMC or from the NIC's label"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]:') && self != '00:00:00:00:00:00'",message="must be the MAC address of one NIC, not a multicast address and not zero; the BMC and the label of the NIC show it"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
 	// bootMode is the firmware mode in which the server boots: UEFI, UEFISecureBoot or BIOS. With

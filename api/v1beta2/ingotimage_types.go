@@ -9,8 +9,8 @@ import (
 
 // IngotImageSpec defines the desired state of an IngotImage. All fields except url and sizeBytes
 // are immutable, so that the name always refers to the same content.
-// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"
-// +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2, and no server would boot from it; set format to qcow2, or correct url'"
+// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not contain a user name or password (the value is not repeated here); serve the image without credentials"
+// +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2; set format to qcow2, or correct url'"
 // +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]raw([.](gz|xz|zst|zstd))?([?#].*)?$') || !has(self.format) || self.format == 'raw'",fieldPath=".format",messageExpression="self.format + ' is not the format of a url that ends in .raw; set format to raw, or correct url'"
 // +kubebuilder:validation:XValidation:rule="self.checksum == oldSelf.checksum",fieldPath=".checksum",message="is immutable, because templates name the image; create another IngotImage for other content"
 // +kubebuilder:validation:XValidation:rule="self.kubernetesVersion == oldSelf.kubernetesVersion",fieldPath=".kubernetesVersion",messageExpression="oldSelf.kubernetesVersion + ' is immutable, because templates name the image; create another IngotImage for ' + self.kubernetesVersion"
@@ -45,8 +45,8 @@ type IngotImageSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.startsWith('oci://') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http, https or oci URL with a host, for example https://images.example/os.raw.zst"
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
-	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="names a file that cannot be installed: an image is raw or qcow2, as it is or compressed by gzip, xz or zstd; make one of it with qemu-img convert -O qcow2, and correct url"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, because tags can change; the command oras resolve prints the digest"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="must be a raw or qcow2 image, optionally compressed by gzip, xz or zstd; convert the file with qemu-img convert -O qcow2"
 	URL string `json:"url,omitempty"`
 	// checksum is the checksum of the file: "sha256:<hex>" or "sha512:<hex>". For an OCI artifact,
 	// it is the digest of the layer.

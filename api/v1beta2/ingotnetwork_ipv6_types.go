@@ -18,9 +18,9 @@ const (
 
 // NetworkIPv6 configures IPv6 on a provisioning network, with or without IPv4.
 // +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="(self.mode == 'Stateful') == has(self.range)",fieldPath=".range",messageExpression="has(self.range) ? 'has no meaning in mode ' + self.mode + ', in which hosts make their addresses; remove it, or say mode Stateful' : 'is required in mode Stateful: the addresses that hosts are given'"
-// +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || !isIP(self.range.end) || (cidr(self.subnet).containsIP(self.range.start) && cidr(self.subnet).containsIP(self.range.end))",fieldPath=".range",messageExpression="'must lie in spec.ipv6.subnet ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Stateful' || !isCIDR(self.subnet) || cidr(self.subnet).prefixLength() == 64",fieldPath=".subnet",messageExpression="self.subnet + ' must have a prefix length of 64 in mode Stateless: hosts make addresses in no other; or use mode Stateful with a range'"
+// +kubebuilder:validation:XValidation:rule="(self.mode == 'Stateful') == has(self.range)",fieldPath=".range",messageExpression="has(self.range) ? 'must not be set in mode ' + self.mode + '; remove it, or set mode to Stateful' : 'is required in mode Stateful'"
+// +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || !isIP(self.range.end) || (cidr(self.subnet).containsIP(self.range.start) && cidr(self.subnet).containsIP(self.range.end))",fieldPath=".range",messageExpression="'must be in spec.ipv6.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Stateful' || !isCIDR(self.subnet) || cidr(self.subnet).prefixLength() == 64",fieldPath=".subnet",messageExpression="self.subnet + ' must have a prefix length of 64 in mode Stateless, because SLAAC requires it; correct it, or use mode Stateful with a range'"
 type NetworkIPv6 struct {
 	// mode is the DHCPv6 mode, either Stateful or Stateless. With Stateful, Ingot assigns an
 	// address to each host. With Stateless, hosts derive their addresses from the advertised

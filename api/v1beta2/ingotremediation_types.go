@@ -23,7 +23,7 @@ const (
 
 // IngotRemediationSpec defines how Ingot remediates an unhealthy Machine before its owner replaces
 // it.
-// +kubebuilder:validation:XValidation:rule="!has(self.cooldownSeconds) || !has(self.timeoutSeconds) || self.cooldownSeconds >= self.timeoutSeconds",fieldPath=".cooldownSeconds",messageExpression="'%d must not be less than timeoutSeconds (%d), or cycles in a row would be forgotten; raise it, or lower timeoutSeconds'.format([self.cooldownSeconds, self.timeoutSeconds])"
+// +kubebuilder:validation:XValidation:rule="!has(self.cooldownSeconds) || !has(self.timeoutSeconds) || self.cooldownSeconds >= self.timeoutSeconds",fieldPath=".cooldownSeconds",messageExpression="'%d must not be less than timeoutSeconds (%d), because Ingot would forget consecutive power cycles; raise it, or lower timeoutSeconds'.format([self.cooldownSeconds, self.timeoutSeconds])"
 type IngotRemediationSpec struct {
 	// retryLimit is the maximum number of power cycles of the host. After the last one, Ingot
 	// requests that the owner of the Machine replaces it. With 0, Ingot requests the replacement

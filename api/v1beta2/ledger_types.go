@@ -26,7 +26,7 @@ const (
 
 // HostClaim binds one host to one IngotMachine. Ingot copies the machine's settings into the claim,
 // so that later changes do not affect the installed host.
-// +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.live)",message="must have either image or live: one of them is what the host is provisioned with"
+// +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.live)",message="must have either image or live"
 type HostClaim struct {
 	// machineRef references the IngotMachine in the host's namespace. It has no UID, because
 	// clusterctl move changes UIDs.
@@ -349,7 +349,7 @@ const (
 type HostOrder struct {
 	// kind is the kind of work: Inspect, Install or Clean.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Clean: no agent is booted for an update, which the BMC makes"
+	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Clean: the BMC runs updates without the agent"
 	Kind OrderKind `json:"kind,omitempty"`
 	// id is a random UUID. The agent's token and reports are valid for this order only.
 	// +required

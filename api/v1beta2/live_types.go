@@ -22,7 +22,7 @@ const (
 // LiveSystem is a kernel and an initramfs that run from memory and install themselves, for example
 // an installer. The system fetches its bootstrap data once, from a URL that expires. From then on,
 // the host boots from its disk.
-// +kubebuilder:validation:XValidation:rule="!has(self.dataTransport) || self.dataTransport != 'HTTPS' || self.commandLine.contains('{pin}')",fieldPath=".commandLine",messageExpression="self.commandLine + ' must hold {pin} where dataTransport is HTTPS: no authority vouches for the certificate, its key is known by this digest alone; pass it to what fetches the data'"
+// +kubebuilder:validation:XValidation:rule="!has(self.dataTransport) || self.dataTransport != 'HTTPS' || self.commandLine.contains('{pin}')",fieldPath=".commandLine",messageExpression="self.commandLine + ' must contain {pin} if dataTransport is HTTPS, because no CA signs the certificate; pass it to the program that fetches the data'"
 type LiveSystem struct {
 	// kernel is the Linux kernel to boot. It must match the host's architecture. With Secure Boot,
 	// a key that is enrolled on the host must have signed it.
@@ -40,8 +40,8 @@ type LiveSystem struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ -~]*$')",message="must be printable ASCII in one line, as a kernel's command line is"
-	// +kubebuilder:validation:XValidation:rule="self.contains('{dataURL}') || self.contains('{seedURL}')",message="must hold {dataURL}, or {seedURL} for cloud-init: the system would not find its bootstrap data, and a host that nobody asks for it is never provisioned; for example talos.config={dataURL}"
-	// +kubebuilder:validation:XValidation:rule="!self.replace('{dataURL}', '').replace('{seedURL}', '').replace('{pin}', '').contains('{')",message="must hold no { but those of {dataURL}, {seedURL} and {pin}"
+	// +kubebuilder:validation:XValidation:rule="self.contains('{dataURL}') || self.contains('{seedURL}')",message="must contain {dataURL}, or {seedURL} for cloud-init, so that the system can fetch its bootstrap data; for example talos.config={dataURL}"
+	// +kubebuilder:validation:XValidation:rule="!self.replace('{dataURL}', '').replace('{seedURL}', '').replace('{pin}', '').contains('{')",message="must not contain { except in {dataURL}, {seedURL} and {pin}"
 	CommandLine string `json:"commandLine,omitempty"`
 	// dataTransport is the protocol of the URLs, either HTTP or HTTPS. With HTTP, every client on
 	// the provisioning network can read the bootstrap data. HTTPS requires a system that verifies
@@ -53,7 +53,7 @@ type LiveSystem struct {
 }
 
 // LiveFile is one file of a live system.
-// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the file where none is needed"
+// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not contain a user name or password (the value is not repeated here); serve the file without credentials"
 type LiveFile struct {
 	// url is the URL of the file: http, https, or oci://registry/repository@sha256:… for an OCI
 	// artifact. The single layer of the artifact must be the file.
@@ -61,7 +61,7 @@ type LiveFile struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.startsWith('oci://') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http, https or oci URL with a host, for example https://images.example/vmlinuz-amd64"
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, because tags can change; the command oras resolve prints the digest"
 	URL string `json:"url,omitempty"`
 	// checksum is the checksum of the file: "sha256:<hex>" or "sha512:<hex>". For an OCI artifact,
 	// it is the digest of the layer.
@@ -87,9 +87,9 @@ const (
 // LiveFetch records the fetch of the bootstrap data by a live system. The fetch makes the claim
 // Provisioned.
 type LiveFetch struct {
-	// at is the time of the first fetch.
+	// fetchTime is the time of the first fetch.
 	// +required
-	At metav1.Time `json:"at,omitempty,omitzero"`
+	FetchTime metav1.Time `json:"fetchTime,omitempty,omitzero"`
 	// address is the IP address of the client. Only this client can fetch the data again, within a
 	// short time, in case the first response was lost.
 	// +required

@@ -37,7 +37,7 @@ type NetworkEthernet struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9.]*[a-z0-9])?$') && !self.matches('^(eth[0-9]+|lo|all|default)$')",message="must be a name of at most 15 lower case letters, digits, - and ., and none that the kernel gives, such as eth0 or lo: for example uplink0"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9.]*[a-z0-9])?$') && !self.matches('^(eth[0-9]+|lo|all|default)$')",message="must be a name of at most 15 lower case letters, digits, - and ., and must not be a kernel name such as eth0 or lo; for example uplink0"
 	Name string `json:"name,omitempty"`
 	// nic selects the interface of the host. Hosts on which it does not select exactly one
 	// interface cannot be claimed. The command kubectl get ihw -o yaml shows the interfaces of the
@@ -87,7 +87,7 @@ type NICSelector struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-z:._-]+[*]?$')",message="must be a bus address in lower case such as 0000:3b:00.0, or the begin of one and a *, such as 0000:3b:00.*"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-z:._-]+[*]?$')",message="must be a PCI address in lower case such as 0000:3b:00.0, or the beginning of an address with a trailing *, such as 0000:3b:00.*"
 	PCI string `json:"pci,omitempty"`
 	// driver is the name of the agent's kernel driver, for example mlx5_core or ice.
 	// +optional
@@ -123,16 +123,16 @@ const (
 )
 
 // NetworkBond configures a bond of ethernets.
-// +kubebuilder:validation:XValidation:rule="self.mode == '802.3ad' || !(has(self.lacpRate) || has(self.minLinks) || has(self.aggregation))",fieldPath=".mode",messageExpression="self.mode + ' speaks no LACP: leave out lacpRate, minLinks and aggregation, or use mode 802.3ad'"
-// +kubebuilder:validation:XValidation:rule="!has(self.transmitHashPolicy) || self.mode in ['802.3ad', 'balance-xor', 'balance-tlb']",fieldPath=".transmitHashPolicy",messageExpression="self.transmitHashPolicy + ' has no meaning in mode ' + self.mode + ': leave it out, or use mode 802.3ad, balance-xor or balance-tlb'"
-// +kubebuilder:validation:XValidation:rule="!has(self.primary) || self.mode in ['active-backup', 'balance-tlb', 'balance-alb']",fieldPath=".primary",messageExpression="self.primary + ' cannot be primary in mode ' + self.mode + ': leave it out, or use mode active-backup, balance-tlb or balance-alb'"
+// +kubebuilder:validation:XValidation:rule="self.mode == '802.3ad' || !(has(self.lacpRate) || has(self.minLinks) || has(self.aggregation))",fieldPath=".mode",messageExpression="self.mode + ' does not use LACP; remove lacpRate, minLinks and aggregation, or use mode 802.3ad'"
+// +kubebuilder:validation:XValidation:rule="!has(self.transmitHashPolicy) || self.mode in ['802.3ad', 'balance-xor', 'balance-tlb']",fieldPath=".transmitHashPolicy",messageExpression="self.transmitHashPolicy + ' must not be set in mode ' + self.mode + '; remove it, or use mode 802.3ad, balance-xor or balance-tlb'"
+// +kubebuilder:validation:XValidation:rule="!has(self.primary) || self.mode in ['active-backup', 'balance-tlb', 'balance-alb']",fieldPath=".primary",messageExpression="self.primary + ' cannot be primary in mode ' + self.mode + '; remove it, or use mode active-backup, balance-tlb or balance-alb'"
 // +kubebuilder:validation:XValidation:rule="!has(self.primary) || self.primary in self.interfaces",fieldPath=".primary",messageExpression="self.primary + ' must be one of the interfaces of the bond'"
 type NetworkBond struct {
 	// name is the name of the bond in the installed system.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9.]*[a-z0-9])?$') && !self.matches('^(eth[0-9]+|lo|all|default)$')",message="must be a name of at most 15 lower case letters, digits, - and ., and none that the kernel gives, such as eth0 or lo: for example bond0"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9.]*[a-z0-9])?$') && !self.matches('^(eth[0-9]+|lo|all|default)$')",message="must be a name of at most 15 lower case letters, digits, - and ., and must not be a kernel name such as eth0 or lo; for example bond0"
 	Name string `json:"name,omitempty"`
 	// interfaces lists the names of the ethernets of the bond. The bond has the MAC address of the
 	// boot NIC if this is a member, and of the first ethernet otherwise.
@@ -202,7 +202,7 @@ type NetworkVLAN struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9.]*[a-z0-9])?$') && !self.matches('^(eth[0-9]+|lo|all|default)$')",message="must be a name of at most 15 lower case letters, digits, - and ., and none that the kernel gives, such as eth0 or lo: for example bond0.120"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9.]*[a-z0-9])?$') && !self.matches('^(eth[0-9]+|lo|all|default)$')",message="must be a name of at most 15 lower case letters, digits, - and ., and must not be a kernel name such as eth0 or lo; for example bond0.120"
 	Name string `json:"name,omitempty"`
 	// link is the name of the ethernet or bond that carries the VLAN.
 	// +required
@@ -320,10 +320,10 @@ const (
 )
 
 // LinkAddress configures one address of a link.
-// +kubebuilder:validation:XValidation:rule="self.source == 'Static' ? has(self.address) : !has(self.address)",fieldPath=".address",messageExpression="has(self.address) ? self.address + ' has no meaning with source ' + self.source + '; remove it, or say source Static' : 'is required with source Static: the address with its prefix length'"
-// +kubebuilder:validation:XValidation:rule="(self.source == 'Pool') == has(self.poolRef)",fieldPath=".poolRef",messageExpression="has(self.poolRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source Pool' : 'is required with source Pool: the pool that gives the address'"
-// +kubebuilder:validation:XValidation:rule="(self.source == 'StaticLease') == has(self.networkRef)",fieldPath=".networkRef",messageExpression="has(self.networkRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source StaticLease' : 'is required with source StaticLease: the IngotNetwork that has the static lease'"
-// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !(self.source in ['Static', 'RecordedIPv6'])",fieldPath=".gateway",messageExpression="self.gateway + ' has no meaning with source ' + self.source + ', which brings no gateway; leave it out, and give a route to 0.0.0.0/0 or ::/0 where there is none'"
+// +kubebuilder:validation:XValidation:rule="self.source == 'Static' ? has(self.address) : !has(self.address)",fieldPath=".address",messageExpression="has(self.address) ? self.address + ' must not be set with source ' + self.source + '; remove it, or set source to Static' : 'is required with source Static'"
+// +kubebuilder:validation:XValidation:rule="(self.source == 'Pool') == has(self.poolRef)",fieldPath=".poolRef",messageExpression="has(self.poolRef) ? 'must not be set with source ' + self.source + '; remove it, or set source to Pool' : 'is required with source Pool'"
+// +kubebuilder:validation:XValidation:rule="(self.source == 'StaticLease') == has(self.networkRef)",fieldPath=".networkRef",messageExpression="has(self.networkRef) ? 'must not be set with source ' + self.source + '; remove it, or set source to StaticLease' : 'is required with source StaticLease'"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !(self.source in ['Static', 'RecordedIPv6'])",fieldPath=".gateway",messageExpression="self.gateway + ' must not be set with source ' + self.source + ', which provides no gateway; remove it, and add a route to 0.0.0.0/0 or ::/0 if needed'"
 type LinkAddress struct {
 	// source is the source of the address: Recorded, RecordedIPv6, StaticLease, Pool or Static.
 	// Recorded, RecordedIPv6 and StaticLease also provide the settings of the IngotNetwork: prefix

@@ -42,7 +42,7 @@ type BIOSConfiguration struct {
 }
 
 // FirmwareComponent is the desired version of one firmware component.
-// +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here): everybody who may read hosts could read them, and BMCs log URLs; serve the image without"
+// +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.contains('@')",fieldPath=".url",message="must not contain a user name or password (the value is not repeated here), because users who can read hosts and the logs of BMCs would show them; serve the image without credentials"
 type FirmwareComponent struct {
 	// component identifies the firmware in the BMC's SoftwareInventory (Redfish), for example BIOS.
 	// It is the last segment of the resource's path or its name. Case is ignored. For Dell, use the

@@ -24,8 +24,8 @@ type SoftwareRAID struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=2
 	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:XValidation:rule="size(self) != 2 || !has(self[0].serialNumber) || !has(self[1].serialNumber) || self[0].serialNumber != self[1].serialNumber",messageExpression="'serialNumber ' + self[0].serialNumber + ' must not be that of both members: one disk is no mirror; name another disk in one of them'"
-	// +kubebuilder:validation:XValidation:rule="size(self) != 2 || !has(self[0].deviceName) || !has(self[1].deviceName) || self[0].deviceName != self[1].deviceName",messageExpression="'deviceName ' + self[0].deviceName + ' must not be that of both members: one disk is no mirror; name another disk in one of them'"
-	// +kubebuilder:validation:XValidation:rule="size(self) != 2 || !has(self[0].hctl) || !has(self[1].hctl) || self[0].hctl != self[1].hctl",messageExpression="'hctl ' + self[0].hctl + ' must not be that of both members: one disk is no mirror; name another disk in one of them'"
+	// +kubebuilder:validation:XValidation:rule="size(self) != 2 || !has(self[0].serialNumber) || !has(self[1].serialNumber) || self[0].serialNumber != self[1].serialNumber",messageExpression="'serialNumber ' + self[0].serialNumber + ' must not be the same in both members; select another disk in one of them'"
+	// +kubebuilder:validation:XValidation:rule="size(self) != 2 || !has(self[0].deviceName) || !has(self[1].deviceName) || self[0].deviceName != self[1].deviceName",messageExpression="'deviceName ' + self[0].deviceName + ' must not be the same in both members; select another disk in one of them'"
+	// +kubebuilder:validation:XValidation:rule="size(self) != 2 || !has(self[0].hctl) || !has(self[1].hctl) || self[0].hctl != self[1].hctl",messageExpression="'hctl ' + self[0].hctl + ' must not be the same in both members; select another disk in one of them'"
 	Members []RootDeviceHints `json:"members,omitempty"`
 }

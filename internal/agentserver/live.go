@@ -194,7 +194,7 @@ func (s *Server) liveData(r *http.Request, c caller, name string) (string, *agen
 	}, func(host *infrav1.IngotHost) *agentapi.Error {
 		if first = name == agentapi.LiveUserData && host.Spec.Claim.LiveFetch == nil; first {
 			s.applyReport(host, agentapi.Report{Outcome: agentapi.Succeeded})
-			host.Spec.Claim.LiveFetch = &infrav1.LiveFetch{At: metav1.NewTime(s.Clock.Now()), Address: c.source.String()}
+			host.Spec.Claim.LiveFetch = &infrav1.LiveFetch{FetchTime: metav1.NewTime(s.Clock.Now()), Address: c.source.String()}
 		}
 		return nil
 	})
@@ -228,7 +228,7 @@ func denyLiveData(host *infrav1.IngotHost, c liveCaller, from allowedSources) st
 	case claim.LiveFetch == nil && !from.allows(c.source):
 		return "that is not an address of the host"
 	case claim.LiveFetch != nil: // the order, which names the allowed addresses, is gone
-		if claim.State != infrav1.ClaimProvisioned || claim.LiveFetch.Address != c.source.String() || c.now.After(claim.LiveFetch.At.Add(liveRepeats)) {
+		if claim.State != infrav1.ClaimProvisioned || claim.LiveFetch.Address != c.source.String() || c.now.After(claim.LiveFetch.FetchTime.Add(liveRepeats)) {
 			return "the data was fetched already, and is served only once"
 		}
 		return ""

@@ -141,7 +141,7 @@ func TestLiveSystem(t *testing.T) {
 	}
 	at := metav1.NewTime(s.clock.Now())
 	host := s.host()
-	if diff := cmp.Diff(&infrav1.LiveFetch{At: at, Address: here}, host.Spec.Claim.LiveFetch); diff != "" || host.Spec.Claim.State != infrav1.ClaimProvisioned || host.Spec.Order != nil {
+	if diff := cmp.Diff(&infrav1.LiveFetch{FetchTime: at, Address: here}, host.Spec.Claim.LiveFetch); diff != "" || host.Spec.Claim.State != infrav1.ClaimProvisioned || host.Spec.Order != nil {
 		t.Errorf("the fetch is not the commit point: %+v (-want +got):\n%s", host.Spec, diff)
 	}
 	if code, body := s.get(seed+"vendor-data", here); code != http.StatusOK || !strings.Contains(body, agentapi.PathBooted) {
@@ -324,7 +324,7 @@ func TestJudgeLive(t *testing.T) {
 	from := allowedSources{recorded: []netip.Addr{source}}
 	fetched := func(h *infrav1.IngotHost) {
 		h.Spec.Order, h.Spec.Claim.State = nil, infrav1.ClaimProvisioned
-		h.Spec.Claim.LiveFetch = &infrav1.LiveFetch{At: metav1.NewTime(now.Add(-time.Minute)), Address: source.String()}
+		h.Spec.Claim.LiveFetch = &infrav1.LiveFetch{FetchTime: metav1.NewTime(now.Add(-time.Minute)), Address: source.String()}
 	}
 	for name, tc := range map[string]struct {
 		host   *infrav1.IngotHost

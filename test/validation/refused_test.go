@@ -162,7 +162,7 @@ func (s *server) try(t *testing.T, c testCase, object *unstructured.Unstructured
 }
 
 // remedy matches what tells a person what would be right.
-var remedy = regexp.MustCompile(`(?i)must|should|may not|supported values|required|remove|create|correct|leave|delete|swap|set it back|` +
+var remedy = regexp.MustCompile(`(?i)must|should|may not|supported values|required|remove|create|correct|leave|delete|\bset\b|\buse\b|swap|set it back|` +
 	`give|write|use that|use another|reserve another|annotate|label it|roll out|start at|end at|unknown field|duplicate value`)
 
 // checkWords demands that the refusal names field, value and remedy.
