@@ -313,7 +313,7 @@ func (p topology) checkWrongNetwork(t *testing.T) {
 		if err := p.client.Get(ctx, key, cluster); err != nil {
 			return "", err
 		}
-		const want = "active-backup speaks no LACP: leave out lacpRate"
+		const want = "active-backup does not use LACP; remove lacpRate"
 		told := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
 		if told != nil && told.Status == metav1.ConditionFalse && strings.Contains(told.Message, want) && strings.Contains(told.Message, "spec.template.spec.networkData.bonds[0].mode") {
 			return "", nil
