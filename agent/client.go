@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -78,12 +79,19 @@ func (c *client) callWithRetry(ctx context.Context, path string, in, out any, on
 	}
 }
 
-// retryDelay returns the delay before the next attempt, or final if a retry cannot succeed.
+// maxRetryAfter bounds the delay that the manager asks for.
+const maxRetryAfter = time.Minute
+
+// retryDelay returns the delay before the next attempt, or final if a retry cannot succeed. The
+// delay grows exponentially with full jitter, so that many agents do not retry at the same time. It
+// is at least what the manager asks for.
 func (c *client) retryDelay(err error, attempt int) (delay time.Duration, final bool) {
-	delay = min(c.cfg.MinBackoff<<min(attempt, 16), c.cfg.MaxBackoff)
-	delay = delay/2 + rand.N(delay/2+1)
+	delay = rand.N(min(c.cfg.MinBackoff<<min(attempt, 16), c.cfg.MaxBackoff) + 1)
 	refusal, ok := errors.AsType[*agentapi.Error](err)
 	if !ok {
+		if status, ok := errors.AsType[*statusError](err); ok {
+			delay = max(delay, jittered(status.retryAfter))
+		}
 		return delay, false
 	}
 	switch refusal.Reason {
@@ -96,10 +104,35 @@ func (c *client) retryDelay(err error, attempt int) (delay time.Duration, final 
 			return 0, true
 		}
 	}
-	if after := time.Duration(refusal.RetryAfter); after > 0 {
-		delay = min(after, c.cfg.MaxBackoff)
+	after := jittered(time.Duration(refusal.RetryAfter))
+	if refusal.Reason == agentapi.ReasonPaused && after > 0 {
+		return after, false // the manager is not overloaded
 	}
-	return delay, false
+	return max(delay, after), false
+}
+
+// jittered returns up to a quarter more than the delay that the manager asks for, at most
+// maxRetryAfter.
+func jittered(after time.Duration) time.Duration {
+	after = min(max(after, 0), maxRetryAfter)
+	return min(after+rand.N(after/4+1), maxRetryAfter)
+}
+
+// statusError is an answer that is not the manager's, for example from a proxy.
+type statusError struct {
+	status     int
+	retryAfter time.Duration
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the manager returned HTTP status %d", e.status)
+}
+
+// statusErrorOf reads the number of seconds in Retry-After. The clock of a server may be wrong, so
+// that a date means nothing.
+func statusErrorOf(res *http.Response) *statusError {
+	seconds, _ := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16)
+	return &statusError{status: res.StatusCode, retryAfter: time.Duration(seconds) * time.Second}
 }
 
 // callOnce makes one call and records whether the server answered. Its error is an
@@ -146,7 +179,7 @@ func (c *client) post(ctx context.Context, server string, token agentapi.Sensiti
 	}
 	var refusal agentapi.Error
 	if err := json.Unmarshal(answer, &refusal); err != nil || refusal.Reason == "" {
-		return fmt.Errorf("the manager returned HTTP status %d", res.StatusCode)
+		return statusErrorOf(res)
 	}
 	return &refusal
 }

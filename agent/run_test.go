@@ -267,7 +267,7 @@ func TestLostAnswersAreRepeated(t *testing.T) {
 		"answer lost":      {Drop: true},
 		"proxy in trouble": {Status: 502},
 		"not ready":        refusal(agentapi.ReasonNotReady),
-		"retry after":      {Refuse: &agentapi.Error{Reason: "SomethingNew", RetryAfter: agentapi.Duration(time.Second)}},
+		"retry after":      {Refuse: &agentapi.Error{Reason: "SomethingNew", RetryAfter: agentapi.Duration(10 * time.Millisecond)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := installOrder(t)
