@@ -33,17 +33,26 @@ const (
 	// time, about 33 KiB of memory each. An agent keeps one connection while it works; a boot
 	// server limits the connections per address.
 	MaxConnections = 8192
-	// slotTimeout is how long a request waits for a slot before the client must retry.
-	slotTimeout = 10 * time.Second
+	// slotTimeout is how long a request waits for a slot before the client must retry. Together
+	// with bodyTimeout and workTimeout it is less than an agent's timeout of 30 s. A request whose
+	// agent has given up wastes API reads, and is repeated (decision 0371).
+	slotTimeout = 6 * time.Second
+	// workTimeout bounds the work on a request that has arrived.
+	workTimeout = 15 * time.Second
+	// overloadRetry is the minimum delay before an agent repeats a request that got no slot.
+	overloadRetry = 5 * time.Second
 	// bodyTimeout is the time for a body. It is shorter than slotTimeout, so that waiting
 	// requests outlast a slow body.
 	bodyTimeout = 5 * time.Second
 )
 
-// Numbers of requests that are processed at once, in total and per address.
+// Numbers of requests that are processed at once, in total and per address. Each request makes its
+// API calls one after the other, and all share the rate limit of the API client. Sessions have
+// their own slots, so that new work does not delay the reports of running work.
 const (
-	smallAtOnce, smallPerAddress = 128, 16
-	factsAtOnce, factsPerAddress = 16, 4
+	smallAtOnce, smallPerAddress    = 128, 16
+	sessionsAtOnce, factsPerAddress = 10, 4
+	reportsAtOnce, contactsAtOnce   = 6, 2
 )
 
 // limit is what one kind of call may use. A slot is held while a body is read and processed.
@@ -57,6 +66,10 @@ func (l limit) acquire(ctx context.Context, address netip.Addr) (release func())
 	ctx, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
 	release, _ = l.slots.Acquire(ctx, address)
+	if release != nil && ctx.Err() != nil { // the client has gone
+		release()
+		return nil
+	}
 	return release
 }
 

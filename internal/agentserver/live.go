@@ -145,7 +145,7 @@ func (s *Server) getLiveData(w http.ResponseWriter, r *http.Request) {
 	}
 	release := s.small.acquire(r.Context(), c.source)
 	if release == nil {
-		refuse(w, notReady("the manager has too many requests"))
+		refuse(w, overloaded())
 		return
 	}
 	defer release()

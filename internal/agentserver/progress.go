@@ -43,14 +43,23 @@ func (s *Server) acceptProgress(r *http.Request, c caller, in agentapi.Progress)
 // would delay the claims and power changes that need them. The answer gives no authority, and the
 // cache lags far less than an agent may take to notice a pause (I10). Only a live read may refuse.
 func (s *Server) cachedSessionHost(ctx context.Context, c caller, orderID string) *infrav1.IngotHost {
+	host := s.cachedHost(ctx, c, false)
+	if host == nil || orderID != c.claims.OrderID || host.Spec.Order.AgentKey == "" {
+		return nil
+	}
+	return host
+}
+
+// cachedHost returns the host if, by the cache, the caller may work on its order; else nil. expired
+// is set if the caller's token has expired, so that the token no longer opens a session.
+func (s *Server) cachedHost(ctx context.Context, c caller, expired bool) *infrav1.IngotHost {
 	host := &infrav1.IngotHost{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: c.claims.Namespace, Name: c.claims.Host}, host); err != nil {
 		return nil
 	}
 	paused, pauseErr := isPaused(ctx, s.Client, host)
 	from, addressErr := s.allowedSources(ctx, s.Client, host)
-	if pauseErr != nil || addressErr != nil || paused || orderID != c.claims.OrderID ||
-		decide(host, c, from, false).refusal != nil || host.Spec.Order.AgentKey == "" {
+	if pauseErr != nil || addressErr != nil || paused || decide(host, c, from, expired).refusal != nil {
 		return nil
 	}
 	return host
@@ -63,18 +72,18 @@ func (s *Server) saveProgress(ctx context.Context, host *infrav1.IngotHost, in a
 	if !s.progress.needsWrite(host.Spec.Order.ID, in, now) {
 		return
 	}
-	base := host.DeepCopy()
+	s.saveOperation(ctx, host, infrav1.HostOperation{
+		Step: cutName(string(in.Step), maxStep), Percent: percentOf(in), Bytes: max(in.Bytes, 0), LastContactTime: metav1.NewTime(now),
+	})
+}
+
+// saveOperation writes what the agent does to the host's status. It sets the fields that name the order.
+func (s *Server) saveOperation(ctx context.Context, host *infrav1.IngotHost, operation infrav1.HostOperation) {
+	order, base := host.Spec.Order, host.DeepCopy()
+	operation.Kind, operation.StartTime, operation.Attempt = order.Kind, order.CreationTime, order.Attempt
 	// All fields differ from base and are written, so that nothing of an earlier step stays.
 	base.Status.Operation = &infrav1.HostOperation{Percent: ptr.To[int32](-1), Bytes: -1}
-	host.Status.Operation = &infrav1.HostOperation{
-		Kind:            host.Spec.Order.Kind,
-		Step:            cutName(string(in.Step), maxStep),
-		Percent:         percentOf(in),
-		Bytes:           max(in.Bytes, 0),
-		StartTime:       host.Spec.Order.CreationTime,
-		Attempt:         host.Spec.Order.Attempt,
-		LastContactTime: metav1.NewTime(now),
-	}
+	host.Status.Operation = &operation
 	inventory.ShowProgress(host.Status.Operation)
 	err := s.Client.Status().Patch(ctx, host, client.MergeFrom(base))
 	if err != nil && ctx.Err() == nil { // an agent that has finished the step hangs up

@@ -85,29 +85,33 @@ type Server struct {
 	progress    progressLog
 	enrollments enrollment.RateLimiter
 	denied      *deniedCache
-	// small limits calls with a few names and numbers, facts those with lists of hardware.
-	small, facts limit
+	// small limits calls with a few names and numbers. sessions and reports limit those with
+	// lists of hardware.
+	small, sessions, reports limit
+	overload                 overload
 }
 
 // New returns a Server.
 func New(o Options) *Server {
 	o.Live = onceReader{o.Live}
 	return &Server{
-		Options: o,
-		denied:  newDeniedCache(),
-		small:   limit{maxSmallBytes, &slots.Limiter[netip.Addr]{Total: smallAtOnce, PerKey: smallPerAddress}},
-		facts:   limit{agentapi.MaxRequestBytes, &slots.Limiter[netip.Addr]{Total: factsAtOnce, PerKey: factsPerAddress}},
+		Options:  o,
+		denied:   newDeniedCache(),
+		small:    limit{maxSmallBytes, &slots.Limiter[netip.Addr]{Total: smallAtOnce, PerKey: smallPerAddress}},
+		sessions: limit{agentapi.MaxRequestBytes, &slots.Limiter[netip.Addr]{Total: sessionsAtOnce, PerKey: factsPerAddress}},
+		reports:  limit{agentapi.MaxRequestBytes, &slots.Limiter[netip.Addr]{Total: reportsAtOnce, PerKey: factsPerAddress}},
+		overload: overload{slots: &slots.Limiter[string]{Total: contactsAtOnce, PerKey: 1}},
 	}
 }
 
 // Handler routes the agent API. It needs connections with TLS client certificates.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	handle(s, mux, s.facts, agentapi.PathSession, s.openSession)
+	handle(s, mux, s.sessions, agentapi.PathSession, s.openSession)
 	handle(s, mux, s.small, agentapi.PathOrder, s.getOrder)
 	handle(s, mux, s.small, agentapi.PathProgress, s.acceptProgress)
 	handle(s, mux, s.small, agentapi.PathBootstrap, s.getBootstrap)
-	handle(s, mux, s.facts, agentapi.PathReport, s.acceptReport)
+	handle(s, mux, s.reports, agentapi.PathReport, s.acceptReport)
 	handle(s, mux, s.small, agentapi.PathBooted, s.acceptBooted)
 	handle(s, mux, s.small, agentapi.PathLive, s.startLive)
 	mux.HandleFunc("GET "+agentapi.PathLiveData, s.getLiveData)
@@ -180,14 +184,20 @@ func handle[In, Out any](s *Server, mux *http.ServeMux, l limit, path string, ca
 		}
 		release := l.acquire(r.Context(), c.source)
 		if release == nil {
-			refuse(w, notReady("the manager has too many requests"))
+			if r.Context().Err() == nil {
+				refuse(w, overloaded())
+				_ = http.NewResponseController(w).Flush()
+				s.recordOverload(r.Context(), c)
+			}
 			return
 		}
 		defer release()
+		ctx, cancel := context.WithTimeout(r.Context(), bodyTimeout+workTimeout)
+		defer cancel()
 		var in In
 		var out Out
 		if refusal = decode(w, r, l.bytes, &in); refusal == nil {
-			out, refusal = call(r.WithContext(withFacts(r.Context())), c, in)
+			out, refusal = call(r.WithContext(withFacts(ctx)), c, in)
 		}
 		if refusal != nil {
 			refuse(w, refusal)
@@ -228,8 +238,11 @@ func notReady(message string) *agentapi.Error {
 	}
 }
 
-// unavailable logs that an attempt about a host failed, and asks the agent to retry.
+// unavailable logs that an attempt about a host failed, and asks the agent to retry. It does not log
+// that the client has gone.
 func (s *Server) unavailable(err error, attempt string, host client.ObjectKey) *agentapi.Error {
-	s.Log.Error(err, "Could not "+attempt, "host", host.String())
+	if !errors.Is(err, context.Canceled) {
+		s.Log.Error(err, "Could not "+attempt, "host", host.String())
+	}
 	return notReady("the manager could not " + attempt)
 }
