@@ -83,7 +83,7 @@ func (s *story) promiseHolds() {
 	}
 	one := int32(more.Missing[0].Free) - (promisedHosts - 1) + 1 // more than is left
 	plan, err := book.Reserve(s.t.Context(), "a-uid", allocation.RequestOf(promiseTo("rival", one)))
-	if err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 || !strings.Contains(plan.Message, "promised to other Clusters") {
+	if err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 || !strings.Contains(plan.Message, "reserved for other Clusters") {
 		s.t.Errorf("another Cluster hears %+v, %v", plan, err)
 	}
 	if s.target.get(&infrav1.IngotReservation{}, "rival") {
